@@ -1,0 +1,1 @@
+//! A Kubernetes API server to embed in tests, with faults on demand.

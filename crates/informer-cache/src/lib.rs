@@ -1,0 +1,1 @@
+//! Reflectors, delta queues and shared informers over any list and watch source.

@@ -1,0 +1,3 @@
+//! The `informer` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Keys, objects, versions and selectors of the informer crates.

@@ -1,0 +1,1 @@
+//! Indexed, concurrently readable object stores with one writer.

@@ -1,0 +1,1 @@
+//! A work queue: deduplicated keys, delays, rate limits, priorities and fairness.

@@ -1,0 +1,1 @@
+//! Shared informers, indexed caches and work queues for Kubernetes controllers.

@@ -1,0 +1,3 @@
+//! The commands of the project: `cargo xtask COMMAND`.
+
+fn main() {}
