@@ -1,0 +1,115 @@
+use crate::{Labels, Object, ObjectKey, ResourceVersion};
+
+/// What a cache knows of every object without decoding it.
+///
+/// Each representation (lazy, typed, dynamic, metadata) carries one; the decoder fills it in the same scan that
+/// finds the object's bytes. Sources that are not Kubernetes build it by hand:
+///
+/// ```
+/// use informer_core::{Header, Object, ObjectKey};
+///
+/// let header = Header::new(ObjectKey::new("default", "web")?).with_version("3").with_uid("u-1");
+/// assert_eq!(*header.resource_version(), "3");
+/// # Ok::<(), informer_core::ParseKeyError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: Box<str>,
+    pub(crate) version: ResourceVersion,
+    pub(crate) generation: Option<i64>,
+    pub(crate) deletion_timestamp: Option<Box<str>>,
+    pub(crate) labels: Labels,
+    pub(crate) owners: Box<[OwnerReference]>,
+}
+
+impl Header {
+    /// A header that knows nothing but the key.
+    pub fn new(key: ObjectKey) -> Self {
+        Self {
+            key,
+            uid: Box::default(),
+            version: ResourceVersion::unset(),
+            generation: None,
+            deletion_timestamp: None,
+            labels: Labels::default(),
+            owners: Box::default(),
+        }
+    }
+
+    /// Sets `metadata.uid`.
+    pub fn with_uid(mut self, uid: impl Into<Box<str>>) -> Self {
+        self.uid = uid.into();
+        self
+    }
+
+    /// Sets `metadata.resourceVersion`.
+    pub fn with_version(mut self, version: impl Into<ResourceVersion>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// Sets `metadata.generation`.
+    pub fn with_generation(mut self, generation: Option<i64>) -> Self {
+        self.generation = generation;
+        self
+    }
+
+    /// Sets `metadata.deletionTimestamp`, as the server wrote it.
+    pub fn with_deletion_timestamp(mut self, timestamp: Option<Box<str>>) -> Self {
+        self.deletion_timestamp = timestamp;
+        self
+    }
+
+    /// Sets `metadata.labels`.
+    pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
+        mut self,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.labels = labels.into_iter().collect();
+        self
+    }
+
+    /// Sets `metadata.ownerReferences`.
+    pub fn with_owners(mut self, owners: impl Into<Box<[OwnerReference]>>) -> Self {
+        self.owners = owners.into();
+        self
+    }
+
+    /// Heap bytes held, for accounts of memory.
+    pub fn held_bytes(&self) -> usize {
+        let owners: usize = self.owners.iter().map(OwnerReference::held_bytes).sum();
+        self.key.as_str().len() + self.uid.len() + self.labels.held_bytes() + owners
+    }
+}
+
+impl Object for Header {
+    fn header(&self) -> &Header {
+        self
+    }
+
+    fn held_bytes(&self) -> usize {
+        Header::held_bytes(self)
+    }
+}
+
+/// One entry of `metadata.ownerReferences`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OwnerReference {
+    /// Group and version of the owner, as `apps/v1`.
+    pub api_version: Box<str>,
+    /// Kind of the owner.
+    pub kind: Box<str>,
+    /// Name of the owner, in the namespace of the object or cluster-scoped.
+    pub name: Box<str>,
+    /// Uid of the owner.
+    pub uid: Box<str>,
+    /// True for the one owner that manages the object.
+    pub controller: bool,
+}
+
+impl OwnerReference {
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.api_version.len() + self.kind.len() + self.name.len() + self.uid.len()
+    }
+}

@@ -1,0 +1,9 @@
+//! Selectors: which objects. Syntax and matching are those of the
+//! [Kubernetes API](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#api).
+
+pub(crate) mod field;
+pub(crate) mod label;
+pub(crate) mod parse;
+
+#[cfg(test)]
+mod tests;

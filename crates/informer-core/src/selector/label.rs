@@ -1,0 +1,205 @@
+use std::fmt;
+use std::str::FromStr;
+
+use super::parse::{self, ParseLabelSelectorError};
+use crate::Labels;
+
+/// A label selector: requirements that an object's labels must all meet.
+///
+/// The empty selector matches everything. The text form is that of the API's `labelSelector` parameter and of
+/// `kubectl -l`: `app=web`, `app in (web, api)`, `app notin (web)`, `app`, `!app`, `app!=web`, `shard>3`, `shard<5`,
+/// joined by commas. `!=` and `notin` hold where the label is absent.
+///
+/// ```
+/// use informer_core::{LabelSelector, Labels};
+///
+/// let selector: LabelSelector = "app in (web, api), tier!=back".parse()?;
+/// let labels: Labels = [("app", "web")].into_iter().collect();
+/// assert!(selector.matches(&labels));
+/// assert_eq!(selector.to_string(), "app in (api,web),tier!=back");
+/// # Ok::<(), informer_core::ParseLabelSelectorError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: Vec<LabelRequirement>,
+    nothing: bool,
+}
+
+/// One requirement of a [`LabelSelector`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    pub(super) key: String,
+    pub(super) operator: LabelOperator,
+    /// Sorted, without duplicates.
+    pub(super) values: Vec<String>,
+}
+
+/// How a [`LabelRequirement`] compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelOperator {
+    /// `key`: present, whatever the value.
+    Exists,
+    /// `!key`: absent.
+    DoesNotExist,
+    /// `key=value` or `key==value`.
+    Equals,
+    /// `key!=value`: another value, or absent.
+    NotEquals,
+    /// `key in (a, b)`.
+    In,
+    /// `key notin (a, b)`: another value, or absent.
+    NotIn,
+    /// `key>5`: present, an integer, and greater.
+    GreaterThan,
+    /// `key<5`: present, an integer, and less.
+    LessThan,
+}
+
+impl LabelSelector {
+    /// Matches every object.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Matches no object.
+    pub fn nothing() -> Self {
+        Self { requirements: Vec::new(), nothing: true }
+    }
+
+    /// Adds a requirement.
+    pub fn and(mut self, requirement: LabelRequirement) -> Self {
+        self.requirements.push(requirement);
+        self
+    }
+
+    /// True where every object matches: no look at labels is needed.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty() && !self.nothing
+    }
+
+    /// True where no object can match.
+    pub fn is_nothing(&self) -> bool {
+        self.nothing
+    }
+
+    /// The requirements, in the order written.
+    pub fn requirements(&self) -> &[LabelRequirement] {
+        &self.requirements
+    }
+
+    /// True where the labels meet all requirements.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        !self.nothing
+            && self.requirements.iter().all(|requirement| requirement.matches(labels.get(&requirement.key)))
+    }
+
+    /// As [`matches`](Self::matches) for labels held elsewhere; `value_of` answers the value of a label.
+    pub fn matches_with<'a>(&self, mut value_of: impl FnMut(&str) -> Option<&'a str>) -> bool {
+        !self.nothing
+            && self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.key)))
+    }
+}
+
+impl LabelRequirement {
+    /// `key=value`.
+    pub fn equals(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { key: key.into(), operator: LabelOperator::Equals, values: vec![value.into()] }
+    }
+
+    /// A requirement from its parts, checked as the parser does.
+    ///
+    /// # Errors
+    ///
+    /// When the key or a value breaks the rules of label names, or their number does not fit the operator.
+    pub fn new(
+        key: impl Into<String>,
+        operator: LabelOperator,
+        values: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, ParseLabelSelectorError> {
+        let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
+        values.sort_unstable();
+        values.dedup();
+        let requirement = Self { key: key.into(), operator, values };
+        parse::validate(&requirement)?;
+        Ok(requirement)
+    }
+
+    /// The label that is looked at.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How it is compared.
+    pub fn operator(&self) -> LabelOperator {
+        self.operator
+    }
+
+    /// What it is compared with, sorted; empty for the two operators of presence.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// True where a label of this value (or an absent one) meets the requirement.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|candidate| candidate == value);
+        match self.operator {
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::DoesNotExist => value.is_none(),
+            LabelOperator::Equals | LabelOperator::In => value.is_some_and(listed),
+            LabelOperator::NotEquals | LabelOperator::NotIn => !value.is_some_and(listed),
+            LabelOperator::GreaterThan => self.compares(value, |label, bound| label > bound),
+            LabelOperator::LessThan => self.compares(value, |label, bound| label < bound),
+        }
+    }
+
+    fn compares(&self, value: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
+        let bound = self.values.first().and_then(|bound| bound.parse().ok());
+        let label = value.and_then(|label| label.parse().ok());
+        matches!((label, bound), (Some(label), Some(bound)) if holds(label, bound))
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = ParseLabelSelectorError;
+
+    fn from_str(text: &str) -> Result<Self, ParseLabelSelectorError> {
+        Ok(Self { requirements: parse::parse(text)?, nothing: false })
+    }
+}
+
+impl From<LabelRequirement> for LabelSelector {
+    fn from(requirement: LabelRequirement) -> Self {
+        Self::everything().and(requirement)
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// The canonical text; it parses back to an equal selector. [`nothing`](Self::nothing) has no text in the API
+    /// and is written as a requirement that no label can meet.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nothing {
+            return f.write_str("nothing,!nothing");
+        }
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            LabelOperator::Exists => write!(f, "{key}"),
+            LabelOperator::DoesNotExist => write!(f, "!{key}"),
+            LabelOperator::Equals => write!(f, "{key}={values}"),
+            LabelOperator::NotEquals => write!(f, "{key}!={values}"),
+            LabelOperator::In => write!(f, "{key} in ({values})"),
+            LabelOperator::NotIn => write!(f, "{key} notin ({values})"),
+            LabelOperator::GreaterThan => write!(f, "{key}>{values}"),
+            LabelOperator::LessThan => write!(f, "{key}<{values}"),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The parser of label selectors: a lexer and one function per production.
+//!
+//! ```text
+//! selector    = [ requirement { "," requirement } ]
+//! requirement = [ "!" ] KEY | KEY operator
+//! operator    = ( "=" | "==" | "!=" ) [ VALUE ] | ( ">" | "<" ) VALUE | ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
+//! ```
+//!
+//! `in` and `notin` are words like any other where a key or a value may stand.
+
+use super::label::{LabelOperator, LabelRequirement};
+
+/// Why a text is no label selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseLabelSelectorError {
+    /// Something else stands where a part of the grammar is due.
+    #[error("label selector: found {found:?} at offset {at}, expected {expected}")]
+    Unexpected {
+        /// What stands there; empty at the end of the text.
+        found: String,
+        /// Offset in bytes.
+        at: usize,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The key is no label name.
+    #[error("label selector: {key:?} is no label name: {problem}")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A value is no label value.
+    #[error("label selector: {value:?} is no value for label {key}: {problem}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The number of values does not fit the operator.
+    #[error("label selector: the operator on label {key} needs {needs}")]
+    Count {
+        /// The key.
+        key: String,
+        /// How many it needs.
+        needs: &'static str,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Symbol(&'a str),
+    End,
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
+
+impl<'a> Lexer<'a> {
+    /// The next token and where it begins, without taking it.
+    fn peek(&self) -> (Token<'a>, usize) {
+        let rest = self.text[self.at..].trim_start();
+        let at = self.text.len() - rest.len();
+        if rest.is_empty() {
+            return (Token::End, at);
+        }
+        match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+            Some(symbol) => (Token::Symbol(&rest[..symbol.len()]), at),
+            None => {
+                let stops = |c: char| c.is_whitespace() || "=!><(),".contains(c);
+                (Token::Word(&rest[..rest.find(stops).unwrap_or(rest.len())]), at)
+            }
+        }
+    }
+
+    fn take(&mut self) -> Token<'a> {
+        let (token, at) = self.peek();
+        self.at = at + token.text().len();
+        token
+    }
+
+    fn take_symbol(&mut self, symbol: &str) -> bool {
+        let found = self.peek().0 == Token::Symbol(symbol);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn unexpected<T>(&self, expected: &'static str) -> Result<T, ParseLabelSelectorError> {
+        let (token, at) = self.peek();
+        Err(ParseLabelSelectorError::Unexpected { found: token.text().to_owned(), at, expected })
+    }
+}
+
+impl<'a> Token<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Word(text) | Self::Symbol(text) => text,
+            Self::End => "",
+        }
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, ParseLabelSelectorError> {
+    let mut lexer = Lexer { text, at: 0 };
+    let mut requirements = Vec::new();
+    if lexer.peek().0 == Token::End {
+        return Ok(requirements);
+    }
+    loop {
+        requirements.push(requirement(&mut lexer)?);
+        match lexer.peek().0 {
+            Token::End => return Ok(requirements),
+            Token::Symbol(",") => lexer.take(),
+            _ => return lexer.unexpected("',' or 'end of string'"),
+        };
+    }
+}
+
+fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, ParseLabelSelectorError> {
+    let absent = lexer.take_symbol("!");
+    let key = match lexer.peek().0 {
+        Token::Word(key) => key.to_owned(),
+        _ => return lexer.unexpected("identifier"),
+    };
+    lexer.take();
+    let (operator, values) = match absent {
+        true => (LabelOperator::DoesNotExist, Vec::new()),
+        false => operator(lexer)?,
+    };
+    LabelRequirement::new(key, operator, values)
+}
+
+fn operator(lexer: &mut Lexer<'_>) -> Result<(LabelOperator, Vec<String>), ParseLabelSelectorError> {
+    let operator = match lexer.peek().0 {
+        Token::End | Token::Symbol(",") => return Ok((LabelOperator::Exists, Vec::new())),
+        Token::Symbol("=" | "==") => LabelOperator::Equals,
+        Token::Symbol("!=") => LabelOperator::NotEquals,
+        Token::Symbol(">") => LabelOperator::GreaterThan,
+        Token::Symbol("<") => LabelOperator::LessThan,
+        Token::Word("in") => LabelOperator::In,
+        Token::Word("notin") => LabelOperator::NotIn,
+        _ => return lexer.unexpected("in, notin, =, ==, !=, gt, lt"),
+    };
+    lexer.take();
+    let values = match operator {
+        LabelOperator::In | LabelOperator::NotIn => value_list(lexer)?,
+        _ => vec![single_value(lexer)?],
+    };
+    Ok((operator, values))
+}
+
+fn single_value(lexer: &mut Lexer<'_>) -> Result<String, ParseLabelSelectorError> {
+    match lexer.peek().0 {
+        Token::Word(value) => {
+            lexer.take();
+            Ok(value.to_owned())
+        }
+        Token::End | Token::Symbol(",") => Ok(String::new()),
+        Token::Symbol(_) => lexer.unexpected("identifier"),
+    }
+}
+
+fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorError> {
+    if !lexer.take_symbol("(") {
+        return lexer.unexpected("'('");
+    }
+    let mut values = Vec::new();
+    loop {
+        // An absent word is the empty value: `(a,,b)` has three, `()` has one.
+        values.push(match lexer.peek().0 {
+            Token::Word(value) => {
+                lexer.take();
+                value.to_owned()
+            }
+            _ => String::new(),
+        });
+        if lexer.take_symbol(")") {
+            return Ok(values);
+        }
+        if !lexer.take_symbol(",") {
+            return lexer.unexpected("',' or ')'");
+        }
+    }
+}
+
+/// The rules of label keys and values, and how many values an operator takes.
+pub(super) fn validate(requirement: &LabelRequirement) -> Result<(), ParseLabelSelectorError> {
+    let key = &requirement.key;
+    if let Some(problem) = key_problem(key) {
+        return Err(ParseLabelSelectorError::Key { key: key.clone(), problem });
+    }
+    let count = requirement.values.len();
+    let needs = match requirement.operator {
+        LabelOperator::Exists | LabelOperator::DoesNotExist if count != 0 => Some("no value"),
+        LabelOperator::In | LabelOperator::NotIn if count == 0 => Some("at least one value"),
+        LabelOperator::Equals
+        | LabelOperator::NotEquals
+        | LabelOperator::GreaterThan
+        | LabelOperator::LessThan
+            if count != 1 =>
+        {
+            Some("exactly one value")
+        }
+        _ => None,
+    };
+    if let Some(needs) = needs {
+        return Err(ParseLabelSelectorError::Count { key: key.clone(), needs });
+    }
+    let numeric = matches!(requirement.operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
+    for value in &requirement.values {
+        let problem = match numeric {
+            true if value.parse::<i64>().is_err() => Some("for > and < it must be an integer"),
+            true => None,
+            false => value_problem(value),
+        };
+        if let Some(problem) = problem {
+            return Err(ParseLabelSelectorError::Value { key: key.clone(), value: value.clone(), problem });
+        }
+    }
+    Ok(())
+}
+
+fn key_problem(key: &str) -> Option<&'static str> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    match prefix {
+        Some("") => return Some("the part before the slash is empty"),
+        Some(prefix) if !is_dns_subdomain(prefix) => {
+            return Some("the part before the slash must be a DNS subdomain");
+        }
+        _ => {}
+    }
+    match name {
+        "" => Some("the name is empty"),
+        name if name.len() > 63 => Some("the name has more than 63 characters"),
+        name if !is_label_text(name) => Some(
+            "the name must be letters, digits, '-', '_' and '.', and begin and end with a letter or digit",
+        ),
+        _ => None,
+    }
+}
+
+fn value_problem(value: &str) -> Option<&'static str> {
+    match value {
+        "" => None,
+        value if value.len() > 63 => Some("it has more than 63 characters"),
+        value if !is_label_text(value) => {
+            Some("it must be letters, digits, '-', '_' and '.', and begin and end with a letter or digit")
+        }
+        _ => None,
+    }
+}
+
+fn is_label_text(text: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_alphanumeric();
+    let bytes = text.as_bytes();
+    bytes.iter().all(|&byte| outer(byte) || b"-_.".contains(&byte))
+        && bytes.first().is_some_and(|&byte| outer(byte))
+        && bytes.last().is_some_and(|&byte| outer(byte))
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.len() <= 253
+        && text.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.iter().all(|&byte| outer(byte) || byte == b'-')
+                && bytes.first().is_some_and(|&byte| outer(byte))
+                && bytes.last().is_some_and(|&byte| outer(byte))
+        })
+}

@@ -1,0 +1,139 @@
+use proptest::prelude::*;
+
+use crate::{FieldSelector, LabelRequirement, LabelSelector, Labels, ParseLabelSelectorError};
+
+fn label(text: &str) -> LabelSelector {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs.iter().copied().collect()
+}
+
+fn check(selector: &str, pairs: &[(&str, &str)], matches: bool) {
+    assert_eq!(label(selector).matches(&labels(pairs)), matches, "{selector} on {pairs:?}");
+}
+
+#[test]
+fn each_operator_matches_as_the_api_defines_it() {
+    check("", &[], true);
+    check("a", &[("a", "")], true);
+    check("a", &[], false);
+    check("!a", &[], true);
+    check("!a", &[("a", "x")], false);
+    check("a=x", &[("a", "x")], true);
+    check("a==x", &[("a", "y")], false);
+    check("a=", &[("a", "")], true);
+    check("a=", &[], false);
+    check("a!=x", &[("a", "y")], true);
+    check("a!=x", &[], true);
+    check("a!=x", &[("a", "x")], false);
+    check("a in (x,y)", &[("a", "y")], true);
+    check("a in (x,y)", &[], false);
+    check("a in (x,,y)", &[("a", "")], true);
+    check("a notin (x)", &[], true);
+    check("a notin (x)", &[("a", "x")], false);
+    check("a>3", &[("a", "4")], true);
+    check("a>3", &[("a", "3")], false);
+    check("a<3", &[("a", "-4")], true);
+    check("a<3", &[("a", "few")], false);
+    check("a<3", &[], false);
+    check("a=x,b!=y", &[("a", "x"), ("b", "y")], false);
+}
+
+#[test]
+fn white_space_and_keywords_as_names_are_accepted() {
+    check("  a  in  ( x , y )  ,  !b ", &[("a", "x")], true);
+    check("in in (in, notin)", &[("in", "notin")], true);
+    check("notin", &[("notin", "")], true);
+    check("example.com/app=web", &[("example.com/app", "web")], true);
+}
+
+#[test]
+fn a_malformed_selector_says_what_was_expected_and_where() {
+    for (text, found, at, expected) in [
+        ("a===b", "=", 3, "identifier"),
+        ("a in b", "b", 5, "'('"),
+        ("a in (b", "", 7, "',' or ')'"),
+        ("a b", "b", 2, "in, notin, =, ==, !=, gt, lt"),
+        (",a", ",", 0, "identifier"),
+        ("a=b c", "c", 4, "',' or 'end of string'"),
+        ("a,", "", 2, "identifier"),
+        ("!", "", 1, "identifier"),
+    ] {
+        let expected = ParseLabelSelectorError::Unexpected { found: found.to_owned(), at, expected };
+        assert_eq!(text.parse::<LabelSelector>(), Err(expected), "{text}");
+    }
+}
+
+#[test]
+fn names_and_values_that_no_label_can_have_are_refused() {
+    for text in ["-x", "a=-x", "a in (b,-x)", "a>x", "/a", "a/", "EXAMPLE.com/a", "a=ä", &"k".repeat(64)] {
+        assert!(text.parse::<LabelSelector>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_nothing_selector_matches_nothing_even_after_a_round_trip() {
+    assert!(!LabelSelector::nothing().matches(&Labels::default()));
+    assert!(!label(&LabelSelector::nothing().to_string()).matches(&labels(&[("nothing", "x")])));
+}
+
+#[test]
+fn field_selectors_read_both_operators_and_their_escapes() {
+    let selector: FieldSelector = r"a=x\,y\=z\\,b!=,c==1".parse().unwrap();
+    let values: Vec<_> = selector.requirements().iter().map(|r| (r.field(), r.value())).collect();
+    assert_eq!(values, [("a", r"x,y=z\"), ("b", ""), ("c", "1")]);
+    assert_eq!(selector.to_string().parse::<FieldSelector>().unwrap(), selector);
+    assert_eq!(selector.required("c"), Some("1"));
+    assert_eq!(selector.required("b"), None);
+}
+
+#[test]
+fn an_absent_field_counts_as_empty() {
+    let selector: FieldSelector = "spec.nodeName=,status.phase!=Failed".parse().unwrap();
+    assert!(selector.matches(|_| None));
+}
+
+#[test]
+fn malformed_field_selectors_are_refused_with_their_term() {
+    for (text, term) in [
+        ("foo", "foo"),
+        ("a=1,foo", "foo"),
+        ("=x", "=x"),
+        ("a!x", "a!x"),
+        (r"a=\x", r"a=\x"),
+        ("a=b=c", "a=b=c"),
+    ] {
+        assert_eq!(text.parse::<FieldSelector>().unwrap_err().term(), term);
+    }
+}
+
+fn requirement() -> impl Strategy<Value = LabelRequirement> {
+    use crate::LabelOperator::*;
+    let operator =
+        prop::sample::select(vec![Exists, DoesNotExist, Equals, NotEquals, In, NotIn, GreaterThan, LessThan]);
+    ("[a-z]([a-z.-]{0,5}[a-z])?", operator, prop::collection::vec("[a-z0-9]{0,3}", 1..4), any::<i32>())
+        .prop_map(|(key, operator, values, number)| match operator {
+            Exists | DoesNotExist => LabelRequirement::new(key, operator, Vec::<String>::new()).unwrap(),
+            GreaterThan | LessThan => LabelRequirement::new(key, operator, [number.to_string()]).unwrap(),
+            Equals | NotEquals => LabelRequirement::new(key, operator, [values[0].clone()]).unwrap(),
+            In | NotIn => LabelRequirement::new(key, operator, values).unwrap(),
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_printed_selector_parses_back_to_itself(requirements in prop::collection::vec(requirement(), 0..4)) {
+        let selector = requirements.into_iter().fold(LabelSelector::everything(), LabelSelector::and);
+        prop_assert_eq!(selector.to_string().parse::<LabelSelector>(), Ok(selector));
+    }
+
+    #[test]
+    fn no_text_makes_a_parser_panic(text in "\\PC{0,40}|[a-c=!<>(), in\\\\]{0,20}") {
+        let _ = text.parse::<LabelSelector>();
+        let _ = text.parse::<FieldSelector>();
+        let _ = text.parse::<crate::FieldPath>();
+        let _ = text.parse::<crate::ObjectKey>();
+    }
+}

@@ -1,0 +1,87 @@
+//! Keys, versions, labels and paths through the public API.
+
+use std::cmp::Ordering;
+
+use informer_core::{
+    FieldPath, Gvk, Gvr, Header, Labels, Object, ObjectKey, OwnerReference, ResourceVersion,
+};
+
+#[test]
+fn a_key_reads_back_what_it_prints() {
+    for (text, namespace, name) in [("ns/name", Some("ns"), "name"), ("name", None, "name")] {
+        let key: ObjectKey = text.parse().unwrap();
+        assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (namespace, name, text));
+    }
+    assert_eq!("/name".parse::<ObjectKey>().unwrap(), "name", "a leading slash is lost, as upstream");
+}
+
+#[test]
+fn a_text_with_two_slashes_or_no_name_is_no_key() {
+    for text in ["a/b/c", "a/", "", "/", "a//"] {
+        let error = text.parse::<ObjectKey>().unwrap_err().to_string();
+        assert!(error.contains(&format!("{text:?}")) && error.contains("NAMESPACE/NAME"), "{error}");
+    }
+    assert!(ObjectKey::new("a/b", "c").is_err());
+    assert_eq!(ObjectKey::explicit("a/b/c").name(), "a/b/c");
+}
+
+#[test]
+fn versions_compare_as_numbers_of_any_length_and_as_nothing_else() {
+    let compare = |a: &str, b: &str| ResourceVersion::from(a).compare(&ResourceVersion::from(b));
+    assert_eq!(compare("9", "10"), Some(Ordering::Less));
+    assert_eq!(compare("0", "1"), Some(Ordering::Less));
+    assert_eq!(compare("18446744073709551616", "18446744073709551615"), Some(Ordering::Greater));
+    assert_eq!(compare("18446744073709551616", "28446744073709551616"), Some(Ordering::Less));
+    assert_eq!(compare("7", "7"), Some(Ordering::Equal));
+    for (a, b) in [("", "1"), ("01", "1"), ("abc", "1"), ("", ""), ("-1", "1"), ("1.5", "2")] {
+        assert_eq!(compare(a, b), None, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn a_version_prints_the_text_it_was_made_from() {
+    for text in ["", "0", "1", "007", "18446744073709551616", "abc"] {
+        assert_eq!(ResourceVersion::from(text).to_string(), text);
+    }
+}
+
+#[test]
+fn a_later_label_of_one_key_replaces_the_earlier() {
+    let labels: Labels = [("b", "1"), ("a", "2"), ("b", "3")].into_iter().collect();
+    assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
+    assert_eq!((labels.get("b"), labels.get("c")), (Some("3"), None));
+}
+
+#[test]
+fn a_header_answers_for_the_object() {
+    let owner = OwnerReference {
+        api_version: "apps/v1".into(),
+        kind: "ReplicaSet".into(),
+        name: "web".into(),
+        uid: "u".into(),
+        controller: true,
+    };
+    let header = Header::new("ns/web-0".parse().unwrap()).with_version("4").with_owners([owner.clone()]);
+    assert_eq!(header.controller(), Some(&owner));
+    assert_eq!(Object::field(&header, &"metadata.namespace".parse().unwrap()).as_deref(), Some("ns"));
+    assert_eq!(Object::field(&header, &"spec.nodeName".parse().unwrap()), None);
+}
+
+#[test]
+fn field_paths_take_quoted_names() {
+    let path: FieldPath = "a['b.c'].d".parse().unwrap();
+    assert_eq!(path.segments().collect::<Vec<_>>(), ["a", "b.c", "d"]);
+    for text in ["", ".a", "a.", "a..b", "a['b", "a[0]", "a['b']c"] {
+        assert!(text.parse::<FieldPath>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn kinds_and_resources_print_as_kubectl_writes_them() {
+    assert_eq!(Gvk::from_api_version("apps/v1", "Deployment").unwrap().to_string(), "Deployment.v1.apps");
+    assert_eq!(Gvk::new("", "v1", "Pod").api_version(), "v1");
+    assert!(Gvk::from_api_version("a/b/c", "X").is_err());
+    let gvr: Gvr = "deployments.v1.apps".parse().unwrap();
+    assert_eq!(gvr.path(Some("ns")), "/apis/apps/v1/namespaces/ns/deployments");
+    assert_eq!(Gvr::new("", "v1", "pods").path(None), "/api/v1/pods");
+}
