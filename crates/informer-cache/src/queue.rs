@@ -1,0 +1,37 @@
+//! Queues between a reflector and a controller.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use informer_core::Object;
+
+use crate::Change;
+
+/// What a reflector writes into: any queue of this module, or a user's own store.
+pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
+    /// Takes changes, in order. Never waits; the writer asks [`ready`](Self::ready) before it reads more from the source.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed: the changes are dropped, and the reflector ends.
+    fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed>;
+
+    /// Resolves while there is room. A queue that is full makes the source wait, not the memory grow.
+    fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// The queue was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is closed")]
+pub struct QueueClosed;
+
+/// Changes an object before it is queued: once for each decoded state, never for one that the cache already holds and
+/// never for a tombstone.
+///
+/// An error sets the object aside as [`Undecodable`](crate::Undecodable); everything else flows.
+pub type Transform<O> =
+    Arc<dyn Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static>;

@@ -1,0 +1,165 @@
+//! Where objects come from: the traits of a source, what it is asked, what it answers, how it fails.
+//!
+//! A source answers two questions, "what is there" ([`Lister`]) and "what happens from there on" ([`Watcher`]);
+//! something that answers both is a [`ListWatch`]. A Kubernetes API server is one (`informer-client` implements it),
+//! and so can be a directory of files. A [`Reflector`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Reflector)
+//! turns the answers into changes for a queue.
+//!
+//! Neither answer is a collection: both are streams, so that a list of a million objects passes through the memory
+//! of one object and one network frame.
+
+mod answer;
+mod error;
+mod request;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use answer::{ListEnd, ListPart, ListStream, Listed, WatchEvent, WatchStream};
+pub use error::{ServerStatus, SourceError, SourceErrorKind};
+use informer_core::Object;
+pub use request::{KnownObjects, ListRequest, SourceContext, VersionMatch, WatchRequest};
+
+/// Answers what is there.
+pub trait Lister<O: Object>: Send + Sync + 'static {
+    /// Begins a list. The future resolves when the source has accepted the request (an HTTP server: when it has
+    /// answered with its headers); the objects follow in the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future or the stream ends the request.
+    ///
+    /// # Errors
+    ///
+    /// When the source refuses the list or cannot be reached. Failures after that come through the stream.
+    fn list(
+        &self,
+        request: ListRequest<O>,
+    ) -> impl Future<Output = Result<ListStream<O>, SourceError>> + Send;
+}
+
+/// Answers what happens.
+pub trait Watcher<O: Object>: Send + Sync + 'static {
+    /// Begins a watch. The future resolves when the source has accepted it; the events follow in the stream, in the
+    /// order of the source. The stream ends (without an error) when the source closes the watch.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future or the stream ends the watch.
+    ///
+    /// # Errors
+    ///
+    /// When the source refuses the watch or cannot be reached. Failures after that come through the stream.
+    fn watch(
+        &self,
+        request: WatchRequest<O>,
+    ) -> impl Future<Output = Result<WatchStream<O>, SourceError>> + Send;
+}
+
+/// A source of objects of one kind: a list, and a watch that continues it.
+///
+/// The contract between the two: a watch from the version of a list delivers every change after that list, once and in
+/// order, or it fails with [`SourceErrorKind::Expired`].
+pub trait ListWatch<O: Object>: Lister<O> + Watcher<O> {
+    /// What is listed, in words for errors, logs and states, as `pods in namespace default`.
+    fn describe(&self) -> String;
+
+    /// True where [`WatchRequest::send_initial_events`] may be asked for. A source that fails it once is told by
+    /// [`streaming_list_failed`](Self::streaming_list_failed) and may answer `false` from then on.
+    fn supports_streaming_list(&self) -> bool {
+        false
+    }
+
+    /// A streaming list was refused, or its end mark never came: remember it for this server and kind.
+    fn streaming_list_failed(&self) {}
+}
+
+/// A [`ListWatch`] behind a pointer, so that informers are generic over the object alone.
+pub struct Source<O: Object>(Arc<dyn ErasedListWatch<O>>);
+
+impl<O: Object> Source<O> {
+    /// Wraps a source.
+    pub fn new(source: impl ListWatch<O>) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// As [`Lister::list`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Lister::list`].
+    pub async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
+        self.0.list(request).await
+    }
+
+    /// As [`Watcher::watch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Watcher::watch`].
+    pub async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
+        self.0.watch(request).await
+    }
+
+    /// As [`ListWatch::describe`].
+    pub fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    /// As [`ListWatch::supports_streaming_list`].
+    pub fn supports_streaming_list(&self) -> bool {
+        self.0.supports_streaming_list()
+    }
+
+    /// As [`ListWatch::streaming_list_failed`].
+    pub fn streaming_list_failed(&self) {
+        self.0.streaming_list_failed();
+    }
+}
+
+impl<O: Object> Clone for Source<O> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<O: Object> fmt::Debug for Source<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Source").field(&self.describe()).finish()
+    }
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
+
+/// The same trait with boxed futures: one box a request, none an object.
+trait ErasedListWatch<O: Object>: Send + Sync {
+    fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>>;
+    fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>>;
+    fn describe(&self) -> String;
+    fn supports_streaming_list(&self) -> bool;
+    fn streaming_list_failed(&self);
+}
+
+impl<O: Object, S: ListWatch<O>> ErasedListWatch<O> for S {
+    fn list(&self, request: ListRequest<O>) -> Answer<'_, ListStream<O>> {
+        Box::pin(Lister::list(self, request))
+    }
+
+    fn watch(&self, request: WatchRequest<O>) -> Answer<'_, WatchStream<O>> {
+        Box::pin(Watcher::watch(self, request))
+    }
+
+    fn describe(&self) -> String {
+        ListWatch::describe(self)
+    }
+
+    fn supports_streaming_list(&self) -> bool {
+        ListWatch::supports_streaming_list(self)
+    }
+
+    fn streaming_list_failed(&self) {
+        ListWatch::streaming_list_failed(self);
+    }
+}

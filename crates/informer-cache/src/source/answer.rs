@@ -1,0 +1,188 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use informer_core::{Object, ResourceVersion};
+
+use super::{ServerStatus, SourceError};
+use crate::Undecodable;
+
+/// One part of a list.
+pub enum ListPart<O> {
+    /// Objects, in the order of the source; as many as were at hand, so that nothing waits for more.
+    Items(Vec<Listed<O>>),
+    /// An object that could not be read. It counts as seen.
+    Undecodable(Undecodable),
+    /// The end. Comes once, and nothing follows it; a list that ends without it has broken off.
+    End(ListEnd),
+}
+
+/// An object of a list.
+pub enum Listed<O> {
+    /// Decoded from the answer.
+    Fresh(Arc<O>),
+    /// Unchanged: the very object that [`SourceContext::unchanged`](super::SourceContext::unchanged) returned.
+    Known(Arc<O>),
+}
+
+/// What a source says at the end of a list or of a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListEnd {
+    /// The version of the list, from which a watch continues.
+    pub version: ResourceVersion,
+    /// The token of the next page, where there is one.
+    pub continue_token: Option<String>,
+    /// How many objects follow in later pages, where the source says so.
+    pub remaining: Option<u64>,
+}
+
+/// What a watch delivers.
+pub enum WatchEvent<O> {
+    /// An object came into view.
+    Added(Arc<O>),
+    /// An object changed.
+    Modified(Arc<O>),
+    /// An object went out of view; its last state, with the version of the deletion.
+    Deleted(Arc<O>),
+    /// Nothing before this version is still to come.
+    Bookmark {
+        /// How far the watch is.
+        version: ResourceVersion,
+        /// True for the bookmark that ends the first part of a streaming list.
+        initial_events_end: bool,
+    },
+    /// The server reports an error; nothing follows.
+    Error(ServerStatus),
+    /// An object that could not be read came into view or changed. It counts as seen.
+    Undecodable(Undecodable),
+    /// An object went out of view whose last state could not be read.
+    DeletedUndecodable(Undecodable),
+    /// An event of a type that is not known; it is skipped, and its version (where it had one) counts as seen.
+    Unknown {
+        /// The type as the server wrote it.
+        event_type: String,
+        /// The version of its object.
+        version: ResourceVersion,
+    },
+}
+
+impl<O> Listed<O> {
+    /// The object, whether fresh or known.
+    pub fn object(&self) -> &Arc<O> {
+        match self {
+            Self::Fresh(object) | Self::Known(object) => object,
+        }
+    }
+
+    /// Takes the object out.
+    pub fn into_object(self) -> Arc<O> {
+        match self {
+            Self::Fresh(object) | Self::Known(object) => object,
+        }
+    }
+}
+
+impl<O> Clone for Listed<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Fresh(object) => Self::Fresh(Arc::clone(object)),
+            Self::Known(object) => Self::Known(Arc::clone(object)),
+        }
+    }
+}
+
+type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, SourceError>> + Send>>;
+
+/// The objects of a list as they arrive. Ends with [`ListPart::End`] or with an error.
+pub struct ListStream<O>(BoxStream<ListPart<O>>);
+
+/// The events of a watch as they arrive.
+pub struct WatchStream<O>(BoxStream<WatchEvent<O>>);
+
+impl<O: Object> ListStream<O> {
+    /// A list from a stream of its parts.
+    pub fn new(parts: impl Stream<Item = Result<ListPart<O>, SourceError>> + Send + 'static) -> Self {
+        Self(Box::pin(parts))
+    }
+
+    /// A list that is already complete.
+    pub fn complete(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
+        let items = objects.into_iter().map(|object| Listed::Fresh(Arc::new(object))).collect();
+        let end = ListEnd { version: version.into(), ..ListEnd::default() };
+        Self::new(futures_util::stream::iter([Ok(ListPart::Items(items)), Ok(ListPart::End(end))]))
+    }
+}
+
+impl<O: Object> WatchStream<O> {
+    /// A watch from a stream of its events.
+    pub fn new(events: impl Stream<Item = Result<WatchEvent<O>, SourceError>> + Send + 'static) -> Self {
+        Self(Box::pin(events))
+    }
+}
+
+impl<O> Stream for ListStream<O> {
+    type Item = Result<ListPart<O>, SourceError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl<O> Stream for WatchStream<O> {
+    type Item = Result<WatchEvent<O>, SourceError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl<O> fmt::Debug for ListStream<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListStream").finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Debug for WatchStream<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchStream").finish_non_exhaustive()
+    }
+}
+
+impl<O: Object> fmt::Debug for Listed<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if matches!(self, Self::Fresh(_)) { "Fresh" } else { "Known" };
+        write!(f, "{word}({} @{})", self.object().key(), self.object().resource_version())
+    }
+}
+
+impl<O: Object> fmt::Debug for ListPart<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Items(items) => f.debug_tuple("Items").field(items).finish(),
+            Self::Undecodable(undecodable) => f.debug_tuple("Undecodable").field(undecodable).finish(),
+            Self::End(end) => f.debug_tuple("End").field(end).finish(),
+        }
+    }
+}
+
+impl<O: Object> fmt::Debug for WatchEvent<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut object =
+            |word: &str, object: &O| write!(f, "{word}({} @{})", object.key(), object.resource_version());
+        match self {
+            Self::Added(added) => object("Added", added),
+            Self::Modified(modified) => object("Modified", modified),
+            Self::Deleted(deleted) => object("Deleted", deleted),
+            Self::Bookmark { version, initial_events_end: true } => {
+                write!(f, "Bookmark(@{version}, initial events end)")
+            }
+            Self::Bookmark { version, .. } => write!(f, "Bookmark(@{version})"),
+            Self::Error(status) => f.debug_tuple("Error").field(status).finish(),
+            Self::Undecodable(what) => f.debug_tuple("Undecodable").field(what).finish(),
+            Self::DeletedUndecodable(what) => f.debug_tuple("DeletedUndecodable").field(what).finish(),
+            Self::Unknown { event_type, version } => write!(f, "Unknown({event_type:?} @{version})"),
+        }
+    }
+}
