@@ -1,1 +1,34 @@
 //! Indexed, concurrently readable object stores with one writer.
+
+mod builder;
+mod change;
+mod error;
+mod index;
+mod indexer;
+mod ledger;
+mod lister;
+mod paged;
+mod posting;
+mod sharded;
+mod shared;
+mod snapshot;
+mod state;
+mod store;
+mod thread_safe;
+mod values;
+mod writer;
+
+pub use builder::{StoreBuilder, store};
+pub use change::Change;
+pub use error::{AddIndexersError, IndexError, NotFound, TransactionError, UnknownIndex};
+pub use index::{
+    ByField, ByLabel, ByNamespace, ByOwnerUid, Fallible, IndexFn, IndexFnError, IndexKind, Indexers,
+    NAMESPACE_INDEX, fallible, field, label, namespace, owner_uid,
+};
+pub use indexer::Indexer;
+pub use lister::{Lister, NamespacedLister};
+pub use snapshot::Snapshot;
+pub use store::Store;
+pub use thread_safe::ThreadSafeStore;
+pub use values::IndexFailure;
+pub use writer::StoreWriter;

@@ -1,0 +1,126 @@
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{KeyError, Object, ObjectKey};
+
+use crate::index::{IndexFn, Indexers};
+use crate::shared::Shared;
+use crate::{Indexer, Store, StoreWriter, ThreadSafeStore};
+
+type KeyFn<O> = dyn Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync;
+type TransformFn<O> = dyn Fn(Arc<O>) -> Arc<O> + Send + Sync;
+
+/// A new store's write handle, with keys as the objects tell them and no index. [`StoreBuilder`] has the options.
+pub fn store<O: Object>() -> StoreWriter<O> {
+    StoreBuilder::new().writer()
+}
+
+/// How a store is made.
+///
+/// ```
+/// use informer_core::{Header, KeyError, ObjectKey};
+/// use informer_store::{StoreBuilder, field, namespace};
+///
+/// let writer = StoreBuilder::<Header>::new()
+///     .resource("pods")
+///     .index("namespace", namespace())
+///     .index("node", field("spec.nodeName"))
+///     .writer();
+/// assert_eq!(writer.indexers().names().collect::<Vec<_>>(), ["namespace", "node"]);
+/// ```
+pub struct StoreBuilder<O> {
+    resource: Arc<str>,
+    keys: Keys<O>,
+    indexers: Indexers<O>,
+}
+
+/// What the write handles do to an object before it goes in.
+pub(crate) struct Keys<O> {
+    key: Arc<KeyFn<O>>,
+    transform: Option<Arc<TransformFn<O>>>,
+}
+
+impl<O: Object> StoreBuilder<O> {
+    /// Keys as the objects tell them, no index.
+    pub fn new() -> Self {
+        let key: Arc<KeyFn<O>> = Arc::new(|object: &O| Ok(object.key().clone()));
+        Self { resource: "object".into(), keys: Keys { key, transform: None }, indexers: Indexers::new() }
+    }
+
+    /// What the objects are called in errors, as `pods`.
+    pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+        self.resource = resource.into();
+        self
+    }
+
+    /// The key function: what identifies an object. It runs under no lock, and must always give an object the same
+    /// key.
+    pub fn key(mut self, key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static) -> Self {
+        self.keys.key = Arc::new(key);
+        self
+    }
+
+    /// Changes every object on its way in, deleted ones excepted. It runs under no lock, before the key function.
+    pub fn transform(mut self, transform: impl Fn(Arc<O>) -> Arc<O> + Send + Sync + 'static) -> Self {
+        self.keys.transform = Some(Arc::new(transform));
+        self
+    }
+
+    /// Adds an index. A name given again replaces the function before it.
+    pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
+        self.indexers.insert(name.into(), Arc::new(function));
+        self
+    }
+
+    /// Adds several indexes.
+    pub fn indexers(mut self, indexers: Indexers<O>) -> Self {
+        indexers
+            .into_functions()
+            .into_iter()
+            .for_each(|(name, function)| self.indexers.insert(name, function));
+        self
+    }
+
+    /// The one write handle of a new store; it gives out the read handles.
+    pub fn writer(self) -> StoreWriter<O> {
+        StoreWriter::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
+    }
+
+    /// A store behind one handle that everyone may write to.
+    pub fn build(self) -> Store<O> {
+        Store::new(Arc::new(Shared::new(self.resource, self.indexers)), self.keys)
+    }
+
+    /// As [`build`](Self::build), but keys are given with each call; the key function and the transform are not used.
+    pub fn thread_safe(self) -> ThreadSafeStore<O> {
+        ThreadSafeStore::new(Indexer::new(Arc::new(Shared::new(self.resource, self.indexers))))
+    }
+}
+
+impl<O: Object> Default for StoreBuilder<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for StoreBuilder<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreBuilder")
+            .field("resource", &self.resource)
+            .field("indexers", &self.indexers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O> Keys<O> {
+    pub(crate) fn key_of(&self, object: &O) -> Result<ObjectKey, KeyError> {
+        (self.key)(object)
+    }
+
+    pub(crate) fn transformed(&self, object: Arc<O>) -> Arc<O> {
+        match &self.transform {
+            Some(transform) => transform(object),
+            None => object,
+        }
+    }
+}

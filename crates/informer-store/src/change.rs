@@ -1,0 +1,68 @@
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey};
+
+/// One change of a transaction.
+///
+/// Its key is what the store's key function says of the object, unless [`at`](Self::at) sets it.
+pub struct Change<O> {
+    pub(crate) key: Option<ObjectKey>,
+    pub(crate) action: Action<O>,
+}
+
+pub(crate) enum Action<O> {
+    Upsert(Arc<O>),
+    Delete(Arc<O>),
+    Forget,
+}
+
+impl<O> Change<O> {
+    /// Adds the object, or replaces the one of its key.
+    pub fn upsert(object: Arc<O>) -> Self {
+        Self { key: None, action: Action::Upsert(object) }
+    }
+
+    /// Deletes the object of this key; `last` is its final state, whose version becomes that of the store. Deleting
+    /// what is not there is no error.
+    pub fn delete(last: Arc<O>) -> Self {
+        Self { key: None, action: Action::Delete(last) }
+    }
+
+    /// Deletes the object of a key; the version of the store stays.
+    pub fn delete_key(key: ObjectKey) -> Self {
+        Self { key: Some(key), action: Action::Forget }
+    }
+
+    /// Sets the key, so that no key function is asked.
+    pub fn at(mut self, key: ObjectKey) -> Self {
+        self.key = Some(key);
+        self
+    }
+}
+
+impl<O> Clone for Change<O> {
+    fn clone(&self) -> Self {
+        let action = match &self.action {
+            Action::Upsert(object) => Action::Upsert(object.clone()),
+            Action::Delete(last) => Action::Delete(last.clone()),
+            Action::Forget => Action::Forget,
+        };
+        Self { key: self.key.clone(), action }
+    }
+}
+
+impl<O: Object> fmt::Debug for Change<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, object) = match &self.action {
+            Action::Upsert(object) => ("Upsert", Some(object)),
+            Action::Delete(last) => ("Delete", Some(last)),
+            Action::Forget => ("DeleteKey", None),
+        };
+        let key = self.key.as_ref().or(object.map(|object| object.key()));
+        f.debug_struct(name)
+            .field("key", &key)
+            .field("version", &object.map(|object| object.resource_version()))
+            .finish()
+    }
+}

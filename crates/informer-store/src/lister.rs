@@ -1,0 +1,112 @@
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{LabelSelector, Object};
+
+use crate::Indexer;
+use crate::error::NotFound;
+
+/// Reads the objects of a store by namespace, name and labels.
+///
+/// A list costs what it looks at: the objects of its namespace where the store has a [`namespace`](crate::namespace)
+/// index, those of one label value where it has a [`label`](crate::label) index for a requirement of the selector
+/// (`=` or `in`), whichever are fewer; otherwise all of them. Lists have no order.
+///
+/// ```
+/// use informer_core::Header;
+/// use informer_store::{Change, StoreBuilder, label, namespace};
+///
+/// let mut pods = StoreBuilder::new()
+///     .resource("pods").index("namespace", namespace()).index("app", label("app")).writer();
+/// let web = Header::new("default/web-0".parse()?).with_labels([("app", "web")]);
+/// pods.apply([Change::upsert(web.into())])?;
+///
+/// let lister = pods.lister().namespace("default");
+/// assert_eq!(lister.list(&"app in (web, api)".parse()?).len(), 1);
+/// assert!(lister.get("web-0").is_ok());
+/// assert_eq!(lister.get("web-9").unwrap_err().to_string(), "pods \"default/web-9\" not found in the cache");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Lister<O> {
+    indexer: Indexer<O>,
+}
+
+impl<O: Object> Lister<O> {
+    pub(crate) fn new(indexer: Indexer<O>) -> Self {
+        Self { indexer }
+    }
+
+    /// The objects whose labels the selector chooses, of all namespaces.
+    pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
+        self.indexer.list_selected(None, selector)
+    }
+
+    /// The object of a key, `namespace/name`, or of the name of a cluster-scoped object.
+    ///
+    /// # Errors
+    ///
+    /// When the cache does not have it.
+    pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Arc<O>, NotFound> {
+        let not_found =
+            || NotFound { resource: self.indexer.resource().into(), key: key.as_ref().to_owned() };
+        self.indexer.get(key).ok_or_else(not_found)
+    }
+
+    /// The view of one namespace; an empty one means all of them.
+    pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespacedLister<O> {
+        NamespacedLister { lister: self.clone(), namespace: namespace.into() }
+    }
+}
+
+/// A [`Lister`] of one namespace.
+pub struct NamespacedLister<O> {
+    lister: Lister<O>,
+    namespace: Arc<str>,
+}
+
+impl<O: Object> NamespacedLister<O> {
+    /// The objects of the namespace whose labels the selector chooses.
+    pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<O>> {
+        let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
+        self.lister.indexer.list_selected(namespace, selector)
+    }
+
+    /// The object of a name.
+    ///
+    /// # Errors
+    ///
+    /// When the cache does not have it.
+    pub fn get(&self, name: &str) -> Result<Arc<O>, NotFound> {
+        match &*self.namespace {
+            "" => self.lister.get(name),
+            namespace => self.lister.get(&[namespace, "/", name].concat()),
+        }
+    }
+}
+
+impl<O> Clone for Lister<O> {
+    fn clone(&self) -> Self {
+        Self { indexer: self.indexer.clone() }
+    }
+}
+
+impl<O> Clone for NamespacedLister<O> {
+    fn clone(&self) -> Self {
+        Self { lister: self.lister.clone(), namespace: self.namespace.clone() }
+    }
+}
+
+impl<O: Object> fmt::Debug for Lister<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lister").field(&self.indexer).finish()
+    }
+}
+
+impl<O: Object> fmt::Debug for NamespacedLister<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamespacedLister")
+            .field("indexer", &self.lister.indexer)
+            .field("namespace", &self.namespace)
+            .finish()
+    }
+}

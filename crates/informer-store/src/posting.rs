@@ -1,0 +1,109 @@
+//! The slots of one index value, ascending.
+//!
+//! # Invariants
+//!
+//! 1. Slots are strictly ascending, over all runs.
+//! 2. `Few` has at most [`RUN_SLOTS`] slots; no run of `Many` is empty or longer than that.
+
+use std::sync::Arc;
+
+/// Slots of a run before it is split. It bounds what one insertion moves, and what the first change after a snapshot
+/// copies; one run is 4 KB.
+const RUN_SLOTS: usize = 1024;
+
+/// Most values have one slot (owners), some have a hundred (nodes), a few have nearly all (a namespace).
+#[derive(Clone, Debug)]
+pub(crate) enum Posting {
+    One(u32),
+    Few(Vec<u32>),
+    Many(Vec<Arc<Vec<u32>>>),
+}
+
+impl Posting {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Few(slots) => slots.len(),
+            Self::Many(runs) => runs.iter().map(|run| run.len()).sum(),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let (one, few, many): (_, &[u32], &[Arc<Vec<u32>>]) = match self {
+            Self::One(slot) => (Some(*slot), &[], &[]),
+            Self::Few(slots) => (None, slots, &[]),
+            Self::Many(runs) => (None, &[], runs),
+        };
+        one.into_iter().chain(few.iter().copied()).chain(many.iter().flat_map(|run| run.iter().copied()))
+    }
+
+    pub(crate) fn insert(&mut self, slot: u32) {
+        match self {
+            Self::One(first) if *first == slot => {}
+            Self::One(first) => *self = Self::Few(vec![slot.min(*first), slot.max(*first)]),
+            Self::Few(slots) => {
+                insert_sorted(slots, slot);
+                if slots.len() > RUN_SLOTS {
+                    let tail = slots.split_off(split_at(slots, slot));
+                    *self = Self::Many(vec![Arc::new(std::mem::take(slots)), Arc::new(tail)]);
+                }
+            }
+            Self::Many(runs) => {
+                let at = run_of(runs, slot);
+                let run = Arc::make_mut(&mut runs[at]);
+                insert_sorted(run, slot);
+                if run.len() > RUN_SLOTS {
+                    let tail = run.split_off(split_at(run, slot));
+                    runs.insert(at + 1, Arc::new(tail));
+                }
+            }
+        }
+    }
+
+    /// Takes a slot out; true where none is left and the value must go.
+    pub(crate) fn remove(&mut self, slot: u32) -> bool {
+        match self {
+            Self::One(only) => *only == slot,
+            Self::Few(slots) => {
+                remove_sorted(slots, slot);
+                slots.is_empty()
+            }
+            Self::Many(runs) => {
+                let at = run_of(runs, slot);
+                let run = Arc::make_mut(&mut runs[at]);
+                remove_sorted(run, slot);
+                if run.is_empty() {
+                    runs.remove(at);
+                }
+                runs.is_empty()
+            }
+        }
+    }
+}
+
+/// The run that holds `slot`, or where it belongs.
+fn run_of(runs: &[Arc<Vec<u32>>], slot: u32) -> usize {
+    runs.partition_point(|run| run.first().is_some_and(|first| *first <= slot)).saturating_sub(1)
+}
+
+/// Where a full run is cut: slots mostly arrive in ascending order, and then full runs are left behind.
+fn split_at(run: &[u32], inserted: u32) -> usize {
+    if run.last() == Some(&inserted) { run.len() - 1 } else { run.len() / 2 }
+}
+
+fn insert_sorted(slots: &mut Vec<u32>, slot: u32) {
+    if slots.last().is_none_or(|last| *last < slot) {
+        slots.push(slot);
+    } else if let Err(at) = slots.binary_search(&slot) {
+        slots.insert(at, slot);
+    }
+}
+
+fn remove_sorted(slots: &mut Vec<u32>, slot: u32) {
+    if let Ok(at) = slots.binary_search(&slot) {
+        slots.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{LabelSelector, Object, ObjectKey, ResourceVersion};
+
+use crate::error::{IndexError, UnknownIndex};
+use crate::state::State;
+
+/// One version of a whole store with its indexes.
+///
+/// It never changes, and may be held for ever without stopping the writer; the objects that it shows stay in memory
+/// as long. Answers can borrow from it.
+///
+/// ```
+/// use informer_core::Header;
+/// use informer_store::{Change, store};
+///
+/// let mut pods = store::<Header>();
+/// let before = pods.snapshot();
+/// pods.apply([Change::upsert(Header::new("default/web".parse()?).into())])?;
+/// assert!(before.is_empty() && before.version() < pods.version());
+/// assert_eq!(pods.snapshot().iter().count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a snapshot that is not read is only a cost"]
+pub struct Snapshot<O> {
+    state: State<O>,
+    resource: Arc<str>,
+}
+
+impl<O: Object> Snapshot<O> {
+    pub(crate) fn new(state: State<O>, resource: Arc<str>) -> Self {
+        Self { state, resource }
+    }
+
+    /// The object of a key.
+    pub fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Option<&Arc<O>> {
+        self.state.get(key.as_ref())
+    }
+
+    /// True where the store had the key.
+    pub fn contains(&self, key: &(impl AsRef<str> + ?Sized)) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.state.len()
+    }
+
+    /// True where there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All keys with their objects, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
+        self.state.slots().map(|(_, entry)| (&entry.key, &entry.object))
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// All objects.
+    pub fn list(&self) -> Vec<Arc<O>> {
+        self.iter().map(|(_, object)| object.clone()).collect()
+    }
+
+    /// The objects of a namespace (of all, where it is empty or `None`) whose labels a selector chooses.
+    pub fn select(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
+        self.state.list_selected(namespace.filter(|namespace| !namespace.is_empty()), selector)
+    }
+
+    /// The objects that have a value in an index.
+    ///
+    /// # Errors
+    ///
+    /// When there was no such index.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<O>>, IndexError> {
+        Ok(self.state.by_index(name, value).ok_or_else(|| self.unknown(name))?)
+    }
+
+    /// The sorted keys of the objects that have a value in an index.
+    ///
+    /// # Errors
+    ///
+    /// When there was no such index.
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
+        let mut keys = self.state.index_keys(name, value).ok_or_else(|| self.unknown(name))?;
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// The values that some object has in an index; none where there was no such index.
+    pub fn index_values(&self, name: &str) -> Vec<Arc<str>> {
+        self.state.index_values(name)
+    }
+
+    /// The version of the last write, replacement or bookmark.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        &self.state.resource_version
+    }
+
+    /// How many transactions the store had seen.
+    pub fn version(&self) -> u64 {
+        self.state.version
+    }
+
+    fn unknown(&self, name: &str) -> UnknownIndex {
+        let known = self.state.definitions().iter().map(|held| held.name.clone()).collect();
+        UnknownIndex { resource: self.resource.clone(), index: name.to_owned(), known }
+    }
+}
+
+impl<O> Clone for Snapshot<O> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), resource: self.resource.clone() }
+    }
+}
+
+impl<O: Object> fmt::Debug for Snapshot<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("resource", &self.resource)
+            .field("len", &self.len())
+            .field("version", &self.version())
+            .field("resource_version", self.resource_version())
+            .finish()
+    }
+}

@@ -1,0 +1,274 @@
+//! One version of a store: objects in slots, keys to slots, and for each index its values to slots. Pure: no lock,
+//! no clock, and no user code.
+//!
+//! # Invariants
+//!
+//! 1. `keys` holds exactly the occupied slots of `slots`, each under the hash of its key; no two slots have one key.
+//! 2. A posting holds occupied slots only, and is never empty.
+//! 3. A clone is a snapshot: it shares pages and shards, which later changes copy before they touch them.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use informer_core::{LabelOperator, LabelSelector, ObjectKey, ResourceVersion};
+
+use crate::index::IndexKind;
+use crate::paged::Paged;
+use crate::posting::Posting;
+use crate::sharded::Sharded;
+use crate::values::Definition;
+
+mod query;
+
+pub(crate) struct State<O> {
+    slots: Paged<Slot<O>>,
+    keys: Sharded<u32>,
+    /// In the order of the ledger's definitions; `None` while an index is being filled.
+    indexes: Vec<Option<Index<O>>>,
+    hasher: RandomState,
+    pub(crate) version: u64,
+    pub(crate) resource_version: ResourceVersion,
+}
+
+pub(crate) struct Slot<O> {
+    pub(crate) key: ObjectKey,
+    pub(crate) object: Arc<O>,
+}
+
+/// One index: values to slots.
+pub(crate) struct Index<O> {
+    pub(crate) definition: Arc<Definition<O>>,
+    values: Sharded<Value>,
+}
+
+#[derive(Clone)]
+struct Value {
+    text: Arc<str>,
+    posting: Posting,
+}
+
+/// One change of a state. The same list of them brings both sides of a store to the same version.
+pub(crate) enum Op<O> {
+    /// Fills a slot; `fresh` where it was empty, so that its key becomes known.
+    Put { slot: u32, hash: u64, entry: Slot<O>, fresh: bool },
+    /// Empties a slot.
+    Take { slot: u32, hash: u64 },
+    /// The object in the slot has this value from now on.
+    Link { index: usize, text: Arc<str>, slot: u32 },
+    /// The object in the slot has this value no more.
+    Unlink { index: usize, text: Arc<str>, slot: u32 },
+}
+
+impl<O> State<O> {
+    pub(crate) fn new(hasher: RandomState) -> Self {
+        Self {
+            slots: Paged::default(),
+            keys: Sharded::default(),
+            indexes: Vec::new(),
+            hasher,
+            version: 0,
+            resource_version: ResourceVersion::unset(),
+        }
+    }
+
+    // === Reads ===
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn hash(&self, text: &str) -> u64 {
+        self.hasher.hash_one(text)
+    }
+
+    pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
+        let slot = *self.keys.find(hash, |slot| self.slot(*slot).is_some_and(|entry| entry.key == *key))?;
+        Some((slot, self.slot(slot)?))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<O>> {
+        Some(&self.find(self.hash(key), key)?.1.object)
+    }
+
+    pub(crate) fn slot(&self, slot: u32) -> Option<&Slot<O>> {
+        self.slots.get(slot)
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (u32, &Slot<O>)> {
+        self.slots.iter()
+    }
+
+    pub(crate) fn objects_of(&self, slots: impl Iterator<Item = u32>) -> impl Iterator<Item = &Slot<O>> {
+        slots.filter_map(|slot| self.slot(slot))
+    }
+
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = &Index<O>> {
+        self.indexes.iter().flatten()
+    }
+
+    pub(crate) fn index(&self, name: &str) -> Option<&Index<O>> {
+        self.indexes().find(|index| *index.definition.name == *name)
+    }
+
+    fn index_of(&self, wanted: impl Fn(&IndexKind) -> bool) -> Option<&Index<O>> {
+        self.indexes().find(|index| wanted(&index.definition.kind))
+    }
+
+    pub(crate) fn posting<'a>(&self, index: &'a Index<O>, value: &str) -> Option<&'a Posting> {
+        let found = index.values.find(self.hash(value), |entry| *entry.text == *value)?;
+        Some(&found.posting)
+    }
+
+    /// Postings that together hold a superset of what a list asks for, or `None` where no index helps. The slots of
+    /// two of them are disjoint.
+    pub(crate) fn narrow(&self, namespace: Option<&str>, selector: &LabelSelector) -> Option<Vec<&Posting>> {
+        let by_namespace = namespace.and_then(|namespace| {
+            let index = self.index_of(|kind| *kind == IndexKind::Namespace)?;
+            Some(self.posting(index, namespace).into_iter().collect())
+        });
+        let by_label = selector.requirements().iter().filter_map(|requirement| {
+            if !matches!(requirement.operator(), LabelOperator::Equals | LabelOperator::In) {
+                return None;
+            }
+            let same =
+                |kind: &IndexKind| matches!(kind, IndexKind::Label(key) if **key == *requirement.key());
+            let index = self.index_of(same)?;
+            Some(requirement.values().filter_map(|value| self.posting(index, value)).collect())
+        });
+        let size = |postings: &Vec<&Posting>| postings.iter().map(|posting| posting.len()).sum::<usize>();
+        by_namespace.into_iter().chain(by_label).min_by_key(size)
+    }
+
+    // === Changes ===
+
+    /// Applies one change; what it displaced is handed back, so that the caller says where it is dropped.
+    pub(crate) fn perform(&mut self, op: Op<O>) -> Option<Slot<O>> {
+        match op {
+            Op::Put { slot, hash, entry, fresh } => {
+                let displaced = self.slots.set(slot, Some(entry));
+                if fresh {
+                    let (slots, hasher) = (&self.slots, &self.hasher);
+                    self.keys.insert(hash, slot, |slot| {
+                        let entry = slots.get(*slot).expect("a slot in `keys` is occupied");
+                        hasher.hash_one(entry.key.as_str())
+                    });
+                }
+                displaced
+            }
+            Op::Take { slot, hash } => {
+                self.keys.remove(hash, |candidate| *candidate == slot);
+                self.slots.set(slot, None)
+            }
+            Op::Link { index, text, slot } => {
+                if let Some(index) = &mut self.indexes[index] {
+                    index.link(&self.hasher, text, slot);
+                }
+                None
+            }
+            Op::Unlink { index, text, slot } => {
+                if let Some(index) = &mut self.indexes[index] {
+                    index.unlink(&self.hasher, &text, slot);
+                }
+                None
+            }
+        }
+    }
+
+    /// Sets or clears the index at a position.
+    pub(crate) fn set_index(&mut self, position: usize, index: Option<Index<O>>) -> Option<Index<O>> {
+        if self.indexes.len() <= position {
+            self.indexes.resize_with(position + 1, || None);
+        }
+        std::mem::replace(&mut self.indexes[position], index)
+    }
+
+    /// The text of a value as an index keeps it, so that it is held once.
+    pub(crate) fn intern(&self, index: usize, value: &str) -> Arc<str> {
+        match self.indexes.get(index) {
+            Some(Some(index)) => index.intern(&self.hasher, value),
+            _ => value.into(),
+        }
+    }
+}
+
+impl<O> Index<O> {
+    pub(crate) fn new(definition: Arc<Definition<O>>) -> Self {
+        Self { definition, values: Sharded::default() }
+    }
+
+    /// All values that some object has.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.values.iter().map(|value| &value.text)
+    }
+
+    pub(crate) fn value_count(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn intern(&self, hasher: &RandomState, value: &str) -> Arc<str> {
+        let held = self.values.find(hasher.hash_one(value), |entry| *entry.text == *value);
+        held.map_or_else(|| value.into(), |entry| entry.text.clone())
+    }
+
+    pub(crate) fn link(&mut self, hasher: &RandomState, text: Arc<str>, slot: u32) {
+        let hash = hasher.hash_one(&*text);
+        match self.values.find_mut(hash, |value| value.text == text) {
+            Some(value) => value.posting.insert(slot),
+            None => {
+                let value = Value { text, posting: Posting::One(slot) };
+                self.values.insert(hash, value, |value| hasher.hash_one(&*value.text));
+            }
+        }
+    }
+
+    fn unlink(&mut self, hasher: &RandomState, text: &str, slot: u32) {
+        let hash = hasher.hash_one(text);
+        if let Some(value) = self.values.find_mut(hash, |value| *value.text == *text)
+            && value.posting.remove(slot)
+        {
+            // Values without objects must go, or values that come and go leak (kubernetes #84959).
+            self.values.remove(hash, |value| *value.text == *text);
+        }
+    }
+}
+
+impl<O> Clone for State<O> {
+    fn clone(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            keys: self.keys.clone(),
+            indexes: self.indexes.clone(),
+            hasher: self.hasher.clone(),
+            version: self.version,
+            resource_version: self.resource_version.clone(),
+        }
+    }
+}
+
+impl<O> Clone for Slot<O> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), object: self.object.clone() }
+    }
+}
+
+impl<O> Clone for Index<O> {
+    fn clone(&self) -> Self {
+        Self { definition: self.definition.clone(), values: self.values.clone() }
+    }
+}
+
+impl<O> Clone for Op<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Put { slot, hash, entry, fresh } => {
+                Self::Put { slot: *slot, hash: *hash, entry: entry.clone(), fresh: *fresh }
+            }
+            Self::Take { slot, hash } => Self::Take { slot: *slot, hash: *hash },
+            Self::Link { index, text, slot } => Self::Link { index: *index, text: text.clone(), slot: *slot },
+            Self::Unlink { index, text, slot } => {
+                Self::Unlink { index: *index, text: text.clone(), slot: *slot }
+            }
+        }
+    }
+}

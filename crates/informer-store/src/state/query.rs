@@ -1,0 +1,80 @@
+//! Questions about one version that live lookups and snapshots share.
+
+use std::sync::Arc;
+
+use informer_core::{LabelSelector, Object, ObjectKey};
+
+use super::{Slot, State};
+use crate::values::Definition;
+
+impl<O> State<O> {
+    /// How many objects have a value; 0 where there is no such index.
+    pub(crate) fn size_of(&self, name: &str, value: &str) -> usize {
+        let posting = self.index(name).and_then(|index| self.posting(index, value));
+        posting.map_or(0, |posting| posting.len())
+    }
+
+    pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Arc<O>>> {
+        self.of_value(name, value, |entry| entry.object.clone())
+    }
+
+    pub(crate) fn index_keys(&self, name: &str, value: &str) -> Option<Vec<ObjectKey>> {
+        self.of_value(name, value, |entry| entry.key.clone())
+    }
+
+    /// The objects that have at least one of the values, each once.
+    pub(crate) fn by_index_any(&self, name: &str, values: &[String]) -> Option<Vec<Arc<O>>> {
+        if let [value] = values {
+            return self.by_index(name, value);
+        }
+        let index = self.index(name)?;
+        let postings = values.iter().filter_map(|value| self.posting(index, value));
+        let mut slots: Vec<u32> = postings.flat_map(|posting| posting.iter()).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        Some(self.objects_of(slots.into_iter()).map(|entry| entry.object.clone()).collect())
+    }
+
+    pub(crate) fn index_values(&self, name: &str) -> Vec<Arc<str>> {
+        self.index(name).into_iter().flat_map(|index| index.values().cloned()).collect()
+    }
+
+    pub(crate) fn definitions(&self) -> Vec<Arc<Definition<O>>> {
+        self.indexes().map(|index| index.definition.clone()).collect()
+    }
+
+    fn of_value<R>(&self, name: &str, value: &str, answer: impl Fn(&Slot<O>) -> R) -> Option<Vec<R>> {
+        let posting = self.posting(self.index(name)?, value);
+        let Some(posting) = posting else { return Some(Vec::new()) };
+        let mut found = Vec::with_capacity(posting.len());
+        found.extend(self.objects_of(posting.iter()).map(answer));
+        Some(found)
+    }
+}
+
+impl<O: Object> State<O> {
+    /// Reads labels, so it is for states that nobody else waits for.
+    pub(crate) fn list_selected(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
+        if selector.is_nothing() {
+            return Vec::new();
+        }
+        let chosen = |entry: &&Slot<O>| entry.matches(namespace, selector);
+        match self.narrow(namespace, selector) {
+            Some(postings) => {
+                let slots = postings.iter().flat_map(|posting| posting.iter());
+                self.objects_of(slots).filter(chosen).map(|entry| entry.object.clone()).collect()
+            }
+            None => {
+                let all = self.slots().map(|(_, entry)| entry);
+                all.filter(chosen).map(|entry| entry.object.clone()).collect()
+            }
+        }
+    }
+}
+
+impl<O: Object> Slot<O> {
+    pub(crate) fn matches(&self, namespace: Option<&str>, selector: &LabelSelector) -> bool {
+        namespace.is_none_or(|namespace| self.object.key().namespace() == Some(namespace))
+            && (selector.is_everything() || selector.matches(self.object.labels()))
+    }
+}

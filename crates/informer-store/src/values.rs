@@ -1,0 +1,175 @@
+//! Calls index functions, and keeps what they answered in flat memory until it is applied.
+//!
+//! User code runs here and nowhere else in the write path; no lock is held meanwhile.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use informer_core::ObjectKey;
+use parking_lot::Mutex;
+
+use crate::index::{IndexFn, IndexFnError, IndexKind};
+
+const PANICKED: &str = "the index function panicked";
+
+/// An index of one store: its name, its function, and what went wrong with it.
+pub(crate) struct Definition<O> {
+    pub(crate) name: Arc<str>,
+    pub(crate) function: Arc<dyn IndexFn<O>>,
+    pub(crate) kind: IndexKind,
+    failures: Mutex<Option<IndexFailure>>,
+}
+
+/// The failures of one index function; see [`IndexFn`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct IndexFailure {
+    /// The index.
+    pub index: Arc<str>,
+    /// How often the function failed or panicked since the index exists.
+    pub count: u64,
+    /// The last object that it failed for.
+    pub key: ObjectKey,
+    /// The last error, as the function told it, or that it panicked.
+    pub cause: Arc<str>,
+}
+
+impl<O: 'static> Definition<O> {
+    pub(crate) fn new(name: Arc<str>, function: Arc<dyn IndexFn<O>>) -> Self {
+        let kind = function.kind();
+        Self { name, function, kind, failures: Mutex::new(None) }
+    }
+
+    pub(crate) fn failure(&self) -> Option<IndexFailure> {
+        self.failures.lock().clone()
+    }
+
+    fn record_failure(&self, key: &ObjectKey, cause: Arc<str>) {
+        let mut failures = self.failures.lock();
+        let count = failures.as_ref().map_or(0, |failure| failure.count) + 1;
+        *failures = Some(IndexFailure { index: self.name.clone(), count, key: key.clone(), cause });
+    }
+}
+
+/// Values of many (object, index) pairs: one text, and borders into it.
+#[derive(Default)]
+pub(crate) struct Computed {
+    text: String,
+    /// Start and end of each value in `text`.
+    spans: Vec<(usize, usize)>,
+    /// End of each group in `spans`; a group is what one function answered for one object.
+    groups: Vec<usize>,
+}
+
+impl Computed {
+    /// Asks every function of `definitions` about one object: one group each, in their order.
+    pub(crate) fn add<O: 'static>(
+        &mut self,
+        definitions: &[Arc<Definition<O>>],
+        key: &ObjectKey,
+        object: &O,
+    ) {
+        for definition in definitions {
+            self.add_one(definition, key, object);
+        }
+    }
+
+    /// What one function answers for one object, outside of any transaction.
+    pub(crate) fn of<O: 'static>(
+        definition: &Definition<O>,
+        object: &O,
+    ) -> Result<Vec<String>, IndexFnError> {
+        let mut values = Vec::new();
+        let mut emit = |value: &str| values.push(value.to_owned());
+        catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)))
+            .map_err(|_| PANICKED)??;
+        Ok(values)
+    }
+
+    /// The values of a group: sorted, each once.
+    pub(crate) fn group(&self, group: usize) -> impl ExactSizeIterator<Item = &str> + Clone {
+        let start = if group == 0 { 0 } else { self.groups[group - 1] };
+        self.spans[start..self.groups[group]].iter().map(|(from, to)| &self.text[*from..*to])
+    }
+
+    fn add_one<O: 'static>(&mut self, definition: &Definition<O>, key: &ObjectKey, object: &O) {
+        let (text_before, spans_before) = (self.text.len(), self.spans.len());
+        let (text, spans) = (&mut self.text, &mut self.spans);
+        let mut emit = |value: &str| {
+            let start = text.len();
+            text.push_str(value);
+            spans.push((start, text.len()));
+        };
+        // Unwind safety: what a panic leaves half-written is cut off below.
+        let answer = catch_unwind(AssertUnwindSafe(|| definition.function.index(object, &mut emit)));
+        let failure: Option<Arc<str>> = match answer {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string().into()),
+            Err(_) => Some(PANICKED.into()),
+        };
+        if let Some(cause) = failure {
+            self.text.truncate(text_before);
+            self.spans.truncate(spans_before);
+            definition.record_failure(key, cause);
+        }
+        self.close_group(spans_before);
+    }
+
+    fn close_group(&mut self, start: usize) {
+        if self.spans.len() - start > 1 {
+            let text = &self.text;
+            self.spans[start..].sort_unstable_by(|a, b| text[a.0..a.1].cmp(&text[b.0..b.1]));
+            let mut group = self.spans.split_off(start);
+            group.dedup_by(|a, b| text[a.0..a.1] == text[b.0..b.1]);
+            self.spans.append(&mut group);
+        }
+        self.groups.push(self.spans.len());
+    }
+}
+
+/// The values that an object has in one index, as they were applied: sorted, each once.
+#[derive(Clone, Default)]
+pub(crate) enum Values {
+    /// Not computed yet: the index is being added.
+    #[default]
+    Unknown,
+    None,
+    One(Arc<str>),
+    #[expect(
+        clippy::box_collection,
+        reason = "a thin pointer: every object has one of these per index, 16 bytes"
+    )]
+    Many(Box<Vec<Arc<str>>>),
+}
+
+impl Values {
+    pub(crate) fn as_slice(&self) -> &[Arc<str>] {
+        match self {
+            Self::Unknown | Self::None => &[],
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+
+    pub(crate) fn equal<'a>(&self, values: impl ExactSizeIterator<Item = &'a str>) -> bool {
+        let held = self.as_slice();
+        held.len() == values.len() && held.iter().zip(values).all(|(held, value)| **held == *value)
+    }
+}
+
+impl FromIterator<Arc<str>> for Values {
+    fn from_iter<I: IntoIterator<Item = Arc<str>>>(values: I) -> Self {
+        let mut values = values.into_iter();
+        match (values.next(), values.next()) {
+            (None, _) => Self::None,
+            (Some(one), None) => Self::One(one),
+            (Some(first), Some(second)) => {
+                Self::Many(Box::new([first, second].into_iter().chain(values).collect()))
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The write handle of a store, and the way of a transaction from changes to edits.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use informer_core::{KeyError, Object, ObjectKey, ResourceVersion};
+
+use crate::Indexer;
+use crate::builder::Keys;
+use crate::change::{Action, Change};
+use crate::error::TransactionError;
+use crate::ledger::Edit;
+use crate::shared::Shared;
+
+/// The write handle of a store. There is one, and it cannot be cloned: one direction, one writer.
+///
+/// It reads like the [`Indexer`] that it dereferences to. Dropping it leaves the store as it is, for its readers.
+///
+/// # Contract
+///
+/// - A call is one transaction: readers, lists and snapshots see all of it or nothing. When it returns, every reader
+///   sees it.
+/// - No reader waits for a transaction, and a transaction waits for a reader at most as long as a lookup takes, or a
+///   list of 4096 references, or a snapshot.
+/// - The store's version is that of the last write, [`replace`](Self::replace) or [`bookmark`](Self::bookmark), not
+///   the greatest: a store whose server went back in time goes back with it. Objects without one leave it alone.
+/// - Key functions, index functions and transforms run on the caller's thread under no lock. A key function or
+///   transform that panics takes the call with it, and nothing of it is applied; for index functions see
+///   [`IndexFn`](crate::IndexFn).
+/// - Displaced objects are dropped by the caller, never while readers wait.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informer_core::{Header, Object};
+/// use informer_store::{Change, store};
+///
+/// let mut pods = store::<Header>();
+/// let readers = pods.indexer().clone();
+/// let web = Arc::new(Header::new("default/web".parse()?).with_version("7"));
+/// let previous = pods.apply([Change::upsert(web)])?;
+/// assert!(previous[0].is_none() && readers.contains("default/web"));
+/// assert_eq!(readers.resource_version(), "7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the store of a dropped writer never changes again"]
+pub struct StoreWriter<O> {
+    indexer: Indexer<O>,
+    keys: Keys<O>,
+}
+
+impl<O: Object> StoreWriter<O> {
+    pub(crate) fn new(shared: Arc<Shared<O>>, keys: Keys<O>) -> Self {
+        Self { indexer: Indexer::new(shared), keys }
+    }
+
+    /// The read handle, to be cloned.
+    pub fn indexer(&self) -> &Indexer<O> {
+        &self.indexer
+    }
+
+    /// The key of an object, by the key function.
+    ///
+    /// # Errors
+    ///
+    /// Those of the key function.
+    pub fn key(&self, object: &O) -> Result<ObjectKey, KeyError> {
+        self.keys.key_of(object)
+    }
+
+    /// Applies changes in their order as one transaction. Returns for each the object that its key held before.
+    ///
+    /// # Errors
+    ///
+    /// Where the key function fails. All other changes are applied; the error tells which.
+    pub fn apply(
+        &mut self,
+        changes: impl IntoIterator<Item = Change<O>>,
+    ) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
+        Batch::of(&self.keys, changes).apply(&self.indexer.shared)
+    }
+
+    /// Makes `items` the whole content of the store, at `version`, as one transaction. Of two items with one key the
+    /// later stays.
+    pub fn replace(&mut self, items: Vec<(ObjectKey, Arc<O>)>, version: impl Into<ResourceVersion>) {
+        let items = items.into_iter().map(|(key, object)| (key, self.keys.transformed(object))).collect();
+        self.indexer.shared.replace(items, &version.into());
+    }
+
+    /// Moves the store's version without a change of content.
+    pub fn bookmark(&mut self, version: impl Into<ResourceVersion>) {
+        self.indexer.shared.bookmark(&version.into());
+    }
+}
+
+impl<O> Deref for StoreWriter<O> {
+    type Target = Indexer<O>;
+
+    fn deref(&self) -> &Indexer<O> {
+        &self.indexer
+    }
+}
+
+impl<O: Object> fmt::Debug for StoreWriter<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreWriter").field(&self.indexer).finish()
+    }
+}
+
+/// Changes with their keys found, under no lock.
+pub(crate) struct Batch<O> {
+    edits: Vec<Edit<O>>,
+    /// The last version among the objects.
+    version: ResourceVersion,
+    /// Positions of the changes without a key.
+    errors: Vec<(usize, KeyError)>,
+    total: usize,
+}
+
+impl<O: Object> Batch<O> {
+    pub(crate) fn of(keys: &Keys<O>, changes: impl IntoIterator<Item = Change<O>>) -> Self {
+        let changes = changes.into_iter();
+        let mut batch = Self {
+            edits: Vec::with_capacity(changes.size_hint().0),
+            version: ResourceVersion::unset(),
+            errors: Vec::new(),
+            total: 0,
+        };
+        for change in changes {
+            if let Err(error) = batch.add(keys, change) {
+                batch.errors.push((batch.total, error));
+            }
+            batch.total += 1;
+        }
+        batch
+    }
+
+    pub(crate) fn apply(self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
+        let previous = shared.apply(self.edits, &self.version);
+        if self.errors.is_empty() {
+            return Ok(previous);
+        }
+        let failed = |position: &usize| self.errors.iter().any(|(failed, _)| failed == position);
+        let successful = (0..self.total).filter(|position| !failed(position)).collect();
+        Err(TransactionError { total: self.total, successful, errors: self.errors })
+    }
+
+    /// As [`apply`](Self::apply), but nothing is applied if a key is missing.
+    pub(crate) fn apply_all(mut self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, KeyError> {
+        match self.errors.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(shared.apply(self.edits, &self.version)),
+        }
+    }
+
+    fn add(&mut self, keys: &Keys<O>, change: Change<O>) -> Result<(), KeyError> {
+        let find_key = |object: &O| change.key.clone().map_or_else(|| keys.key_of(object), Ok);
+        match change.action {
+            Action::Upsert(object) => {
+                let object = keys.transformed(object);
+                let key = find_key(&object)?;
+                self.move_version(&object);
+                self.edits.push(Edit::Put(key, object));
+            }
+            Action::Delete(last) => {
+                let key = find_key(&last)?;
+                self.move_version(&last);
+                self.edits.push(Edit::Remove(key));
+            }
+            Action::Forget => self.edits.extend(change.key.map(Edit::Remove)),
+        }
+        Ok(())
+    }
+
+    fn move_version(&mut self, object: &O) {
+        let version = object.resource_version();
+        if !version.is_empty() {
+            self.version = version.clone();
+        }
+    }
+}
