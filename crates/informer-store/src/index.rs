@@ -15,8 +15,9 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// Computes the values that an object has in one index: none, one, or many.
 ///
-/// A closure `Fn(&O) -> Vec<Cow<str>>` is one; [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the usual
-/// ones without a decode; [`fallible`] wraps a closure that may fail.
+/// A closure that returns owned text is one: `|pod: &Pod| Some(..)`, `|pod: &Pod| vec![..]`, of `String` or
+/// `&'static str`. [`borrowed`] takes one that borrows from the object, [`fallible`] one that may fail.
+/// [`namespace`], [`field`], [`label`] and [`owner_uid`] cover the usual ones without a decode.
 ///
 /// # Contract
 ///
@@ -52,12 +53,14 @@ pub enum IndexKind {
     Custom,
 }
 
-impl<O, F> IndexFn<O> for F
+impl<O, F, R> IndexFn<O> for F
 where
-    F: for<'a> Fn(&'a O) -> Vec<Cow<'a, str>> + Send + Sync + 'static,
+    F: Fn(&O) -> R + Send + Sync + 'static,
+    R: IntoIterator,
+    R::Item: AsRef<str>,
 {
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
-        self(object).iter().for_each(|value| emit(value));
+        self(object).into_iter().for_each(|value| emit(value.as_ref()));
         Ok(())
     }
 }
@@ -91,8 +94,28 @@ pub fn owner_uid() -> ByOwnerUid {
     ByOwnerUid
 }
 
-/// An index function from a closure that may fail.
-pub fn fallible<F>(function: F) -> Fallible<F> {
+/// An index function from a closure whose values borrow from the object.
+///
+/// ```
+/// use informer_core::{Header, Object};
+/// use informer_store::{StoreBuilder, borrowed};
+///
+/// let by_shard = borrowed(|pod: &Header| pod.labels().get("shard").map(Into::into).into_iter().collect());
+/// let writer = StoreBuilder::<Header>::new().index("shard", by_shard).writer();
+/// # drop(writer);
+/// ```
+pub fn borrowed<O, F>(function: F) -> Borrowed<F>
+where
+    F: for<'a> Fn(&'a O) -> Vec<Cow<'a, str>>,
+{
+    Borrowed(function)
+}
+
+/// An index function from a closure that may fail; see [`IndexFn`] for what follows.
+pub fn fallible<O, F>(function: F) -> Fallible<F>
+where
+    F: for<'a> Fn(&'a O) -> Result<Vec<Cow<'a, str>>, IndexFnError>,
+{
     Fallible(function)
 }
 
@@ -115,6 +138,10 @@ pub struct ByLabel {
 /// See [`owner_uid`].
 #[derive(Debug, Clone, Copy)]
 pub struct ByOwnerUid;
+
+/// See [`borrowed`].
+#[derive(Clone)]
+pub struct Borrowed<F>(F);
 
 /// See [`fallible`].
 #[derive(Clone)]
@@ -162,6 +189,16 @@ impl<O: Object> IndexFn<O> for ByOwnerUid {
     }
 }
 
+impl<O, F> IndexFn<O> for Borrowed<F>
+where
+    F: for<'a> Fn(&'a O) -> Vec<Cow<'a, str>> + Send + Sync + 'static,
+{
+    fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
+        self.0(object).iter().for_each(|value| emit(value));
+        Ok(())
+    }
+}
+
 impl<O, F> IndexFn<O> for Fallible<F>
 where
     F: for<'a> Fn(&'a O) -> Result<Vec<Cow<'a, str>>, IndexFnError> + Send + Sync + 'static,
@@ -169,6 +206,12 @@ where
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
         self.0(object)?.iter().for_each(|value| emit(value));
         Ok(())
+    }
+}
+
+impl<F> fmt::Debug for Borrowed<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Borrowed(..)")
     }
 }
 

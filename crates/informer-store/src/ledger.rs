@@ -208,3 +208,6 @@ impl<O> Ledger<O> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,8 +22,8 @@ pub use builder::{StoreBuilder, store};
 pub use change::Change;
 pub use error::{AddIndexersError, IndexError, NotFound, TransactionError, UnknownIndex};
 pub use index::{
-    ByField, ByLabel, ByNamespace, ByOwnerUid, Fallible, IndexFn, IndexFnError, IndexKind, Indexers,
-    NAMESPACE_INDEX, fallible, field, label, namespace, owner_uid,
+    Borrowed, ByField, ByLabel, ByNamespace, ByOwnerUid, Fallible, IndexFn, IndexFnError, IndexKind,
+    Indexers, NAMESPACE_INDEX, borrowed, fallible, field, label, namespace, owner_uid,
 };
 pub use indexer::Indexer;
 pub use lister::{Lister, NamespacedLister};

@@ -226,3 +226,6 @@ impl<O: Object> Shared<O> {
         side.resource_version = version;
     }
 }
+
+#[cfg(test)]
+mod tests;

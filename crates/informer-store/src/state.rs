@@ -24,7 +24,7 @@ mod query;
 pub(crate) struct State<O> {
     slots: Paged<Slot<O>>,
     keys: Sharded<u32>,
-    /// In the order of the ledger's definitions; `None` while an index is being filled.
+    /// In the order of the ledger's definitions; `None`, or too short, while an index is being filled.
     indexes: Vec<Option<Index<O>>>,
     hasher: RandomState,
     pub(crate) version: u64,
@@ -161,13 +161,13 @@ impl<O> State<O> {
                 self.slots.set(slot, None)
             }
             Op::Link { index, text, slot } => {
-                if let Some(index) = &mut self.indexes[index] {
+                if let Some(Some(index)) = self.indexes.get_mut(index) {
                     index.link(&self.hasher, text, slot);
                 }
                 None
             }
             Op::Unlink { index, text, slot } => {
-                if let Some(index) = &mut self.indexes[index] {
+                if let Some(Some(index)) = self.indexes.get_mut(index) {
                     index.unlink(&self.hasher, &text, slot);
                 }
                 None
@@ -272,3 +272,6 @@ impl<O> Clone for Op<O> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
