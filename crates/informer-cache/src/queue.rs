@@ -1,4 +1,12 @@
 //! Queues between a reflector and a controller.
+//!
+//! | queue | keeps | order |
+//! |---|---|---|
+//! | [`InOrderQueue`] | every change | of arrival, over all keys; the default inside an informer |
+//!
+//! All of them are cheap handles: a clone is the same queue. None ever reads the clock, starts a task or runs user
+//! code (key functions, transforms, views of known objects) under its lock. Closing is the same everywhere: writers are
+//! refused, readers get what is still queued and then [`QueueClosed`].
 
 use std::error::Error;
 use std::future::Future;
@@ -8,6 +16,17 @@ use std::sync::Arc;
 use informer_core::Object;
 
 use crate::Change;
+
+#[cfg(test)]
+mod fixture;
+mod in_order;
+mod population;
+mod transform;
+mod wait;
+
+pub use in_order::state::{InOrderState, PoppedBatch};
+pub use in_order::{Batch, BatchReceipt, InOrderQueue};
+pub use transform::TransformError;
 
 /// What a reflector writes into: any queue of this module, or a user's own store.
 pub trait ReflectorStore<O: Object>: Send + Sync + 'static {

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use informer_core::{Header, Object, ObjectKey, Tombstone};
+
+use crate::source::Listed;
+use crate::{Change, Replacement};
+
+/// An object with a value to tell its states apart.
+#[derive(Debug, PartialEq)]
+pub(super) struct Foo {
+    header: Header,
+    pub(super) value: u64,
+}
+
+impl Object for Foo {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+pub(super) fn key(name: &str) -> ObjectKey {
+    ObjectKey::cluster(name).unwrap()
+}
+
+pub(super) fn foo(name: &str, value: u64) -> Arc<Foo> {
+    Arc::new(Foo { header: Header::new(key(name)).with_uid(name).with_version(value), value })
+}
+
+pub(super) fn gone(name: &str, value: u64) -> Tombstone<Foo> {
+    Tombstone::observed(key(name), foo(name, value))
+}
+
+pub(super) fn missed(name: &str, value: u64) -> Tombstone<Foo> {
+    Tombstone::missed(key(name), Some(foo(name, value)))
+}
+
+pub(super) fn list(items: &[(&str, u64)], version: u64) -> Change<Foo> {
+    let items = items.iter().map(|(name, value)| Listed::Fresh(foo(name, *value))).collect();
+    Change::Replaced(Replacement::new(items, version))
+}
+
+pub(super) fn tombstone_text(tombstone: &Tombstone<Foo>) -> String {
+    let word = if tombstone.stale() { "missed" } else { "deleted" };
+    match tombstone.last() {
+        Some(last) => format!("{word} {}={}", tombstone.key(), last.value),
+        None => format!("{word} {}", tombstone.key()),
+    }
+}
+
+/// One change in words, as `added a=1`.
+pub(super) fn text(change: &Change<Foo>) -> String {
+    match change {
+        Change::Added(object) => format!("added {}={}", object.key(), object.value),
+        Change::Updated(object) => format!("updated {}={}", object.key(), object.value),
+        Change::Deleted(tombstone) => tombstone_text(tombstone),
+        Change::Replaced(replacement) => {
+            let item = |item: &Listed<Foo>| format!("{}={}", item.object().key(), item.object().value);
+            let items: Vec<_> = replacement.items.iter().map(item).collect();
+            format!("replaced [{}] @{}", items.join(" "), replacement.version)
+        }
+        Change::Resync => "resync".to_owned(),
+        Change::Bookmark(version) => format!("bookmark @{version}"),
+        Change::Undecodable(undecodable) => {
+            format!("undecodable {}", undecodable.key().map_or("", ObjectKey::as_str))
+        }
+    }
+}

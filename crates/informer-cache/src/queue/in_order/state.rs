@@ -1,0 +1,200 @@
+use std::collections::VecDeque;
+use std::fmt;
+
+use informer_core::Object;
+
+use super::{BATCH_MAX, WEIGHT_MAX, WEIGHT_RESUME};
+use crate::Change;
+use crate::queue::QueueClosed;
+use crate::queue::population::Population;
+
+/// The pure state of an [`InOrderQueue`](super::InOrderQueue): no lock, no clock, no waiting.
+///
+/// What the handle does, a single-threaded simulator can do with it by hand:
+///
+/// ```
+/// use informer_cache::Change;
+/// use informer_cache::queue::InOrderState;
+/// use informer_core::{Header, ObjectKey};
+/// use std::sync::Arc;
+///
+/// let mut queue = InOrderState::new();
+/// queue.push(Change::Added(Arc::new(Header::new(ObjectKey::new("default", "web")?))))?;
+/// let batch = queue.pop_batch(1000).expect("one change is queued");
+/// assert_eq!(batch.changes.len(), 1);
+/// queue.done(batch.initial);
+/// assert!(queue.has_synced());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Invariants
+///
+/// 1. `weight` is the sum of the weights in `queue`.
+/// 2. `full` was set when `weight` reached the limit, and is cleared only below half of it.
+/// 3. Changes of the initial population stand before all others.
+/// 4. No two bookmarks and no two resyncs are neighbours.
+pub struct InOrderState<O> {
+    queue: VecDeque<Change<O>>,
+    weight: usize,
+    full: bool,
+    population: Population,
+    closed: bool,
+}
+
+/// Changes that were popped together.
+pub struct PoppedBatch<O> {
+    /// The changes, in order of arrival; never empty.
+    pub changes: Vec<Change<O>>,
+    /// True where they belong to the initial population, or came before it.
+    pub is_initial: bool,
+    /// How many of them count for has-synced; to be told to [`InOrderState::done`] once they are processed.
+    pub initial: usize,
+}
+
+impl<O> InOrderState<O> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            weight: 0,
+            full: false,
+            population: Population::default(),
+            closed: false,
+        }
+    }
+
+    /// Queues a change. A bookmark or a resync after one of its kind takes the place of the older.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed.
+    pub fn push(&mut self, change: Change<O>) -> Result<(), QueueClosed> {
+        if self.closed {
+            return Err(QueueClosed);
+        }
+        let is_list = matches!(change, Change::Replaced(_));
+        if matches!(change, Change::Added(_) | Change::Updated(_) | Change::Deleted(_)) {
+            self.population.event();
+        }
+        match (self.queue.back_mut(), change) {
+            (Some(last @ Change::Bookmark(_)), newer @ Change::Bookmark(_)) => *last = newer,
+            (Some(Change::Resync), Change::Resync) => {}
+            (_, change) => {
+                self.weight += weight(&change);
+                self.queue.push_back(change);
+            }
+        }
+        if is_list {
+            self.population.list(self.queue.len());
+        }
+        self.full |= self.weight >= WEIGHT_MAX;
+        Ok(())
+    }
+
+    /// Takes the next changes, at least one and at most `max` (and never more than
+    /// [`BATCH_MAX`](super::InOrderQueue::BATCH_MAX)); `None` where nothing is queued.
+    ///
+    /// A complete list and a resync go alone, and no batch crosses the end of the initial population.
+    pub fn pop_batch(&mut self, max: usize) -> Option<PoppedBatch<O>> {
+        let first = self.queue.front()?;
+        let room = match self.population.queued() {
+            0 => max.clamp(1, BATCH_MAX),
+            initial => max.clamp(1, BATCH_MAX).min(initial),
+        };
+        let count = match goes_alone(first) {
+            true => 1,
+            false => self.queue.iter().take(room).take_while(|change| !goes_alone(change)).count(),
+        };
+        let is_initial = self.population.is_initial();
+        let changes: Vec<_> = self.queue.drain(..count).collect();
+        self.weight -= changes.iter().map(weight).sum::<usize>();
+        self.full &= self.weight > WEIGHT_RESUME;
+        Some(PoppedBatch { changes, is_initial, initial: self.population.popped(count) })
+    }
+
+    /// The popped changes are processed; `initial` as the batch said.
+    pub fn done(&mut self, initial: usize) {
+        self.population.processed(initial);
+    }
+
+    /// Puts a popped batch back to the head, as if it had not been popped. It must be the newest one popped, or the
+    /// order is lost. A closed queue takes it too: it was not drained yet.
+    pub fn requeue(&mut self, batch: PoppedBatch<O>) {
+        self.population.returned(batch.changes.len(), batch.initial);
+        for change in batch.changes.into_iter().rev() {
+            self.weight += weight(&change);
+            self.queue.push_front(change);
+        }
+        self.full |= self.weight >= WEIGHT_MAX;
+    }
+
+    /// Refuses further changes. What is queued can still be popped.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// True once the first complete list, and whatever was queued before it, is processed. An event that is queued
+    /// before any list makes it true at once, as upstream.
+    pub fn has_synced(&self) -> bool {
+        self.population.has_synced()
+    }
+
+    /// False from the moment when the queue is as heavy as its limit until it has fallen to half of it.
+    pub fn has_room(&self) -> bool {
+        !self.full
+    }
+
+    /// How many changes are queued. A complete list is one.
+    pub fn depth(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How much is queued: a change weighs 1, and a complete list as much as its objects and 1.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+fn weight<O>(change: &Change<O>) -> usize {
+    match change {
+        Change::Replaced(replacement) => replacement.items.len() + 1,
+        _ => 1,
+    }
+}
+
+fn goes_alone<O>(change: &Change<O>) -> bool {
+    matches!(change, Change::Replaced(_) | Change::Resync)
+}
+
+impl<O> Default for InOrderState<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for InOrderState<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InOrderState")
+            .field("depth", &self.depth())
+            .field("weight", &self.weight)
+            .field("full", &self.full)
+            .field("population", &self.population)
+            .field("closed", &self.closed)
+            .finish()
+    }
+}
+
+impl<O: Object> fmt::Debug for PoppedBatch<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoppedBatch")
+            .field("changes", &self.changes)
+            .field("is_initial", &self.is_initial)
+            .field("initial", &self.initial)
+            .finish()
+    }
+}

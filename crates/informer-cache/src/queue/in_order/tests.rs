@@ -1,0 +1,4 @@
+mod batches;
+mod contract;
+mod model;
+mod transform;

@@ -1,0 +1,92 @@
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey};
+
+use super::Transform;
+use crate::source::Listed;
+use crate::{Change, Replacement, Undecodable};
+
+/// Why a [`Transform`] set an object aside. Key and version are named by the [`Undecodable`] that carries it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransformError {
+    /// The transform returned an error.
+    #[error("the transform of {kind} failed")]
+    Failed {
+        /// The kind, as the queue was told.
+        kind: Arc<str>,
+        /// What the transform said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The transform panicked. The panic is contained: the other objects go on.
+    #[error("the transform of {kind} panicked")]
+    Panicked {
+        /// The kind, as the queue was told.
+        kind: Arc<str>,
+    },
+    /// The transform returned an object of another key; a deletion of the original would never find it.
+    #[error("the transform of {kind} made {key} of it; a transform must keep the key")]
+    KeyChanged {
+        /// The kind, as the queue was told.
+        kind: Arc<str>,
+        /// The key of what the transform returned.
+        key: ObjectKey,
+    },
+}
+
+/// A transform and the kind whose name its errors carry.
+pub(super) struct Transformer<O> {
+    kind: Arc<str>,
+    transform: Transform<O>,
+}
+
+impl<O: Object> Transformer<O> {
+    pub(super) fn new(kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
+        Self { kind: kind.into(), transform }
+    }
+
+    /// Transforms the objects of a change. Tombstones and unchanged objects pass as they are.
+    pub(super) fn change(&self, change: Change<O>) -> Change<O> {
+        match change {
+            Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
+            Change::Updated(object) => self.object(object).map_or_else(Change::Undecodable, Change::Updated),
+            Change::Replaced(replacement) => Change::Replaced(self.replacement(replacement)),
+            other @ (Change::Deleted(_) | Change::Resync | Change::Bookmark(_) | Change::Undecodable(_)) => {
+                other
+            }
+        }
+    }
+
+    fn replacement(&self, mut replacement: Replacement<O>) -> Replacement<O> {
+        let mut items = Vec::with_capacity(replacement.items.len());
+        for item in replacement.items {
+            match item {
+                Listed::Known(object) => items.push(Listed::Known(object)),
+                Listed::Fresh(object) => match self.object(object) {
+                    Ok(object) => items.push(Listed::Fresh(object)),
+                    Err(undecodable) => replacement.undecodable.push(undecodable),
+                },
+            }
+        }
+        Replacement { items, ..replacement }
+    }
+
+    pub(super) fn object(&self, object: Arc<O>) -> Result<Arc<O>, Undecodable> {
+        let (key, version) = (object.key().clone(), object.resource_version().clone());
+        let uid: Box<str> = object.uid().into();
+        self.run(object, &key).map_err(|error| Undecodable::new(Some(key), error).with_version(&uid, version))
+    }
+
+    fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
+        let kind = || Arc::clone(&self.kind);
+        // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state behind.
+        match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {
+            Ok(Ok(object)) if object.key() == key => Ok(object),
+            Ok(Ok(object)) => Err(TransformError::KeyChanged { kind: kind(), key: object.key().clone() }),
+            Ok(Err(source)) => Err(TransformError::Failed { kind: kind(), source }),
+            Err(_) => Err(TransformError::Panicked { kind: kind() }),
+        }
+    }
+}
