@@ -20,9 +20,10 @@ use crate::Change;
 #[cfg(test)]
 mod fixture;
 mod in_order;
+mod line;
 mod population;
+mod room;
 mod transform;
-mod wait;
 
 pub use in_order::state::{InOrderState, PoppedBatch};
 pub use in_order::{Batch, BatchReceipt, InOrderQueue};
@@ -41,6 +42,53 @@ pub trait ReflectorStore<O: Object>: Send + Sync + 'static {
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
+}
+
+/// What a pump needs of a queue; every queue of this module that a reflector can write into has it.
+///
+/// ```
+/// use informer_cache::queue::{Queue, QueueClosed};
+///
+/// /// Runs `process` on whatever is popped, until the queue is closed and drained.
+/// async fn pump<Q: Queue>(queue: &Q, process: impl Fn(&Q::Popped) -> bool) {
+///     while let Ok(popped) = queue.pop().await {
+///         if !process(&popped) {
+///             queue.requeue(popped);
+///         }
+///     }
+/// }
+/// ```
+pub trait Queue: Send + Sync + 'static {
+    /// What one pop gets. It counts as processed when it is dropped.
+    type Popped: Send;
+
+    /// Takes what is next; waits while nothing is queued. One consumer is expected.
+    ///
+    /// Cancel safe: a future that is dropped before it resolved took nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    fn pop(&self) -> impl Future<Output = Result<Self::Popped, QueueClosed>> + Send;
+
+    /// Gives back what was popped and could not be processed. It will be popped again.
+    fn requeue(&self, popped: Self::Popped);
+
+    /// Refuses writers from now on; what is queued can still be popped.
+    fn close(&self);
+
+    /// True after [`close`](Self::close).
+    fn is_closed(&self) -> bool;
+
+    /// True once what the first complete list left in the queue is processed.
+    fn has_synced(&self) -> bool;
+
+    /// Resolves when [`has_synced`](Self::has_synced) is true.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed before.
+    fn synced(&self) -> impl Future<Output = Result<(), QueueClosed>> + Send;
 }
 
 /// The queue was closed.

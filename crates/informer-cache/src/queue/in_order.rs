@@ -12,8 +12,8 @@
 //!
 //! # Lock order
 //!
-//! `state` only, and nothing is awaited, notified or dropped under it that could run foreign code. The transform runs
-//! before the lock is taken.
+//! The one lock of the line only, and nothing is awaited or dropped under it that could run foreign code. The transform
+//! runs before it is taken.
 //!
 //! # Shutdown
 //!
@@ -28,25 +28,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use informer_core::Object;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use self::state::{InOrderState, PoppedBatch};
+use super::line::Line;
+use super::room::WEIGHT_MAX;
 use super::transform::Transformer;
-use super::wait::wait_until;
-use super::{QueueClosed, ReflectorStore, Transform};
+use super::{Queue, QueueClosed, ReflectorStore, Transform};
 use crate::Change;
 
 /// As many changes as one store transaction and one batch of notifications should hold: enough to pay their fixed
 /// cost once, few enough that readers see progress (upstream's number).
 const BATCH_MAX: usize = 1000;
-
-/// From this weight on the source has to wait: ten batches keep the pump busy while the source wakes up, and at some
-/// 5 KB an object they are 50 MB.
-const WEIGHT_MAX: usize = 10_000;
-
-/// Down to this weight it waits: half, so that source and pump do not wake each other for every change.
-const WEIGHT_RESUME: usize = WEIGHT_MAX / 2;
 
 /// A queue of changes in order of arrival. A cheap handle; clones share one queue.
 ///
@@ -69,18 +61,8 @@ const WEIGHT_RESUME: usize = WEIGHT_MAX / 2;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct InOrderQueue<O> {
-    shared: Arc<Shared<O>>,
-}
-
-struct Shared<O> {
-    state: Mutex<InOrderState<O>>,
-    transform: Option<Transformer<O>>,
-    /// Something was queued, or the queue was closed.
-    queued: Notify,
-    /// There is room again, or the queue was closed.
-    room: Notify,
-    /// The initial population is processed, or the queue was closed.
-    synced: Notify,
+    line: Arc<Line<InOrderState<O>>>,
+    transform: Option<Arc<Transformer<O>>>,
 }
 
 impl<O: Object> InOrderQueue<O> {
@@ -103,9 +85,7 @@ impl<O: Object> InOrderQueue<O> {
     }
 
     fn with(transform: Option<Transformer<O>>) -> Self {
-        let state = Mutex::new(InOrderState::new());
-        let (queued, room, synced) = (Notify::new(), Notify::new(), Notify::new());
-        Self { shared: Arc::new(Shared { state, transform, queued, room, synced }) }
+        Self { line: Arc::new(Line::new(InOrderState::new())), transform: transform.map(Arc::new) }
     }
 
     /// Takes the next changes: as many as are there, at most `max` and [`BATCH_MAX`](Self::BATCH_MAX). Waits while
@@ -122,7 +102,7 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// A future that is dropped before it resolved took nothing.
     pub async fn pop_batch(&self, max: usize) -> Result<Batch<O>, QueueClosed> {
-        wait_until(&self.shared.queued, || self.try_pop_batch(max).transpose()).await
+        self.line.take(|state| state.pop_batch(max)).await.map(|popped| self.batch(popped))
     }
 
     /// As [`pop_batch`](Self::pop_batch), but `None` where nothing is queued.
@@ -131,17 +111,13 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// When the queue is closed and everything was taken.
     pub fn try_pop_batch(&self, max: usize) -> Result<Option<Batch<O>>, QueueClosed> {
-        let mut state = self.shared.state.lock();
-        let had_room = state.has_room();
-        let Some(popped) = state.pop_batch(max) else {
-            return if state.is_closed() { Err(QueueClosed) } else { Ok(None) };
-        };
-        let has_room = state.has_room();
-        drop(state);
-        if has_room && !had_room {
-            self.shared.room.notify_waiters();
-        }
-        Ok(Some(Batch::new(popped, Arc::clone(&self.shared))))
+        let popped = self.line.try_take(|state| state.pop_batch(max))?;
+        Ok(popped.map(|popped| self.batch(popped)))
+    }
+
+    fn batch(&self, popped: PoppedBatch<O>) -> Batch<O> {
+        let PoppedBatch { changes, is_initial, initial } = popped;
+        Batch { changes, receipt: BatchReceipt { line: Arc::clone(&self.line), initial, is_initial } }
     }
 
     /// Puts a batch back to the head of the queue, unprocessed. It must be the newest one that was popped, or the
@@ -150,27 +126,23 @@ impl<O: Object> InOrderQueue<O> {
         let Batch { changes, mut receipt } = batch;
         let initial = std::mem::take(&mut receipt.initial);
         let popped = PoppedBatch { changes, is_initial: receipt.is_initial, initial };
-        self.shared.state.lock().requeue(popped);
-        self.shared.queued.notify_waiters();
+        self.line.update(|state| state.requeue(popped));
     }
 
     /// Closes the queue: [`push`](ReflectorStore::push) fails from now on; what is queued can still be popped.
     pub fn close(&self) {
-        self.shared.state.lock().close();
-        for waiting in [&self.shared.queued, &self.shared.room, &self.shared.synced] {
-            waiting.notify_waiters();
-        }
+        self.line.close();
     }
 
     /// True after [`close`](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.shared.state.lock().is_closed()
+        self.line.is_closed()
     }
 
     /// True once the first complete list, and whatever was queued before it, is processed: popped, and its
     /// [`Batch`] done. An event that is queued before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
-        self.shared.state.lock().has_synced()
+        self.line.has_synced()
     }
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.
@@ -179,76 +151,63 @@ impl<O: Object> InOrderQueue<O> {
     ///
     /// When the queue is closed before.
     pub async fn synced(&self) -> Result<(), QueueClosed> {
-        wait_until(&self.shared.synced, || {
-            let state = self.shared.state.lock();
-            match state.has_synced() {
-                true => Some(Ok(())),
-                false => state.is_closed().then_some(Err(QueueClosed)),
-            }
-        })
-        .await
+        self.line.synced().await
     }
 
     /// How many changes are queued. A complete list is one.
     pub fn depth(&self) -> usize {
-        self.shared.state.lock().depth()
+        self.line.lock().depth()
     }
 }
 
 impl<O: Object> ReflectorStore<O> for InOrderQueue<O> {
     fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
-        let changes = match &self.shared.transform {
+        let changes: Vec<_> = match &self.transform {
             Some(transform) => changes.into_iter().map(|change| transform.change(change)).collect(),
             None => changes,
         };
-        self.shared.push(changes)
+        self.line.write(|state| changes.into_iter().try_for_each(|change| state.push(change)))?
     }
 
     /// Resolves while the queue has room or is closed.
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let shared = &self.shared;
-        Box::pin(wait_until(&shared.room, || {
-            let state = shared.state.lock();
-            (state.has_room() || state.is_closed()).then_some(())
-        }))
+        Box::pin(self.line.ready())
     }
 }
 
-impl<O> Shared<O> {
-    fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
-        let mut state = self.state.lock();
-        if state.is_closed() {
-            // The objects are dropped after the lock: their destructors are not ours.
-            drop(state);
-            return Err(QueueClosed);
-        }
-        let was_synced = state.has_synced();
-        for change in changes {
-            state.push(change)?;
-        }
-        let synced = state.has_synced() && !was_synced;
-        drop(state);
-        self.queued.notify_waiters();
-        if synced {
-            self.synced.notify_waiters();
-        }
-        Ok(())
+impl<O: Object> Queue for InOrderQueue<O> {
+    type Popped = Batch<O>;
+
+    /// A batch of at most [`BATCH_MAX`](InOrderQueue::BATCH_MAX) changes.
+    async fn pop(&self) -> Result<Batch<O>, QueueClosed> {
+        self.pop_batch(BATCH_MAX).await
     }
 
-    fn done(&self, initial: usize) {
-        let mut state = self.state.lock();
-        state.done(initial);
-        let synced = state.has_synced();
-        drop(state);
-        if synced {
-            self.synced.notify_waiters();
-        }
+    /// Puts the batch back to the head.
+    fn requeue(&self, popped: Batch<O>) {
+        Self::requeue(self, popped);
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn has_synced(&self) -> bool {
+        Self::has_synced(self)
+    }
+
+    async fn synced(&self) -> Result<(), QueueClosed> {
+        Self::synced(self).await
     }
 }
 
 impl<O> Clone for InOrderQueue<O> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { line: Arc::clone(&self.line), transform: self.transform.clone() }
     }
 }
 
@@ -260,7 +219,7 @@ impl<O: Object> Default for InOrderQueue<O> {
 
 impl<O> fmt::Debug for InOrderQueue<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InOrderQueue").field(&*self.shared.state.lock()).finish()
+        f.debug_tuple("InOrderQueue").field(&*self.line.lock()).finish()
     }
 }
 
@@ -274,17 +233,12 @@ pub struct Batch<O> {
 /// Stands for changes that are being processed; when it is [done](Self::done) or dropped, they are.
 #[must_use = "a receipt that is dropped says that the changes are processed"]
 pub struct BatchReceipt<O> {
-    shared: Arc<Shared<O>>,
+    line: Arc<Line<InOrderState<O>>>,
     initial: usize,
     is_initial: bool,
 }
 
 impl<O> Batch<O> {
-    fn new(popped: PoppedBatch<O>, shared: Arc<Shared<O>>) -> Self {
-        let PoppedBatch { changes, is_initial, initial } = popped;
-        Self { changes, receipt: BatchReceipt { shared, initial, is_initial } }
-    }
-
     /// True where the changes belong to the initial population, or came before it.
     pub fn is_initial(&self) -> bool {
         self.receipt.is_initial
@@ -312,7 +266,7 @@ impl<O> BatchReceipt<O> {
 impl<O> Drop for BatchReceipt<O> {
     fn drop(&mut self) {
         if self.initial > 0 {
-            self.shared.done(self.initial);
+            self.line.update(|state| state.done(self.initial));
         }
     }
 }

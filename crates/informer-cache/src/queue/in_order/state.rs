@@ -3,10 +3,12 @@ use std::fmt;
 
 use informer_core::Object;
 
-use super::{BATCH_MAX, WEIGHT_MAX, WEIGHT_RESUME};
+use super::BATCH_MAX;
 use crate::Change;
 use crate::queue::QueueClosed;
+use crate::queue::line::{LineState, Signals};
 use crate::queue::population::Population;
+use crate::queue::room::Room;
 
 /// The pure state of an [`InOrderQueue`](super::InOrderQueue): no lock, no clock, no waiting.
 ///
@@ -29,14 +31,12 @@ use crate::queue::population::Population;
 ///
 /// # Invariants
 ///
-/// 1. `weight` is the sum of the weights in `queue`.
-/// 2. `full` was set when `weight` reached the limit, and is cleared only below half of it.
-/// 3. Changes of the initial population stand before all others.
-/// 4. No two bookmarks and no two resyncs are neighbours.
+/// 1. `room` weighs what is in `queue`.
+/// 2. Changes of the initial population stand before all others.
+/// 3. No two bookmarks and no two resyncs are neighbours.
 pub struct InOrderState<O> {
     queue: VecDeque<Change<O>>,
-    weight: usize,
-    full: bool,
+    room: Room,
     population: Population,
     closed: bool,
 }
@@ -56,8 +56,7 @@ impl<O> InOrderState<O> {
     pub fn new() -> Self {
         Self {
             queue: VecDeque::new(),
-            weight: 0,
-            full: false,
+            room: Room::default(),
             population: Population::default(),
             closed: false,
         }
@@ -80,14 +79,13 @@ impl<O> InOrderState<O> {
             (Some(last @ Change::Bookmark(_)), newer @ Change::Bookmark(_)) => *last = newer,
             (Some(Change::Resync), Change::Resync) => {}
             (_, change) => {
-                self.weight += weight(&change);
+                self.room.grow(weight(&change));
                 self.queue.push_back(change);
             }
         }
         if is_list {
             self.population.list(self.queue.len());
         }
-        self.full |= self.weight >= WEIGHT_MAX;
         Ok(())
     }
 
@@ -107,8 +105,7 @@ impl<O> InOrderState<O> {
         };
         let is_initial = self.population.is_initial();
         let changes: Vec<_> = self.queue.drain(..count).collect();
-        self.weight -= changes.iter().map(weight).sum::<usize>();
-        self.full &= self.weight > WEIGHT_RESUME;
+        self.room.shrink(changes.iter().map(weight).sum());
         Some(PoppedBatch { changes, is_initial, initial: self.population.popped(count) })
     }
 
@@ -122,10 +119,9 @@ impl<O> InOrderState<O> {
     pub fn requeue(&mut self, batch: PoppedBatch<O>) {
         self.population.returned(batch.changes.len(), batch.initial);
         for change in batch.changes.into_iter().rev() {
-            self.weight += weight(&change);
+            self.room.grow(weight(&change));
             self.queue.push_front(change);
         }
-        self.full |= self.weight >= WEIGHT_MAX;
     }
 
     /// Refuses further changes. What is queued can still be popped.
@@ -146,7 +142,7 @@ impl<O> InOrderState<O> {
 
     /// False from the moment when the queue is as heavy as its limit until it has fallen to half of it.
     pub fn has_room(&self) -> bool {
-        !self.full
+        self.room.is_left()
     }
 
     /// How many changes are queued. A complete list is one.
@@ -156,7 +152,23 @@ impl<O> InOrderState<O> {
 
     /// How much is queued: a change weighs 1, and a complete list as much as its objects and 1.
     pub fn weight(&self) -> usize {
-        self.weight
+        self.room.weight()
+    }
+}
+
+impl<O> LineState for InOrderState<O> {
+    fn signals(&self) -> Signals {
+        Signals {
+            poppable: !self.queue.is_empty(),
+            empty: self.queue.is_empty(),
+            has_room: self.has_room(),
+            has_synced: self.has_synced(),
+            closed: self.closed,
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
     }
 }
 
@@ -181,8 +193,7 @@ impl<O> fmt::Debug for InOrderState<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InOrderState")
             .field("depth", &self.depth())
-            .field("weight", &self.weight)
-            .field("full", &self.full)
+            .field("room", &self.room)
             .field("population", &self.population)
             .field("closed", &self.closed)
             .finish()

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::Change;
 use crate::queue::InOrderState;
 use crate::queue::fixture::{Foo, foo, gone, list, text};
-use crate::queue::in_order::{WEIGHT_MAX, WEIGHT_RESUME};
+use crate::queue::room::{WEIGHT_MAX, WEIGHT_RESUME};
 
 #[derive(Debug, Clone)]
 enum Step {
