@@ -2,6 +2,8 @@
 
 pub mod queue;
 pub mod source;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 mod change;
 mod event;

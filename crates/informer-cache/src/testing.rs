@@ -1,0 +1,38 @@
+//! Support for tests (feature `testing`): a source that follows a script, and an object to put into it.
+//!
+//! [`ScriptedSource`] stands where a client stands, and the [`ScriptedServer`] that comes with it reads like the other end
+//! of the conversation: it expects a request, looks at it, answers it. Nothing is timed by a wall clock, so that under
+//! tokio's paused time a test of a backoff of minutes runs in microseconds.
+//!
+//! ```
+//! use informer_cache::source::{ListRequest, Lister, SourceContext, VersionMatch};
+//! use informer_cache::testing::{ScriptedSource, TestObject, object};
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+//! # runtime.block_on(async {
+//! let (source, mut server) = ScriptedSource::<TestObject>::new();
+//! let client = tokio::spawn(async move {
+//!     let request = ListRequest {
+//!         version: "0".into(),
+//!         version_match: VersionMatch::Unset,
+//!         limit: Some(500),
+//!         continue_token: None,
+//!         context: SourceContext::default(),
+//!     };
+//!     source.list(request).await.is_ok()
+//! });
+//! server.expect_list().await.assert_version("0").reply_page([object("default/web", "7")], "10");
+//! assert!(client.await.is_ok_and(|listed| listed));
+//! # });
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod events;
+mod object;
+mod peer;
+mod scripted;
+
+pub use events::{added, bookmark, deleted, error_event, failure, initial_events_end, modified};
+pub use object::{TestObject, object};
+pub use peer::{ExpectedList, ExpectedWatch, ListPeer, WatchPeer};
+pub use scripted::{RecordedRequest, ScriptedServer, ScriptedSource};
