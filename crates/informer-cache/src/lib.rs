@@ -1,6 +1,7 @@
 //! Reflectors, delta queues and shared informers over any list and watch source.
 
 pub mod queue;
+pub mod reflector;
 pub mod source;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -1,0 +1,73 @@
+use std::time::{Duration, Instant};
+
+use rand::{Rng, RngExt};
+
+/// How long a reflector waits after a failure: longer after each one, and never in step with its peers.
+///
+/// The defaults are those of
+/// [client-go](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewReflectorWithOptions). Unlike there, the wait goes on
+/// growing while everything fails: it starts over only after a time in which nothing did.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct BackoffConfig {
+    /// The first wait; 800 ms.
+    pub initial: Duration,
+    /// What each wait is multiplied with to give the next; 2.
+    pub factor: f64,
+    /// The longest wait, before jitter; 30 s.
+    pub cap: Duration,
+    /// A wait of `d` is drawn from `[d, d + jitter * d)`; 1.
+    pub jitter: f64,
+    /// After this time without a failure the next wait is the first one again; 2 minutes.
+    pub reset_after: Duration,
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(800),
+            factor: 2.0,
+            cap: Duration::from_secs(30),
+            jitter: 1.0,
+            reset_after: Duration::from_secs(120),
+        }
+    }
+}
+
+/// The backoff of one reflector.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    config: BackoffConfig,
+    next: Duration,
+    /// Since when things go well; `None` after a failure.
+    healthy_since: Option<Instant>,
+}
+
+impl Backoff {
+    pub(super) fn new(config: BackoffConfig) -> Self {
+        Self { next: config.initial, config, healthy_since: None }
+    }
+
+    /// Something has worked.
+    pub(super) fn success(&mut self, now: Instant) {
+        self.healthy_since.get_or_insert(now);
+    }
+
+    /// Something has failed: how long to wait.
+    pub(super) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
+        let healthy = self.healthy_since.take().map(|since| now.saturating_duration_since(since));
+        if healthy.is_some_and(|healthy| healthy >= self.config.reset_after) {
+            self.next = self.config.initial;
+        }
+        let wait = self.next.min(self.config.cap);
+        self.next = scaled(wait, self.config.factor).min(self.config.cap);
+        let jitter = self.config.jitter * rng.random_range(0.0..1.0);
+        wait.saturating_add(scaled(wait, jitter))
+    }
+}
+
+/// The product; factors that make no sense (negative, not a number) count as 0, too large ones as the longest time.
+fn scaled(wait: Duration, factor: f64) -> Duration {
+    let seconds = wait.as_secs_f64() * factor.max(0.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}

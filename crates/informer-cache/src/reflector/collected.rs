@@ -1,0 +1,120 @@
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use informer_core::{Object, ObjectKey, ResourceVersion};
+
+use crate::source::Listed;
+use crate::{Replacement, Undecodable};
+
+/// A list while it arrives: its objects in their order, one for each key.
+///
+/// # Invariants
+///
+/// 1. `by_key` holds exactly the indices of the `Some` slots, under the hash of their keys.
+/// 2. No key that has a slot filled after its last failure is in `undecodable`.
+pub(super) struct Collected<O> {
+    /// A slot is emptied where a streaming list deletes what it has added.
+    slots: Vec<Option<Listed<O>>>,
+    by_key: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    undecodable: BTreeMap<ObjectKey, Undecodable>,
+    nameless: Vec<Undecodable>,
+    objects_max: u32,
+    duplicates: u64,
+}
+
+/// What became of an object that was put into a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// Its key is new.
+    Fresh,
+    /// It took the place of an earlier state.
+    Again,
+    /// The list is full; it was dropped.
+    Full,
+}
+
+impl<O: Object> Collected<O> {
+    pub(super) fn new(objects_max: u32) -> Self {
+        Self {
+            slots: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            undecodable: BTreeMap::new(),
+            nameless: Vec::new(),
+            objects_max,
+            duplicates: 0,
+        }
+    }
+
+    /// Takes an object in; the last state of a key wins.
+    pub(super) fn put(&mut self, listed: Listed<O>) -> Put {
+        self.undecodable.remove(listed.object().key());
+        let (slots, hasher) = (&mut self.slots, &self.hasher);
+        let key = listed.object().key();
+        let hash = hasher.hash_one(key.as_str());
+        let same = |&index: &u32| key_at(slots, index) == Some(key);
+        let rehash = |&index: &u32| hasher.hash_one(key_at(slots, index).map_or("", ObjectKey::as_str));
+        match self.by_key.entry(hash, same, rehash) {
+            Entry::Occupied(entry) => {
+                let index = *entry.get();
+                slots[index as usize] = Some(listed);
+                self.duplicates += 1;
+                Put::Again
+            }
+            Entry::Vacant(entry) => match u32::try_from(slots.len()) {
+                Ok(index) if index < self.objects_max => {
+                    entry.insert(index);
+                    slots.push(Some(listed));
+                    Put::Fresh
+                }
+                _ => Put::Full,
+            },
+        }
+    }
+
+    /// Takes an object in that could not be read. An earlier state of it stays: it is the last good one.
+    pub(super) fn set_aside(&mut self, undecodable: Undecodable) -> Put {
+        if self.undecodable.len() + self.nameless.len() >= self.objects_max as usize {
+            return Put::Full;
+        }
+        match undecodable.key().cloned() {
+            Some(key) => match self.undecodable.insert(key, undecodable) {
+                None => Put::Fresh,
+                Some(_) => Put::Again,
+            },
+            None => {
+                self.nameless.push(undecodable);
+                Put::Fresh
+            }
+        }
+    }
+
+    /// Takes an object out again.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        self.undecodable.remove(key);
+        let hash = self.hasher.hash_one(key.as_str());
+        let slots = &self.slots;
+        if let Ok(entry) = self.by_key.find_entry(hash, |&index| key_at(slots, index) == Some(key)) {
+            let (index, _) = entry.remove();
+            self.slots[index as usize] = None;
+        }
+    }
+
+    /// How often a key came that was there already.
+    pub(super) fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    pub(super) fn finish(self, version: ResourceVersion, rewound: bool) -> Replacement<O> {
+        let items = self.slots.into_iter().flatten().collect();
+        let undecodable = self.undecodable.into_values().chain(self.nameless).collect();
+        Replacement { items, undecodable, version, rewound }
+    }
+}
+
+fn key_at<O: Object>(slots: &[Option<Listed<O>>], index: u32) -> Option<&ObjectKey> {
+    slots.get(index as usize)?.as_ref().map(|listed| listed.object().key())
+}

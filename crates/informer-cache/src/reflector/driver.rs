@@ -1,0 +1,257 @@
+//! Does what a [`ReflectorState`] says: sends requests, reads streams, waits, and tells it what came of that.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use informer_core::Object;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::watch;
+use tokio::time::timeout_at;
+use tracing::{Instrument, debug, debug_span, info, warn};
+
+use super::{
+    Action, Effects, Input, ListPlan, Notice, Reflector, ReflectorPhase, ReflectorState, ReflectorStatus,
+    Step, WatchPlan,
+};
+use crate::Change;
+use crate::queue::QueueClosed;
+use crate::source::{
+    ListRequest, ListStream, SourceContext, VersionMatch, WatchEvent, WatchRequest, WatchStream,
+};
+
+/// One run of a reflector.
+pub(super) struct Driver<'a, O: Object> {
+    reflector: &'a Reflector<O>,
+    state: ReflectorState<O>,
+    rng: StdRng,
+    open: Open<O>,
+}
+
+/// The stream of the one request that is open.
+enum Open<O: Object> {
+    Nothing,
+    List(ListStream<O>),
+    Watch(WatchReader<O>),
+}
+
+/// Reads a watch in batches.
+struct WatchReader<O: Object> {
+    stream: WatchStream<O>,
+    /// What ended the stream while a batch was at hand.
+    end: Option<Input<O>>,
+}
+
+impl<'a, O: Object> Driver<'a, O> {
+    pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
+        let state = ReflectorState::new(Arc::clone(&reflector.config), now());
+        Self { reflector, state, rng: StdRng::from_rng(&mut rand::rng()), open: Open::Nothing }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), QueueClosed> {
+        self.publish();
+        let relist = Arc::clone(&self.reflector.handle.relist);
+        while self.state.step().action != Action::Done {
+            let input = tokio::select! {
+                // A request must not starve behind a watch that always has events at hand.
+                biased;
+                () = relist.notified() => Input::RelistRequested,
+                input = self.perform() => input,
+            };
+            self.state.set_streaming_supported(self.reflector.source.supports_streaming_list());
+            let effects = self.state.handle(input, now(), &mut self.rng);
+            self.carry_out(effects)?;
+            self.publish();
+        }
+        Ok(())
+    }
+
+    /// Does the present step. Dropped, it has taken nothing out of a stream.
+    async fn perform(&mut self) -> Input<O> {
+        if self.state.step().action == Action::Read {
+            self.wait_for_room().await;
+        } else {
+            self.open = Open::Nothing;
+        }
+        let Step { action, until } = self.state.step();
+        let until = until.map(tokio::time::Instant::from_std);
+        let input = async {
+            match action {
+                Action::List(plan) => self.send_list(plan).await,
+                Action::Watch(plan) => self.send_watch(plan).await,
+                Action::Read => self.read().await,
+                Action::Wait | Action::Done => std::future::pending().await,
+            }
+        };
+        match until {
+            Some(until) => timeout_at(until, input).await.unwrap_or(Input::Timer),
+            None => input.await,
+        }
+    }
+
+    async fn send_list(&mut self, plan: ListPlan) -> Input<O> {
+        let span = debug_span!("list", version = %plan.version, limit = plan.limit);
+        let request = ListRequest {
+            version: plan.version,
+            version_match: VersionMatch::Unset,
+            limit: plan.limit,
+            continue_token: plan.continue_token,
+            context: self.context(plan.use_known),
+        };
+        match self.reflector.source.list(request).instrument(span).await {
+            Ok(stream) => {
+                self.open = Open::List(stream);
+                Input::Opened
+            }
+            Err(error) => Input::Failed(error),
+        }
+    }
+
+    async fn send_watch(&mut self, plan: WatchPlan) -> Input<O> {
+        let span = debug_span!("watch", version = %plan.version, streaming = plan.send_initial_events);
+        let request = WatchRequest {
+            version: plan.version,
+            bookmarks: true,
+            send_initial_events: plan.send_initial_events,
+            timeout: plan.timeout,
+            context: self.context(plan.use_known),
+        };
+        match self.reflector.source.watch(request).instrument(span).await {
+            Ok(stream) => {
+                self.open = Open::Watch(WatchReader { stream, end: None });
+                Input::Opened
+            }
+            Err(error) => Input::Failed(error),
+        }
+    }
+
+    fn context(&self, use_known: bool) -> SourceContext<O> {
+        let context = &self.reflector.context;
+        if use_known { context.clone() } else { SourceContext::new(None, context.undecodable().clone()) }
+    }
+
+    /// The next part or batch. Nothing is taken out of a stream unless it is returned.
+    async fn read(&mut self) -> Input<O> {
+        match &mut self.open {
+            Open::Nothing => Input::Ended,
+            Open::List(stream) => match stream.next().await {
+                Some(Ok(part)) => Input::Part(part),
+                Some(Err(error)) => Input::Failed(error),
+                None => Input::Ended,
+            },
+            Open::Watch(reader) => {
+                let batch_max = self.reflector.config.batch_max.max(1);
+                poll_fn(|context| reader.poll_batch(batch_max, context)).await
+            }
+        }
+    }
+
+    /// A full queue holds the source up, by not reading from it.
+    async fn wait_for_room(&mut self) {
+        let since = now();
+        self.reflector.store.ready().await;
+        let now = now();
+        let waited = now.saturating_duration_since(since);
+        if !waited.is_zero() {
+            self.state.held_up(waited, now);
+        }
+    }
+
+    /// Tells the queue, the hooks and the log.
+    fn carry_out(&mut self, effects: Effects<O>) -> Result<(), QueueClosed> {
+        let config = &self.reflector.config;
+        if !effects.changes.is_empty() {
+            self.reflector.store.push(effects.changes)?;
+        }
+        if let Some(on_version) = &config.on_version {
+            effects.versions.iter().for_each(|version| on_version(version));
+        }
+        for notice in effects.notices {
+            log(&notice);
+            match notice {
+                Notice::Failed { error, .. } | Notice::Recovering(error) => {
+                    config.on_error.iter().for_each(|on_error| on_error(&error));
+                }
+                Notice::StreamingListFailed => self.reflector.source.streaming_list_failed(),
+                Notice::ResyncDue if config.should_resync.as_ref().is_none_or(|should| should()) => {
+                    self.reflector.store.push(vec![Change::Resync])?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        publish(&self.reflector.handle.status, self.state.status().clone());
+    }
+}
+
+/// However a run ends, nobody must believe that it still watches.
+impl<O: Object> Drop for Driver<'_, O> {
+    fn drop(&mut self) {
+        let mut status = self.state.status().clone();
+        (status.phase, status.next_attempt_at) = (ReflectorPhase::Stopped, None);
+        publish(&self.reflector.handle.status, status);
+    }
+}
+
+impl<O: Object> WatchReader<O> {
+    /// All that is at hand, but at most `batch_max` events; the end of the stream comes after its last event.
+    fn poll_batch(&mut self, batch_max: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
+        let mut batch: Vec<WatchEvent<O>> = Vec::new();
+        while self.end.is_none() && batch.len() < batch_max {
+            match self.stream.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(event))) => batch.push(event),
+                Poll::Ready(Some(Err(error))) => self.end = Some(Input::Failed(error)),
+                Poll::Ready(None) => self.end = Some(Input::Ended),
+                Poll::Pending if batch.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        match self.end.take() {
+            Some(end) if batch.is_empty() => Poll::Ready(end),
+            end => {
+                self.end = end;
+                Poll::Ready(Input::Events(batch))
+            }
+        }
+    }
+}
+
+fn publish(sender: &watch::Sender<ReflectorStatus>, status: ReflectorStatus) {
+    sender.send_if_modified(|shown| {
+        let differs = shown.differs(&status);
+        *shown = status;
+        differs
+    });
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// One line a notice, within the span of the reflector, which names it.
+fn log(notice: &Notice) {
+    match notice {
+        Notice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
+        Notice::Failed { error, retry_after } => {
+            warn!(error = %error, kind = error.kind().as_str(), ?retry_after, "failed, waiting");
+        }
+        Notice::Recovering(error) => info!(error = %error, "failed, trying in another way"),
+        Notice::StreamingListFailed => info!("streaming lists do not work here"),
+        Notice::StaleList { version, seen } => {
+            warn!(%version, %seen, "a list was older than what was seen before; reading consistently");
+        }
+        Notice::Rewound { version, seen } => {
+            warn!(%version, %seen, "the server went back in time; taking its state");
+        }
+        Notice::Duplicates(count) => warn!(count, "a list had keys more than once"),
+        Notice::SilentWatch => warn!("a watch was silent past its time; resuming from the last version"),
+        Notice::UnknownEvent(event_type) => warn!(event_type, "skipping an event of an unknown type"),
+        Notice::ResyncDue => debug!("resync"),
+    }
+}

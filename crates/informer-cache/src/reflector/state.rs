@@ -1,0 +1,461 @@
+//! The rules of a reflector, without a clock, a socket or a task.
+//!
+//! [`ReflectorState`] says by [`step`](ReflectorState::step) what is to be done next, and is told by
+//! [`handle`](ReflectorState::handle) what came of it. [`Reflector`](super::Reflector) is the driver that does it; a
+//! simulator is another.
+//!
+//! ```text
+//!            ┌──────── at once: closed, silent ────────┐
+//!            ▼                                         │
+//!  ┌──▶ Listing ── complete ─────────▶ Watching ───────┘
+//!  │      │ ▲                           ▲  │ │
+//!  │      │ └── refused, no end mark ─┐ │  │ │
+//!  │      │                           │ │  │ └─ refused (429), broken: the same version again ─┐
+//!  │      ├─ 410, too large, stale:   │ │  │                                                  │
+//!  │      │  at once, consistently    │ │  └─ 410, other failures: a list ──┐                 │
+//!  │      │                           │ │                                   │                 │
+//!  │      │           ┌── Streaming ──┘ │ end mark, same stream             │                 │
+//!  │      │ failed    │ ▲     └─────────┘                                   ▼                 ▼
+//!  │      └───────────┴─┼───────────────────────────────────────────▶ Waiting (backoff) ◀─────┘
+//!  └────────────────────┴───────────────────────────────────────────────────┘
+//!  any ── stop ──▶ Stopped
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. The last version never moves back, except to that of a consistent list of a server that was restored.
+//! 2. A complete list gives exactly one [`Change::Replaced`]; one that breaks off gives nothing.
+//! 3. A watch that was closed in time, or whose connection broke, is never followed by a list.
+//! 4. Two requests without a wait between them differ, or the one before has delivered something or lasted.
+
+mod listing;
+mod streaming;
+mod watching;
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion};
+use rand::Rng;
+
+use self::listing::Listing;
+use self::streaming::Streaming;
+use self::watching::Watching;
+use super::backoff::Backoff;
+use super::collected::Collected;
+use super::{
+    RETRY_AFTER_MAX, ReflectorConfig, ReflectorError, ReflectorPhase, ReflectorStatus, RelistReason,
+    StreamingList,
+};
+use crate::Change;
+use crate::source::{ListPart, SourceError, WatchEvent};
+
+/// The state of one reflector. See the [module](self).
+pub struct ReflectorState<O: Object> {
+    config: Arc<ReflectorConfig>,
+    phase: Phase<O>,
+    backoff: Backoff,
+    /// The source answers streaming lists, as far as is known.
+    streaming_supported: bool,
+    /// The server pages lists that it could answer from its cache.
+    paged: bool,
+    /// The next list is a consistent read.
+    consistent: bool,
+    /// The next list must not rely on what is held.
+    withhold_known: bool,
+    /// Streaming lists cut before their end mark, in a row.
+    streaming_cuts: u32,
+    /// Watches closed at once, in a row.
+    short_watches: u32,
+    resync_at: Option<Instant>,
+    status: ReflectorStatus,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Step {
+    /// What.
+    pub action: Action,
+    /// When [`Input::Timer`] is due, unless something else comes first.
+    pub until: Option<Instant>,
+}
+
+/// What a driver does for a [`Step`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Give up what is open, if anything, and send this list; answer with [`Input::Opened`] or [`Input::Failed`].
+    List(ListPlan),
+    /// Give up what is open, if anything, and send this watch; answer with [`Input::Opened`] or [`Input::Failed`].
+    Watch(WatchPlan),
+    /// Read on from what is open.
+    Read,
+    /// Give up what is open, if anything, and do nothing.
+    Wait,
+    /// Give up what is open. Nothing follows.
+    Done,
+}
+
+/// A list request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListPlan {
+    /// The version asked for, as of [`ListRequest`](crate::source::ListRequest).
+    pub version: ResourceVersion,
+    /// The limit of a page.
+    pub limit: Option<u32>,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// False where the source must not rely on what is held.
+    pub use_known: bool,
+}
+
+/// A watch request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchPlan {
+    /// The version asked for, as of [`WatchRequest`](crate::source::WatchRequest).
+    pub version: ResourceVersion,
+    /// True for a streaming list.
+    pub send_initial_events: bool,
+    /// After this time the source should close the watch.
+    pub timeout: Duration,
+    /// False where the source must not rely on what is held.
+    pub use_known: bool,
+}
+
+/// What has happened. Inputs that do not fit the step are ignored.
+#[derive(Debug)]
+pub enum Input<O: Object> {
+    /// The request was accepted.
+    Opened,
+    /// A part of the list.
+    Part(ListPart<O>),
+    /// Events of the watch, in order.
+    Events(Vec<WatchEvent<O>>),
+    /// The stream has ended.
+    Ended,
+    /// The request was refused, or the stream broke.
+    Failed(SourceError),
+    /// The instant of the step has come. Too early it does nothing.
+    Timer,
+    /// A reader of the queue saw an object that is older than the one it holds.
+    RelistRequested,
+    /// The end.
+    Stop,
+}
+
+/// What comes of an input.
+#[derive(Debug)]
+pub struct Effects<O: Object> {
+    /// For the queue, in order.
+    pub changes: Vec<Change<O>>,
+    /// Each new version, in order.
+    pub versions: Vec<ResourceVersion>,
+    /// For the log and the hooks, in order.
+    pub notices: Vec<Notice>,
+}
+
+/// Something worth a line in a log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A list begins.
+    Relist(RelistReason),
+    /// Something failed, and the next attempt is made after a wait.
+    #[non_exhaustive]
+    Failed {
+        /// What.
+        error: Arc<SourceError>,
+        /// How long the wait is.
+        retry_after: Duration,
+    },
+    /// A list, or the first part of a streaming list, failed and is asked for at once in another way.
+    Recovering(Arc<SourceError>),
+    /// A streaming list was refused, or its end mark did not come: the source is to remember it.
+    StreamingListFailed,
+    /// A list was older than what was seen before, and was not applied.
+    #[non_exhaustive]
+    StaleList {
+        /// The version of the list.
+        version: ResourceVersion,
+        /// The last version seen.
+        seen: ResourceVersion,
+    },
+    /// A consistent list was older than what was seen before, and is the truth.
+    #[non_exhaustive]
+    Rewound {
+        /// The version of the list.
+        version: ResourceVersion,
+        /// The last version seen.
+        seen: ResourceVersion,
+    },
+    /// A list had keys more than once; the last state of each was taken.
+    Duplicates(u64),
+    /// A watch was silent past its time and was cut.
+    SilentWatch,
+    /// An event of an unknown type was skipped.
+    UnknownEvent(String),
+    /// A resync is due: ask `should_resync`, then queue [`Change::Resync`].
+    ResyncDue,
+}
+
+enum Phase<O: Object> {
+    Waiting { until: Instant, next: Next },
+    Listing(Listing<O>),
+    Streaming(Streaming<O>),
+    Watching(Watching),
+    Stopped,
+}
+
+/// What follows a wait.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Relist(RelistReason),
+    Watch,
+}
+
+/// What one call of [`ReflectorState::handle`] works with.
+struct Turn<'a, O: Object> {
+    now: Instant,
+    rng: &'a mut dyn Rng,
+    effects: Effects<O>,
+}
+
+impl<O: Object> ReflectorState<O> {
+    /// A reflector that has not asked for anything yet. Its first step ends at `now`.
+    pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
+        Self {
+            phase: Phase::Waiting { until: now, next: Next::Relist(RelistReason::First) },
+            backoff: Backoff::new(config.backoff.clone()),
+            config,
+            streaming_supported: false,
+            paged: false,
+            consistent: false,
+            withhold_known: false,
+            streaming_cuts: 0,
+            short_watches: 0,
+            resync_at: None,
+            status: ReflectorStatus::default(),
+        }
+    }
+
+    /// Says whether the source answers streaming lists. Asked for before each list that begins.
+    pub fn set_streaming_supported(&mut self, supported: bool) {
+        self.streaming_supported = supported;
+    }
+
+    /// What is to be done next. The same until the next input.
+    pub fn step(&self) -> Step {
+        match &self.phase {
+            Phase::Waiting { until, .. } => Step { action: Action::Wait, until: Some(*until) },
+            Phase::Listing(listing) => listing.step(&self.config),
+            Phase::Streaming(streaming) => streaming.step(&self.config),
+            Phase::Watching(watching) => watching.step(&self.config, self.resync_at),
+            Phase::Stopped => Step { action: Action::Done, until: None },
+        }
+    }
+
+    /// Takes in what has happened at `now`.
+    pub fn handle(&mut self, input: Input<O>, now: Instant, rng: &mut impl Rng) -> Effects<O> {
+        let mut turn = Turn { now, rng, effects: Effects::default() };
+        let phase = mem::replace(&mut self.phase, Phase::Stopped);
+        self.phase = match (phase, input) {
+            (Phase::Stopped, _) | (_, Input::Stop) => Phase::Stopped,
+            (phase, Input::RelistRequested) => self.on_relist_requested(phase, &mut turn),
+            (Phase::Waiting { until, next }, Input::Timer) if until <= now => self.resume(next, &mut turn),
+            (phase @ Phase::Waiting { .. }, _) => phase,
+            (Phase::Listing(listing), input) => self.on_listing(listing, input, &mut turn),
+            (Phase::Streaming(streaming), input) => self.on_streaming(streaming, input, &mut turn),
+            (Phase::Watching(watching), input) => self.on_watching(watching, input, &mut turn),
+        };
+        self.describe_phase();
+        turn.effects
+    }
+
+    /// The queue was full for `how_long` up to `now`, in which time nothing was read: deadlines move by it.
+    pub fn held_up(&mut self, how_long: Duration, now: Instant) {
+        match &mut self.phase {
+            Phase::Listing(listing) => listing.held_up(how_long, now),
+            Phase::Streaming(streaming) => streaming.held_up(how_long, now),
+            Phase::Watching(watching) => watching.held_up(now),
+            Phase::Waiting { .. } | Phase::Stopped => {}
+        }
+    }
+
+    /// What it is doing, and what has happened to it.
+    pub fn status(&self) -> &ReflectorStatus {
+        &self.status
+    }
+
+    fn resume(&mut self, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
+        match next {
+            Next::Relist(reason) => self.begin_relist(reason, turn),
+            Next::Watch => self.begin_watch(turn),
+        }
+    }
+
+    /// A list of either form.
+    fn begin_relist(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let streaming = match self.config.streaming_list {
+            StreamingList::Auto => self.streaming_supported,
+            StreamingList::On => true,
+            StreamingList::Off => false,
+        };
+        if streaming { self.begin_streaming(reason, turn) } else { self.begin_list(reason, turn) }
+    }
+
+    /// The reader of the queue has what the watch says, so a list in flight may be as old as the event that it
+    /// complains of; only a consistent read that is already under way, and relies on nothing held, will do.
+    fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let under_way = match &phase {
+            Phase::Waiting { .. } => false,
+            Phase::Listing(listing) => listing.is_truth(),
+            Phase::Streaming(streaming) => streaming.is_truth(),
+            Phase::Watching(_) | Phase::Stopped => false,
+        };
+        if under_way {
+            return phase;
+        }
+        (self.consistent, self.withhold_known) = (true, true);
+        let next = Next::Relist(RelistReason::Requested);
+        match phase {
+            // The wait is that of a failure, or of a request before this one.
+            Phase::Waiting { until, .. } => Phase::Waiting { until, next },
+            _ => {
+                let wait = self.backoff.failure(turn.now, turn.rng);
+                Phase::Waiting { until: later(turn.now, wait), next }
+            }
+        }
+    }
+
+    /// Waits, then goes on with `next`.
+    fn fail(&mut self, error: SourceError, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+        let retry_after = self.backoff.failure(turn.now, turn.rng).max(asked);
+        let error = self.note_error(error, turn);
+        turn.effects.notices.push(Notice::Failed { error, retry_after });
+        Phase::Waiting { until: later(turn.now, retry_after), next }
+    }
+
+    /// A failure after which the same is asked for at once in another way.
+    fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
+        let error = self.note_error(error, turn);
+        turn.effects.notices.push(Notice::Recovering(error));
+    }
+
+    fn note_error(&mut self, error: SourceError, turn: &Turn<'_, O>) -> Arc<SourceError> {
+        let error = Arc::new(error);
+        self.status.failures += 1;
+        self.status.last_error = Some(ReflectorError::new(Arc::clone(&error), turn.now));
+        error
+    }
+
+    fn note_success(&mut self, now: Instant) {
+        self.backoff.success(now);
+        self.status.failures = 0;
+    }
+
+    /// Takes a complete list, if it is not older than what was seen before or is known to be the truth.
+    ///
+    /// # Errors
+    ///
+    /// When it is stale: the next list is a consistent read that relies on nothing held.
+    fn accept(
+        &mut self,
+        collected: Collected<O>,
+        version: ResourceVersion,
+        truth: bool,
+        turn: &mut Turn<'_, O>,
+    ) -> Result<(), Stale> {
+        let seen = self.status.last_version.clone();
+        let rewound = version.is_older_than(&seen);
+        if rewound && !truth {
+            self.status.stale_lists += 1;
+            turn.effects.notices.push(Notice::StaleList { version, seen });
+            (self.consistent, self.withhold_known) = (true, true);
+            return Err(Stale);
+        }
+        if rewound {
+            self.status.rewound += 1;
+            turn.effects.notices.push(Notice::Rewound { version: version.clone(), seen });
+        }
+        (self.consistent, self.withhold_known, self.streaming_cuts) = (false, false, 0);
+        self.status.synced = true;
+        self.note_success(turn.now);
+        self.move_to(&version, turn);
+        if self.resync_at.is_none() {
+            self.resync_at = self.next_resync(turn.now);
+        }
+        turn.effects.changes.push(Change::Replaced(collected.finish(version, rewound)));
+        Ok(())
+    }
+
+    /// Moves the last version on; never back, and never to none.
+    fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
+        if version.is_older_than(&self.status.last_version) {
+            self.status.older_versions += 1;
+            return false;
+        }
+        self.move_to(version, turn)
+    }
+
+    fn move_to(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
+        if version.is_empty() {
+            return false;
+        }
+        self.status.last_version_at = Some(turn.now);
+        if *version != self.status.last_version {
+            self.status.last_version = version.clone();
+            turn.effects.versions.push(version.clone());
+        }
+        true
+    }
+
+    fn next_resync(&self, now: Instant) -> Option<Instant> {
+        let period = self.config.resync_period.filter(|period| !period.is_zero())?;
+        Some(later(now, period))
+    }
+
+    fn describe_phase(&mut self) {
+        let (phase, next) = match &self.phase {
+            Phase::Waiting { until, .. } => (ReflectorPhase::BackingOff, Some(*until)),
+            Phase::Listing(_) => (ReflectorPhase::Listing, None),
+            Phase::Streaming(_) => (ReflectorPhase::StreamingList, None),
+            Phase::Watching(watching) if watching.is_open() => (ReflectorPhase::Watching, None),
+            Phase::Watching(_) => (ReflectorPhase::OpeningWatch, None),
+            Phase::Stopped => (ReflectorPhase::Stopped, None),
+        };
+        (self.status.phase, self.status.next_attempt_at) = (phase, next);
+    }
+}
+
+/// A list was older than what was seen before.
+struct Stale;
+
+/// Stands for times that have no end: instants cannot be added to without one.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The instant after a time.
+fn later(now: Instant, wait: Duration) -> Instant {
+    now.checked_add(wait.min(LONGEST)).unwrap_or(now)
+}
+
+impl<O: Object> Default for Effects<O> {
+    fn default() -> Self {
+        Self { changes: Vec::new(), versions: Vec::new(), notices: Vec::new() }
+    }
+}
+
+impl<O: Object> fmt::Debug for ReflectorState<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReflectorState")
+            .field("name", &self.config.name)
+            .field("phase", &self.status.phase)
+            .field("last_version", &self.status.last_version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion};
+
+use super::super::collected::{Collected, Put};
+use super::super::{EMPTY_PAGES_MAX, Paging, ReflectorConfig, RelistReason};
+use super::{Action, Input, ListPlan, Next, Notice, Phase, ReflectorState, Step, Turn, later};
+use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
+
+/// A list under way: all its pages.
+pub(super) struct Listing<O: Object> {
+    /// The request of the present page.
+    plan: ListPlan,
+    /// The version asked for with the first page.
+    origin: ResourceVersion,
+    /// It is a consistent read.
+    consistent: bool,
+    /// The present page was accepted.
+    open: bool,
+    /// When something last came, or was asked for.
+    progress_at: Instant,
+    /// Pages read.
+    pages: u32,
+    /// Pages read since one had an object.
+    empty_pages: u32,
+    /// The present page had an object.
+    page_filled: bool,
+    /// The version of the first page: a watch from it misses nothing, whatever the later ones say.
+    version: ResourceVersion,
+    collected: Collected<O>,
+}
+
+impl<O: Object> Listing<O> {
+    pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
+        let action = if self.open { Action::Read } else { Action::List(self.plan.clone()) };
+        Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
+    }
+
+    /// A consistent read that relies on nothing held.
+    pub(super) fn is_truth(&self) -> bool {
+        self.consistent && !self.plan.use_known
+    }
+
+    pub(super) fn held_up(&mut self, how_long: Duration, now: Instant) {
+        self.progress_at = later(self.progress_at, how_long).min(now);
+    }
+
+    /// The first page, or another form of the whole list.
+    fn begin(plan: ListPlan, consistent: bool, config: &ReflectorConfig, now: Instant) -> Self {
+        Self {
+            origin: plan.version.clone(),
+            plan,
+            consistent,
+            open: false,
+            progress_at: now,
+            pages: 0,
+            empty_pages: 0,
+            page_filled: false,
+            version: ResourceVersion::unset(),
+            collected: Collected::new(config.objects_max),
+        }
+    }
+}
+
+impl<O: Object> ReflectorState<O> {
+    pub(super) fn begin_list(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let version = match (self.consistent, self.status.last_version.is_empty()) {
+            (true, _) => ResourceVersion::unset(),
+            (false, true) => ResourceVersion::any(),
+            (false, false) => self.status.last_version.clone(),
+        };
+        let limit = self.limit(&version);
+        self.begin_list_as(ListPlan { version, limit, continue_token: None, use_known: true }, reason, turn)
+    }
+
+    fn begin_list_as(&mut self, plan: ListPlan, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let plan = ListPlan { use_known: !self.withhold_known, ..plan };
+        self.status.relists.add(reason);
+        self.status.list_requests += 1;
+        turn.effects.notices.push(Notice::Relist(reason));
+        Phase::Listing(Listing::begin(plan, self.consistent, &self.config, turn.now))
+    }
+
+    fn limit(&self, version: &ResourceVersion) -> Option<u32> {
+        let paged = match self.config.paging {
+            Paging::Always => true,
+            Paging::Never => false,
+            Paging::Auto => self.paged || version.is_empty() || version.is_any(),
+        };
+        paged.then_some(self.config.page_size)
+    }
+
+    pub(super) fn on_listing(
+        &mut self,
+        mut listing: Listing<O>,
+        input: Input<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        match input {
+            Input::Opened => listing.open = true,
+            Input::Part(ListPart::End(end)) => return self.end_page(listing, end, turn),
+            Input::Part(part) => {
+                if let Err(error) = self.take_part(&mut listing, part) {
+                    return self.list_failed(listing, error, turn);
+                }
+            }
+            Input::Ended => {
+                let error = self.error(SourceErrorKind::Connection, "the list broke off before its end");
+                return self.list_failed(listing, error, turn);
+            }
+            Input::Failed(error) => return self.list_failed(listing, error, turn),
+            Input::Timer if turn.now >= later(listing.progress_at, self.config.progress_timeout) => {
+                let silent = format!("the list sent nothing for {:?}", self.config.progress_timeout);
+                let error = self.error(SourceErrorKind::Timeout, &silent);
+                return self.list_failed(listing, error, turn);
+            }
+            Input::Timer | Input::Events(_) | Input::RelistRequested | Input::Stop => {
+                return Phase::Listing(listing);
+            }
+        }
+        listing.progress_at = turn.now;
+        Phase::Listing(listing)
+    }
+
+    fn take_part(&mut self, listing: &mut Listing<O>, part: ListPart<O>) -> Result<(), SourceError> {
+        let full = match part {
+            ListPart::Items(items) => {
+                listing.page_filled |= !items.is_empty();
+                items.into_iter().any(|listed| listing.collected.put(listed) == Put::Full)
+            }
+            ListPart::Undecodable(undecodable) => {
+                listing.page_filled = true;
+                self.status.undecodable += 1;
+                listing.collected.set_aside(undecodable) == Put::Full
+            }
+            ListPart::End(_) => false,
+        };
+        if full { Err(self.too_many_objects()) } else { Ok(()) }
+    }
+
+    fn end_page(&mut self, mut listing: Listing<O>, end: ListEnd, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if listing.pages == 0 {
+            listing.version = end.version;
+        }
+        listing.pages += 1;
+        listing.empty_pages = if listing.page_filled { 0 } else { listing.empty_pages + 1 };
+        match end.continue_token.filter(|token| !token.is_empty()) {
+            None => self.end_list(listing, turn),
+            Some(token) => match self.check_pages(&listing, &token) {
+                Ok(()) => self.next_page(listing, token, turn),
+                Err(error) => self.list_failed(listing, error, turn),
+            },
+        }
+    }
+
+    fn end_list(&mut self, listing: Listing<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let duplicates = listing.collected.duplicates();
+        if duplicates > 0 {
+            self.status.duplicates += duplicates;
+            turn.effects.notices.push(Notice::Duplicates(duplicates));
+        }
+        let truth = listing.is_truth();
+        match self.accept(listing.collected, listing.version, truth, turn) {
+            Ok(()) => self.begin_watch(turn),
+            Err(_) => self.begin_relist(RelistReason::StaleList, turn),
+        }
+    }
+
+    fn next_page(&mut self, mut listing: Listing<O>, token: String, turn: &mut Turn<'_, O>) -> Phase<O> {
+        // A server that pages what it could answer from its cache has no cache.
+        self.paged |= listing.origin.is_any();
+        listing.plan.version = ResourceVersion::unset();
+        listing.plan.continue_token = Some(token);
+        (listing.open, listing.page_filled, listing.progress_at) = (false, false, turn.now);
+        self.status.list_requests += 1;
+        Phase::Listing(listing)
+    }
+
+    /// A page that never ends must not hold the reflector for ever.
+    fn check_pages(&self, listing: &Listing<O>, token: &str) -> Result<(), SourceError> {
+        let problem = if listing.plan.continue_token.as_deref() == Some(token) {
+            "the list continues with the token of the page before".to_owned()
+        } else if listing.pages >= self.config.pages_max {
+            format!("the list has more than {} pages (pages_max)", self.config.pages_max)
+        } else if listing.empty_pages >= EMPTY_PAGES_MAX {
+            format!("the list continues after {EMPTY_PAGES_MAX} empty pages")
+        } else {
+            return Ok(());
+        };
+        Err(self.error(SourceErrorKind::Protocol, &problem))
+    }
+
+    fn list_failed(&mut self, listing: Listing<O>, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let expired = error.kind() == SourceErrorKind::Expired;
+        let unavailable = expired || error.kind() == SourceErrorKind::VersionTooLarge;
+        if expired && listing.plan.continue_token.is_some() {
+            self.recover(error, turn);
+            let (version, use_known) = (listing.origin, listing.plan.use_known);
+            let plan = ListPlan { version, limit: None, continue_token: None, use_known };
+            return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
+        }
+        if unavailable && !listing.consistent {
+            self.recover(error, turn);
+            self.consistent = true;
+            return self.begin_list(RelistReason::ListExpired, turn);
+        }
+        self.fail(error, Next::Relist(RelistReason::ListFailed), turn)
+    }
+
+    pub(super) fn too_many_objects(&self) -> SourceError {
+        let problem = format!("the list has more than {} objects (objects_max)", self.config.objects_max);
+        self.error(SourceErrorKind::Protocol, &problem)
+    }
+
+    /// An error that the reflector itself has found.
+    pub(super) fn error(&self, kind: SourceErrorKind, problem: &str) -> SourceError {
+        let kind_text = self.config.expected_kind.as_deref().unwrap_or("objects");
+        SourceError::new(kind, format!("reading {kind_text} for {}: {problem}", self.config.name))
+    }
+}

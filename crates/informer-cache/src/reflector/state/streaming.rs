@@ -1,0 +1,231 @@
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion};
+
+use super::super::collected::{Collected, Put};
+use super::super::{INITIAL_EVENTS_MAX, ReflectorConfig, RelistReason, STREAMING_CUTS_MAX};
+use super::watching::Watching;
+use super::{Action, Input, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later};
+use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
+
+/// A streaming list up to its end mark.
+pub(super) struct Streaming<O: Object> {
+    plan: WatchPlan,
+    /// It is a consistent read.
+    consistent: bool,
+    open: bool,
+    /// When it was asked for, then when it was accepted.
+    since: Instant,
+    /// When an object last came whose key was new.
+    fresh_at: Instant,
+    events: u64,
+    collected: Collected<O>,
+}
+
+/// What an event of the first part comes to.
+enum Verdict {
+    GoOn,
+    End(ResourceVersion),
+    Failed(SourceError),
+}
+
+impl<O: Object> Streaming<O> {
+    pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
+        let action = if self.open { Action::Read } else { Action::Watch(self.plan.clone()) };
+        Step { action, until: Some(self.until(config)) }
+    }
+
+    /// A consistent read that relies on nothing held.
+    pub(super) fn is_truth(&self) -> bool {
+        self.consistent && !self.plan.use_known
+    }
+
+    pub(super) fn held_up(&mut self, how_long: Duration, now: Instant) {
+        self.since = later(self.since, how_long).min(now);
+        self.fresh_at = later(self.fresh_at, how_long).min(now);
+    }
+
+    fn until(&self, config: &ReflectorConfig) -> Instant {
+        if self.open {
+            let quiet = later(self.fresh_at, config.initial_events_deadline);
+            quiet.min(later(self.since, INITIAL_EVENTS_MAX))
+        } else {
+            later(self.since, config.progress_timeout)
+        }
+    }
+}
+
+impl<O: Object> ReflectorState<O> {
+    pub(super) fn begin_streaming(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
+        self.status.relists.add(reason);
+        turn.effects.notices.push(Notice::Relist(reason));
+        let consistent = self.consistent;
+        let plan = WatchPlan {
+            version: if consistent { ResourceVersion::unset() } else { self.status.last_version.clone() },
+            send_initial_events: true,
+            timeout: self.draw_watch_timeout(turn),
+            use_known: !self.withhold_known,
+        };
+        let collected = Collected::new(self.config.objects_max);
+        let (since, fresh_at) = (turn.now, turn.now);
+        Phase::Streaming(Streaming { plan, consistent, open: false, since, fresh_at, events: 0, collected })
+    }
+
+    pub(super) fn on_streaming(
+        &mut self,
+        mut streaming: Streaming<O>,
+        input: Input<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        match input {
+            Input::Opened => {
+                (streaming.open, streaming.since, streaming.fresh_at) = (true, turn.now, turn.now);
+                self.status.watches_opened += 1;
+                Phase::Streaming(streaming)
+            }
+            Input::Events(events) => self.on_initial_events(streaming, events, turn),
+            Input::Ended if streaming.events > 0 => self.streaming_cut(None, turn),
+            Input::Ended => {
+                let error = self.error(SourceErrorKind::Other, "a streaming list was closed empty");
+                self.fall_back(error, false, turn)
+            }
+            Input::Failed(error) => self.streaming_failed(&streaming, error, turn),
+            Input::Timer => self.check_initial_deadline(streaming, turn),
+            Input::Part(_) | Input::RelistRequested | Input::Stop => Phase::Streaming(streaming),
+        }
+    }
+
+    fn check_initial_deadline(&mut self, streaming: Streaming<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if turn.now < streaming.until(&self.config) {
+            return Phase::Streaming(streaming);
+        }
+        let error = self.error(SourceErrorKind::Timeout, "a streaming list did not come to its end mark");
+        self.fall_back(error, streaming.open, turn)
+    }
+
+    fn on_initial_events(
+        &mut self,
+        mut streaming: Streaming<O>,
+        events: Vec<WatchEvent<O>>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        let mut events = events.into_iter();
+        while let Some(event) = events.next() {
+            streaming.events += 1;
+            self.count(&event);
+            match self.take_initial(&mut streaming, event, turn) {
+                Verdict::GoOn => {}
+                Verdict::End(version) => return self.end_initial(streaming, version, events.collect(), turn),
+                Verdict::Failed(error) => return self.streaming_failed(&streaming, error, turn),
+            }
+        }
+        // A stream that always has events at hand never comes to its timer.
+        self.check_initial_deadline(streaming, turn)
+    }
+
+    /// The versions of these events are those of the objects, in no order: none of them counts.
+    fn take_initial(
+        &mut self,
+        streaming: &mut Streaming<O>,
+        event: WatchEvent<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Verdict {
+        let collected = &mut streaming.collected;
+        let put = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(Listed::Fresh(object)),
+            WatchEvent::Deleted(object) => {
+                collected.remove(object.key());
+                Put::Again
+            }
+            WatchEvent::Undecodable(undecodable) => collected.set_aside(undecodable),
+            WatchEvent::DeletedUndecodable(undecodable) => {
+                undecodable.key().into_iter().for_each(|key| collected.remove(key));
+                Put::Again
+            }
+            WatchEvent::Bookmark { version, initial_events_end: true } => return Verdict::End(version),
+            WatchEvent::Bookmark { .. } => Put::Again,
+            WatchEvent::Error(status) => {
+                return Verdict::Failed(status.into_error(&self.attempt("streaming")));
+            }
+            WatchEvent::Unknown { event_type, .. } => {
+                turn.effects.notices.push(Notice::UnknownEvent(event_type));
+                Put::Again
+            }
+        };
+        match put {
+            Put::Fresh => streaming.fresh_at = turn.now,
+            Put::Again => {}
+            Put::Full => return Verdict::Failed(self.too_many_objects()),
+        }
+        Verdict::GoOn
+    }
+
+    /// The list is complete, and its stream is the watch from here on.
+    fn end_initial(
+        &mut self,
+        streaming: Streaming<O>,
+        version: ResourceVersion,
+        rest: Vec<WatchEvent<O>>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        let truth = streaming.is_truth();
+        if self.accept(streaming.collected, version, truth, turn).is_err() {
+            return self.begin_relist(RelistReason::StaleList, turn);
+        }
+        let watching = Watching::continued(streaming.plan, streaming.since, streaming.events, turn.now);
+        self.on_watching(watching, Input::Events(rest), turn)
+    }
+
+    fn streaming_failed(
+        &mut self,
+        streaming: &Streaming<O>,
+        error: SourceError,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        match error.kind() {
+            SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => {
+                self.fail(error, Next::Relist(RelistReason::ListFailed), turn)
+            }
+            SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge if !streaming.consistent => {
+                self.recover(error, turn);
+                self.consistent = true;
+                self.begin_relist(RelistReason::ListExpired, turn)
+            }
+            SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
+            kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
+        }
+    }
+
+    /// Closed before its end mark: once more, the first time at once.
+    fn streaming_cut(&mut self, error: Option<SourceError>, turn: &mut Turn<'_, O>) -> Phase<O> {
+        self.streaming_cuts += 1;
+        let first = self.streaming_cuts == 1 && error.is_none();
+        let error = error.unwrap_or_else(|| {
+            self.error(SourceErrorKind::Connection, "a streaming list was closed before its end mark")
+        });
+        if self.streaming_cuts > STREAMING_CUTS_MAX {
+            return self.fall_back(error, true, turn);
+        }
+        if first {
+            self.recover(error, turn);
+            return self.begin_relist(RelistReason::StreamingCut, turn);
+        }
+        self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
+    }
+
+    /// A list in place of a streaming one. `remember` where the server does not know such lists or does not end them.
+    fn fall_back(&mut self, error: SourceError, remember: bool, turn: &mut Turn<'_, O>) -> Phase<O> {
+        self.recover(error, turn);
+        self.streaming_cuts = 0;
+        self.status.streaming_fallbacks += 1;
+        if remember {
+            turn.effects.notices.push(Notice::StreamingListFailed);
+        }
+        self.begin_list(RelistReason::StreamingFallback, turn)
+    }
+
+    pub(super) fn attempt(&self, what: &str) -> String {
+        let kind_text = self.config.expected_kind.as_deref().unwrap_or("objects");
+        format!("{what} {kind_text} for {}", self.config.name)
+    }
+}

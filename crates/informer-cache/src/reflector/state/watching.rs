@@ -1,0 +1,261 @@
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion, Tombstone};
+use rand::RngExt;
+
+use super::super::{ReflectorConfig, RelistReason, SHORT_WATCH, SHORT_WATCHES_MAX, WATCH_TIMEOUT_MIN};
+use super::{Action, Input, LONGEST, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later};
+use crate::Change;
+use crate::source::{SourceError, SourceErrorKind, WatchEvent};
+
+/// A watch.
+pub(super) struct Watching {
+    plan: WatchPlan,
+    open: bool,
+    /// When it was asked for, then when it was accepted.
+    since: Instant,
+    /// When something last came.
+    event_at: Instant,
+    events: u64,
+    /// False for a watch from no version until something has happened: its first `ADDED` are the present state, each
+    /// with its own old version, from which no watch could continue.
+    versions_count: bool,
+}
+
+impl Watching {
+    /// The stream of a streaming list after its end mark.
+    pub(super) fn continued(plan: WatchPlan, since: Instant, events: u64, now: Instant) -> Self {
+        Self { plan, open: true, since, event_at: now, events, versions_count: true }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(super) fn step(&self, config: &ReflectorConfig, resync_at: Option<Instant>) -> Step {
+        let deadline = self.deadline(config);
+        if self.open {
+            let until = resync_at.map_or(deadline, |resync_at| resync_at.min(deadline));
+            Step { action: Action::Read, until: Some(until) }
+        } else {
+            Step { action: Action::Watch(self.plan.clone()), until: Some(deadline) }
+        }
+    }
+
+    pub(super) fn held_up(&mut self, now: Instant) {
+        self.event_at = now;
+    }
+
+    /// When it must be accepted, or is taken for dead.
+    fn deadline(&self, config: &ReflectorConfig) -> Instant {
+        if self.open {
+            later(later(self.since, self.plan.timeout).max(self.event_at), config.watch_grace)
+        } else {
+            later(self.since, config.progress_timeout)
+        }
+    }
+}
+
+impl<O: Object> ReflectorState<O> {
+    /// A watch from the last version.
+    pub(super) fn begin_watch(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let version = self.status.last_version.clone();
+        let versions_count = !version.is_empty() && !version.is_any();
+        let timeout = self.draw_watch_timeout(turn);
+        let plan = WatchPlan { version, send_initial_events: false, timeout, use_known: true };
+        let (since, event_at) = (turn.now, turn.now);
+        Phase::Watching(Watching { plan, open: false, since, event_at, events: 0, versions_count })
+    }
+
+    pub(super) fn draw_watch_timeout(&self, turn: &mut Turn<'_, O>) -> Duration {
+        let min = self.config.watch_timeout_min.clamp(WATCH_TIMEOUT_MIN, LONGEST);
+        min.saturating_add(min.mul_f64(turn.rng.random_range(0.0..1.0)))
+    }
+
+    pub(super) fn on_watching(
+        &mut self,
+        mut watching: Watching,
+        input: Input<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        match input {
+            Input::Opened => {
+                (watching.open, watching.since, watching.event_at) = (true, turn.now, turn.now);
+                self.status.watches_opened += 1;
+                self.note_success(turn.now);
+                Phase::Watching(watching)
+            }
+            Input::Events(events) => self.on_events(watching, events, turn),
+            Input::Ended => self.watch_closed(&watching, turn),
+            Input::Failed(error) => {
+                if self.lasted(&watching, turn.now) {
+                    self.short_watches = 0;
+                }
+                let next = after_failure(error.kind(), watching.open);
+                self.fail(error, next, turn)
+            }
+            Input::Timer => self.on_watch_timer(watching, turn),
+            Input::Part(_) | Input::RelistRequested | Input::Stop => Phase::Watching(watching),
+        }
+    }
+
+    fn on_events(
+        &mut self,
+        mut watching: Watching,
+        events: Vec<WatchEvent<O>>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        turn.effects.changes.reserve(events.len());
+        watching.event_at = turn.now;
+        for event in events {
+            watching.events += 1;
+            self.count(&event);
+            if let Err(error) = self.on_event(&mut watching, event, turn) {
+                let next = after_failure(error.kind(), true);
+                return self.fail(error, next, turn);
+            }
+        }
+        self.resync_if_due(turn);
+        Phase::Watching(watching)
+    }
+
+    fn on_event(
+        &mut self,
+        watching: &mut Watching,
+        event: WatchEvent<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Result<(), SourceError> {
+        let is_initial = matches!(event, WatchEvent::Added(_) | WatchEvent::Undecodable(_));
+        watching.versions_count |= !is_initial;
+        let counts = watching.versions_count;
+        let change = match event {
+            WatchEvent::Added(object) => {
+                self.seen(counts, object.resource_version(), turn);
+                Change::Added(object)
+            }
+            WatchEvent::Modified(object) => {
+                self.seen(counts, object.resource_version(), turn);
+                Change::Updated(object)
+            }
+            WatchEvent::Deleted(object) => {
+                self.seen(counts, object.resource_version(), turn);
+                Change::Deleted(Tombstone::observed(object.key().clone(), object))
+            }
+            WatchEvent::Bookmark { version, .. } => {
+                if !self.advance(&version, turn) {
+                    return Ok(());
+                }
+                Change::Bookmark(version)
+            }
+            WatchEvent::Error(status) => return Err(status.into_error(&self.attempt("watching"))),
+            WatchEvent::Undecodable(undecodable) => {
+                self.seen(counts, undecodable.resource_version(), turn);
+                Change::Undecodable(undecodable)
+            }
+            WatchEvent::DeletedUndecodable(undecodable) => {
+                self.seen(counts, undecodable.resource_version(), turn);
+                match undecodable.key() {
+                    // The reader of the queue knows the last state.
+                    Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
+                    None => Change::Undecodable(undecodable),
+                }
+            }
+            WatchEvent::Unknown { event_type, version } => {
+                self.seen(counts, &version, turn);
+                turn.effects.notices.push(Notice::UnknownEvent(event_type));
+                return Ok(());
+            }
+        };
+        turn.effects.changes.push(change);
+        Ok(())
+    }
+
+    fn seen(&mut self, counts: bool, version: &ResourceVersion, turn: &mut Turn<'_, O>) {
+        if counts {
+            self.advance(version, turn);
+        }
+    }
+
+    fn lasted(&self, watching: &Watching, now: Instant) -> bool {
+        !watching.open || now.saturating_duration_since(watching.since) >= SHORT_WATCH
+    }
+
+    /// Closed without an error. That is no failure, unless it comes at once and tells nothing.
+    fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if self.lasted(watching, turn.now) {
+            self.short_watches = 0;
+            return self.begin_watch(turn);
+        }
+        self.short_watches += 1;
+        self.status.short_watches += 1;
+        let often = self.short_watches > SHORT_WATCHES_MAX;
+        if watching.events > 0 && !often {
+            return self.begin_watch(turn);
+        }
+        let problem = format!("{} watches in a row were closed within {SHORT_WATCH:?}", self.short_watches);
+        let error = self.error(SourceErrorKind::Other, &problem);
+        // A server that sends something has understood the version; one that never does may not have.
+        let next = match often && watching.events == 0 {
+            true => Next::Relist(RelistReason::ShortWatches),
+            false => Next::Watch,
+        };
+        if matches!(next, Next::Relist(_)) {
+            self.short_watches = 0;
+        }
+        self.fail(error, next, turn)
+    }
+
+    fn on_watch_timer(&mut self, watching: Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
+        if turn.now >= watching.deadline(&self.config) {
+            if !watching.open {
+                let silent = format!("the watch was not accepted within {:?}", self.config.progress_timeout);
+                let error = self.error(SourceErrorKind::Timeout, &silent);
+                return self.fail(error, Next::Relist(RelistReason::WatchFailed), turn);
+            }
+            self.status.silent_watches += 1;
+            turn.effects.notices.push(Notice::SilentWatch);
+            return self.begin_watch(turn);
+        }
+        if watching.open {
+            self.resync_if_due(turn);
+        }
+        Phase::Watching(watching)
+    }
+
+    /// Also asked after events: a watch that always has some at hand never comes to its timer.
+    fn resync_if_due(&mut self, turn: &mut Turn<'_, O>) {
+        if self.resync_at.is_some_and(|resync_at| turn.now >= resync_at) {
+            self.status.resyncs += 1;
+            self.resync_at = self.next_resync(turn.now);
+            turn.effects.notices.push(Notice::ResyncDue);
+        }
+    }
+
+    pub(super) fn count(&mut self, event: &WatchEvent<O>) {
+        let counts = &mut self.status.events;
+        match event {
+            WatchEvent::Added(_) => counts.added += 1,
+            WatchEvent::Modified(_) => counts.modified += 1,
+            WatchEvent::Deleted(_) => counts.deleted += 1,
+            WatchEvent::Bookmark { .. } => counts.bookmarks += 1,
+            WatchEvent::Error(_) => counts.errors += 1,
+            WatchEvent::Unknown { .. } => counts.unknown += 1,
+            WatchEvent::Undecodable(_) | WatchEvent::DeletedUndecodable(_) => {
+                counts.undecodable += 1;
+                self.status.undecodable += 1;
+            }
+        }
+    }
+}
+
+/// What follows a watch that was refused (not `open`) or broke. A connection that breaks says nothing of the version.
+fn after_failure(kind: SourceErrorKind, open: bool) -> Next {
+    match kind {
+        SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => Next::Watch,
+        SourceErrorKind::Connection | SourceErrorKind::Timeout if open => Next::Watch,
+        SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
+            Next::Relist(RelistReason::WatchExpired)
+        }
+        _ => Next::Relist(RelistReason::WatchFailed),
+    }
+}

@@ -1,0 +1,276 @@
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::ResourceVersion;
+
+use crate::source::{SourceError, SourceErrorKind};
+
+/// What a reflector is doing, and what has happened to it: a cheap copy, at one moment.
+///
+/// Instants are those of the runtime: `tokio::time::Instant::into_std`.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ReflectorStatus {
+    /// What it is doing.
+    pub phase: ReflectorPhase,
+    /// True once a complete list was handed to the queue.
+    pub synced: bool,
+    /// The last version seen; unset before there is one.
+    pub last_version: ResourceVersion,
+    /// When `last_version` last moved.
+    pub last_version_at: Option<Instant>,
+    /// The last failure. It stays after the reflector has recovered; `failures` says whether it has.
+    pub last_error: Option<ReflectorError>,
+    /// Failures since something last worked.
+    pub failures: u64,
+    /// When the next attempt is made, while backing off.
+    pub next_attempt_at: Option<Instant>,
+    /// Lists begun, by reason, streaming ones included.
+    pub relists: RelistCounts,
+    /// List requests sent: one a page.
+    pub list_requests: u64,
+    /// Watches that were accepted, streaming lists included.
+    pub watches_opened: u64,
+    /// Events received, by type.
+    pub events: EventCounts,
+    /// Lists older than the last version seen, which were not applied.
+    pub stale_lists: u64,
+    /// Consistent lists older than the last version seen, which were applied.
+    pub rewound: u64,
+    /// Streaming lists that were given up in favour of a list.
+    pub streaming_fallbacks: u64,
+    /// Watches that were silent past their time and cut.
+    pub silent_watches: u64,
+    /// Watches that were closed within a second.
+    pub short_watches: u64,
+    /// Objects, in lists and events, that could not be read.
+    pub undecodable: u64,
+    /// Keys that came more than once in one list.
+    pub duplicates: u64,
+    /// Events and bookmarks whose version was older than the last one seen.
+    pub older_versions: u64,
+    /// Resyncs that fell due.
+    pub resyncs: u64,
+}
+
+/// What a reflector is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReflectorPhase {
+    /// It has not been started.
+    #[default]
+    Created,
+    /// It reads a list.
+    Listing,
+    /// It reads the first part of a streaming list.
+    StreamingList,
+    /// It has asked for a watch that is not accepted yet.
+    OpeningWatch,
+    /// It watches.
+    Watching,
+    /// It waits before the next attempt.
+    BackingOff,
+    /// It has ended.
+    Stopped,
+}
+
+/// Why a list was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RelistReason {
+    /// It was the first.
+    First,
+    /// The version of a watch was no longer in the history (410), or not yet (too large).
+    WatchExpired,
+    /// A watch failed in a way after which its version cannot be relied on.
+    WatchFailed,
+    /// Watches were closed at once, again and again.
+    ShortWatches,
+    /// The list before it failed.
+    ListFailed,
+    /// The version of the list before it was no longer in the history, or not yet: a consistent read.
+    ListExpired,
+    /// A page's token had expired: the whole list, in one answer.
+    ContinueExpired,
+    /// The list before it was older than what was seen before: a consistent read.
+    StaleList,
+    /// A reader of the queue saw an object go back in time: a consistent read.
+    Requested,
+    /// A streaming list failed: a list in its place.
+    StreamingFallback,
+    /// A streaming list was closed before its end mark: another one.
+    StreamingCut,
+}
+
+impl RelistReason {
+    /// Every reason, in the order of declaration.
+    pub const ALL: [Self; 11] = [
+        Self::First,
+        Self::WatchExpired,
+        Self::WatchFailed,
+        Self::ShortWatches,
+        Self::ListFailed,
+        Self::ListExpired,
+        Self::ContinueExpired,
+        Self::StaleList,
+        Self::Requested,
+        Self::StreamingFallback,
+        Self::StreamingCut,
+    ];
+
+    /// The word of this reason in metrics and states.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::WatchExpired => "watch_expired",
+            Self::WatchFailed => "watch_failed",
+            Self::ShortWatches => "short_watches",
+            Self::ListFailed => "list_failed",
+            Self::ListExpired => "list_expired",
+            Self::ContinueExpired => "continue_expired",
+            Self::StaleList => "stale_list",
+            Self::Requested => "requested",
+            Self::StreamingFallback => "streaming_fallback",
+            Self::StreamingCut => "streaming_cut",
+        }
+    }
+}
+
+/// How many lists were begun for each reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RelistCounts([u64; RelistReason::ALL.len()]);
+
+impl RelistCounts {
+    /// Lists begun for this reason.
+    pub fn get(&self, reason: RelistReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Lists begun for any reason but that they were the first.
+    pub fn total(&self) -> u64 {
+        self.iter().filter(|(reason, _)| *reason != RelistReason::First).map(|(_, count)| count).sum()
+    }
+
+    /// Every reason with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (RelistReason, u64)> + '_ {
+        RelistReason::ALL.into_iter().map(|reason| (reason, self.get(reason)))
+    }
+
+    pub(super) fn add(&mut self, reason: RelistReason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+/// How many events were received, by type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventCounts {
+    /// `ADDED`, those of streaming lists included.
+    pub added: u64,
+    /// `MODIFIED`.
+    pub modified: u64,
+    /// `DELETED`.
+    pub deleted: u64,
+    /// `BOOKMARK`.
+    pub bookmarks: u64,
+    /// `ERROR`.
+    pub errors: u64,
+    /// Objects that could not be read, in any event.
+    pub undecodable: u64,
+    /// Types that are not known.
+    pub unknown: u64,
+}
+
+impl EventCounts {
+    /// Events of all types.
+    pub fn total(&self) -> u64 {
+        self.added
+            + self.modified
+            + self.deleted
+            + self.bookmarks
+            + self.errors
+            + self.undecodable
+            + self.unknown
+    }
+}
+
+/// A failure, and when it was. Its text includes the causes.
+#[derive(Debug, Clone)]
+pub struct ReflectorError {
+    error: Arc<SourceError>,
+    at: Instant,
+}
+
+impl ReflectorError {
+    pub(super) fn new(error: Arc<SourceError>, at: Instant) -> Self {
+        Self { error, at }
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> SourceErrorKind {
+        self.error.kind()
+    }
+
+    /// The failure.
+    pub fn error(&self) -> &Arc<SourceError> {
+        &self.error
+    }
+
+    /// When it was.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl fmt::Display for ReflectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl ReflectorStatus {
+    /// True where the last thing tried has failed.
+    pub fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// How long ago the last version was seen.
+    pub fn version_age(&self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.last_version_at?))
+    }
+
+    /// True where someone who waits for a change of state must look again.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        (self.phase, self.synced, self.failures) != (other.phase, other.synced, other.failures)
+    }
+}
+
+/// One line fit for an error: what the reflector is doing, and its failure while it has one.
+impl fmt::Display for ReflectorStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.phase {
+            ReflectorPhase::Created => "not started",
+            ReflectorPhase::Listing => "listing",
+            ReflectorPhase::StreamingList => "reading a streaming list",
+            ReflectorPhase::OpeningWatch => "opening a watch",
+            ReflectorPhase::Watching => "watching",
+            ReflectorPhase::BackingOff => "backing off",
+            ReflectorPhase::Stopped => "stopped",
+        })?;
+        match &self.last_error {
+            Some(error) if self.is_failing() => {
+                let plural = if self.failures == 1 { "" } else { "s" };
+                write!(f, " after {} failure{plural}, the last: {error}", self.failures)
+            }
+            _ => Ok(()),
+        }
+    }
+}
