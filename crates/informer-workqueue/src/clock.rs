@@ -1,0 +1,52 @@
+//! Time inside a queue: nanoseconds since the queue was made, in eight bytes.
+//!
+//! Pure state takes [`Nanos`] as an argument. Only drivers own a [`Clock`], which reads tokio's clock, so that
+//! paused time governs everything.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A moment, in nanoseconds since the queue was made. Ends after 584 years, where it saturates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Nanos(pub(crate) u64);
+
+impl Nanos {
+    /// A delay that overflows lands on the last representable moment, which never comes.
+    pub(crate) fn after(self, delay: Duration) -> Self {
+        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(delay))
+    }
+
+    /// Zero where `earlier` is in fact later: a clock may jump.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Where a platform cannot represent a deadline: late enough for every program, early enough for every clock.
+const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    epoch: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { epoch: Instant::now() }
+    }
+
+    pub(crate) fn now(self) -> Nanos {
+        self.nanos(Instant::now())
+    }
+
+    pub(crate) fn nanos(self, at: Instant) -> Nanos {
+        Nanos::default().after(at.saturating_duration_since(self.epoch))
+    }
+
+    pub(crate) fn instant(self, at: Nanos) -> Instant {
+        let at = Duration::from_nanos(at.0);
+        self.epoch.checked_add(at).unwrap_or_else(|| self.epoch + FAR_FUTURE)
+    }
+}

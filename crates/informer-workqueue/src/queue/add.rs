@@ -1,0 +1,154 @@
+//! Adding keys.
+
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::groups::NO_GROUP;
+use super::state::{Effect, Phase, Wish};
+use super::{QueueKey, Shared, WorkQueue, deadline};
+
+/// The priority of work that should not hold up news: the initial list, a resync. New work is added with 0.
+pub const LOW_PRIORITY: i32 = -100;
+
+/// How a key is added.
+///
+/// ```
+/// use std::time::Duration;
+/// use informer_workqueue::{AddOptions, Ageing, LOW_PRIORITY, WorkQueue};
+///
+/// let queue = WorkQueue::builder().priorities(Ageing::default()).build();
+/// queue.add_with("old", AddOptions::new().priority(LOW_PRIORITY));
+/// queue.add("new");
+/// queue.add_with("later", AddOptions::new().priority(7).after(Duration::from_secs(5)));
+/// assert_eq!(*queue.try_get().expect("two are ready"), "new");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct AddOptions {
+    priority: i32,
+    after: Option<Duration>,
+    rate_limited: bool,
+}
+
+impl AddOptions {
+    /// Now, with priority 0.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A priority: higher ones come first in a queue with priorities. Of several adds of a key that is not handed
+    /// out yet the highest counts. A key whose priority rises goes to the end of its new level.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// A delay. Zero is now; one that overflows never ends.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.after = Some(delay);
+        self
+    }
+
+    /// Lets the rate limiter of the queue decide on the delay. Together with [`after`](Self::after) the shorter
+    /// delay counts.
+    pub fn rate_limited(mut self) -> Self {
+        self.rate_limited = true;
+        self
+    }
+}
+
+impl<K: QueueKey> WorkQueue<K> {
+    /// Adds a key to be handed out now. A key that is already ready stays where it is, one that waits for a deadline
+    /// is ready now, and one in process comes again after it is done.
+    ///
+    /// Returns false, and does nothing, if the queue is shut down (or holds [`KEYS_MAX`](super::KEYS_MAX) keys).
+    ///
+    /// # Panics
+    ///
+    /// If Hash or Eq of the key panics; the queue is as it was.
+    pub fn add(&self, key: K) -> bool {
+        self.shared.put(key, None, 0)
+    }
+
+    /// Adds a key after a delay. Zero is now. A key that is ready already stays so; one that waits does so until the
+    /// earlier moment.
+    ///
+    /// Returns and panics as [`add`](Self::add).
+    pub fn add_after(&self, key: K, delay: Duration) -> bool {
+        self.add_with(key, AddOptions::new().after(delay))
+    }
+
+    /// Adds a key after as long as the rate limiter says, and counts as a failure of the key there, until
+    /// [`forget`](Self::forget).
+    ///
+    /// Returns and panics as [`add`](Self::add).
+    pub fn add_rate_limited(&self, key: K) -> bool {
+        self.add_with(key, AddOptions::new().rate_limited())
+    }
+
+    /// Adds a key with a priority, a delay, or both.
+    ///
+    /// Returns and panics as [`add`](Self::add).
+    pub fn add_with(&self, key: K, options: AddOptions) -> bool {
+        let AddOptions { priority, after, rate_limited } = options;
+        let limit = rate_limited.then(|| self.shared.limiter.when(&key, Instant::now()));
+        let delay = match (limit, after) {
+            (Some(limit), Some(after)) => Some(limit.min(after)),
+            (limit, after) => limit.or(after),
+        };
+        if let (Some(metrics), true) = (&self.shared.metrics, delay.is_some()) {
+            metrics.retried();
+        }
+        self.shared.put(key, delay.filter(|delay| !delay.is_zero()), priority)
+    }
+
+    /// Adds many keys, as [`add`](Self::add) does. Returns how many were accepted.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>) -> usize {
+        keys.into_iter().map(|key| usize::from(self.add(key))).sum()
+    }
+}
+
+impl<K: QueueKey> Shared<K> {
+    fn put(&self, key: K, delay: Option<Duration>, priority: i32) -> bool {
+        let hash = self.hasher.hash_one(&key);
+        let group = self.group_of.as_ref().map(|group_of| {
+            let name = group_of(&key);
+            (self.hasher.hash_one(&*name), name)
+        });
+        let now = if delay.is_some() { self.driver.clock().now() } else { self.driver.now() };
+        let due = delay.and_then(|delay| deadline(now.after(delay), delay));
+
+        // What is left over is dropped after the lock is released: so it is declared before.
+        let mut _rest = None;
+        let mut inner = self.driver.lock();
+        let state = &mut inner.state;
+        if state.phase != Phase::Open {
+            return false;
+        }
+        let id = match state.find(hash, &key) {
+            Some(id) => {
+                drop(group);
+                _rest = Some(key);
+                id
+            }
+            None => {
+                let number = group.as_ref().map_or(NO_GROUP, |(hash, name)| state.groups.enter(name, *hash));
+                drop(group);
+                match state.insert(key, hash, number) {
+                    Ok(id) => id,
+                    Err(key) => {
+                        state.groups.leave(number);
+                        _rest = Some(key);
+                        return false;
+                    }
+                }
+            }
+        };
+        let effect: Effect = state.mark(id, Wish { due, priority }, now);
+        self.driver.settle(inner, effect);
+        self.count_added(effect.added);
+        true
+    }
+}

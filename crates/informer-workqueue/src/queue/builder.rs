@@ -1,0 +1,130 @@
+//! How a queue is made.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::driver::Driver;
+use super::order::{Fair, Fifo, Order, Priority};
+use super::state::State;
+use super::{Ageing, GroupOf, OnDrop, QueueKey, Shared, WorkQueue};
+use crate::metrics::{Observe, QueueMetrics, QueueProbe};
+use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
+
+/// Makes a [`WorkQueue`] that differs from the default.
+#[must_use = "a builder does nothing until `build`"]
+pub struct WorkQueueBuilder<K> {
+    limiter: Option<Box<dyn RateLimiter<K>>>,
+    priorities: Option<Ageing>,
+    group_of: Option<Box<GroupOf<K>>>,
+    metrics: Option<Arc<dyn QueueMetrics>>,
+    on_drop: OnDrop,
+}
+
+impl<K: QueueKey> WorkQueue<K> {
+    /// A queue that hands out first in, first out, with the [controllers' rate
+    /// limiter](crate::default_controller_rate_limiter).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Makes a queue with another rate limiter, priorities, groups or metrics.
+    pub fn builder() -> WorkQueueBuilder<K> {
+        WorkQueueBuilder {
+            limiter: None,
+            priorities: None,
+            group_of: None,
+            metrics: None,
+            on_drop: OnDrop::default(),
+        }
+    }
+}
+
+impl<K: QueueKey> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: QueueKey> WorkQueueBuilder<K> {
+    /// How long `add_rate_limited` and `retry` delay a key.
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Hands out higher priorities first. Without this call priorities are kept and do not change the order.
+    pub fn priorities(mut self, ageing: Ageing) -> Self {
+        self.priorities = Some(ageing);
+        self
+    }
+
+    /// Serves groups in turn, so that a group with 50,000 keys does not delay the others. `group_of` names the group
+    /// of a key: a namespace, a tenant. Together with priorities, groups take turns within each priority.
+    ///
+    /// It runs in every add, before the lock is taken, and is only heeded when the key enters the queue.
+    ///
+    /// ```
+    /// use informer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::builder().fair_by(|key: &(&str, u32)| key.0.into()).build();
+    /// queue.add_all([("big", 1), ("big", 2), ("big", 3), ("small", 1)]);
+    /// let order: Vec<_> = std::iter::from_fn(|| queue.try_get().map(|item| *item)).collect();
+    /// assert_eq!(order, [("big", 1), ("small", 1), ("big", 2), ("big", 3)]);
+    /// ```
+    pub fn fair_by(
+        mut self,
+        group_of: impl for<'k> Fn(&'k K) -> Cow<'k, str> + Send + Sync + 'static,
+    ) -> Self {
+        self.group_of = Some(Box::new(group_of));
+        self
+    }
+
+    /// Where the queue reports to. Without metrics it never reads a clock to measure, and keeps no times.
+    pub fn metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// What happens to a key whose worker panicked or was cancelled.
+    pub fn on_drop(mut self, on_drop: OnDrop) -> Self {
+        self.on_drop = on_drop;
+        self
+    }
+
+    /// Makes the queue.
+    #[must_use]
+    pub fn build(self) -> WorkQueue<K> {
+        let Self { limiter, priorities, group_of, metrics, on_drop } = self;
+        let order: Box<dyn Order<K>> = match (priorities, &group_of) {
+            (None, None) => Box::<Fifo>::default(),
+            (None, Some(_)) => Box::<Fair>::default(),
+            (Some(ageing), None) => Box::new(Priority::<Fifo>::new(ageing)),
+            (Some(ageing), Some(_)) => Box::new(Priority::<Fair>::new(ageing)),
+        };
+        let timed = metrics.is_some();
+        let driver = Driver::new(State::new(order, timed), timed);
+        let limiter = limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
+        let hasher = RandomState::default();
+        let shared = Arc::new(Shared { driver, hasher, limiter, group_of, metrics, on_drop });
+        if let Some(metrics) = &shared.metrics {
+            let observe = Arc::downgrade(&shared) as std::sync::Weak<dyn Observe>;
+            metrics.attach(QueueProbe::new(observe));
+        }
+        WorkQueue { shared }
+    }
+}
+
+impl<K> fmt::Debug for WorkQueueBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueueBuilder")
+            .field("priorities", &self.priorities)
+            .field("fair", &self.group_of.is_some())
+            .field("metrics", &self.metrics.is_some())
+            .field("on_drop", &self.on_drop)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! When waiting keys become ready: a heap with four children a node that knows where each slot stands, so that a
+//! deadline moves and a key leaves without stale entries staying behind.
+//!
+//! # Invariants
+//! 1. No node is due before its parent; nodes due at the same moment stand in the order they were added.
+//! 2. `positions[slot]` is the node of that slot, or [`NONE`].
+
+use super::slots::{NONE, SlotId};
+use crate::clock::Nanos;
+
+/// Children of a node: four entries of 16 bytes share a cache line.
+const ARITY: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    due: Nanos,
+    /// Wraps; only compared among entries due at the same nanosecond.
+    seq: u32,
+    slot: SlotId,
+}
+
+impl Entry {
+    fn before(self, other: Self) -> bool {
+        let tie = self.seq.wrapping_sub(other.seq) > u32::MAX / 2;
+        self.due < other.due || (self.due == other.due && tie)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Delays {
+    heap: Vec<Entry>,
+    positions: Vec<u32>,
+    seq: u32,
+}
+
+impl Delays {
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.heap.first().map(|entry| entry.due)
+    }
+
+    pub(super) fn due(&self, slot: SlotId) -> Option<Nanos> {
+        self.position(slot).map(|at| self.heap[at].due)
+    }
+
+    /// Returns whether the next deadline changed. The slot must not be in the heap.
+    pub(super) fn push(&mut self, slot: SlotId, due: Nanos) -> bool {
+        if self.positions.len() <= slot as usize {
+            self.positions.resize(slot as usize + 1, NONE);
+        }
+        self.seq = self.seq.wrapping_add(1);
+        self.heap.push(Entry { due, seq: self.seq, slot });
+        self.rise(self.heap.len() - 1) == 0
+    }
+
+    /// Moves a slot to an earlier moment; a later one is ignored. Returns whether the next deadline changed.
+    pub(super) fn advance(&mut self, slot: SlotId, due: Nanos) -> bool {
+        let Some(at) = self.position(slot).filter(|&at| due < self.heap[at].due) else { return false };
+        self.heap[at].due = due;
+        self.rise(at) == 0
+    }
+
+    pub(super) fn remove(&mut self, slot: SlotId) -> bool {
+        let Some(at) = self.position(slot) else { return false };
+        self.positions[slot as usize] = NONE;
+        self.heap.swap_remove(at);
+        if at < self.heap.len() {
+            let at = self.rise(at);
+            self.sink(at);
+        }
+        true
+    }
+
+    pub(super) fn pop_due(&mut self, now: Nanos) -> Option<(SlotId, Nanos)> {
+        let first = *self.heap.first().filter(|entry| entry.due <= now)?;
+        self.remove(first.slot);
+        Some((first.slot, first.due))
+    }
+
+    /// Any slot, for taking the heap apart: the last one costs nothing to remove.
+    pub(super) fn pop_any(&mut self) -> Option<SlotId> {
+        let last = self.heap.pop()?;
+        self.positions[last.slot as usize] = NONE;
+        Some(last.slot)
+    }
+
+    /// The first `max` slots in the order in which they become ready, without changing the heap.
+    pub(super) fn first(&self, max: usize) -> Vec<(SlotId, Nanos)> {
+        let max = max.min(self.heap.len());
+        let mut found = Vec::with_capacity(max);
+        let mut frontier: Vec<usize> = if max > 0 { vec![0] } else { Vec::new() };
+        while found.len() < max {
+            let best = (1..frontier.len()).fold(0, |best, at| {
+                if self.heap[frontier[at]].before(self.heap[frontier[best]]) { at } else { best }
+            });
+            let node = frontier.swap_remove(best);
+            found.push((self.heap[node].slot, self.heap[node].due));
+            frontier.extend(self.children(node));
+        }
+        found
+    }
+
+    fn position(&self, slot: SlotId) -> Option<usize> {
+        self.positions.get(slot as usize).filter(|&&at| at != NONE).map(|&at| at as usize)
+    }
+
+    fn children(&self, node: usize) -> std::ops::Range<usize> {
+        let first = node * ARITY + 1;
+        first.min(self.heap.len())..(first + ARITY).min(self.heap.len())
+    }
+
+    fn place(&mut self, at: usize, entry: Entry) {
+        self.heap[at] = entry;
+        // The heap holds at most one entry a slot, and slots are counted in 32 bits.
+        self.positions[entry.slot as usize] = u32::try_from(at).unwrap_or(NONE);
+    }
+
+    /// Returns where the entry ended.
+    fn rise(&mut self, mut at: usize) -> usize {
+        let entry = self.heap[at];
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if !entry.before(self.heap[parent]) {
+                break;
+            }
+            self.place(at, self.heap[parent]);
+            at = parent;
+        }
+        self.place(at, entry);
+        at
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        loop {
+            let children = self.children(at);
+            let Some(first) = children
+                .clone()
+                .reduce(|best, child| if self.heap[child].before(self.heap[best]) { child } else { best })
+            else {
+                break;
+            };
+            if !self.heap[first].before(entry) {
+                break;
+            }
+            self.place(at, self.heap[first]);
+            at = first;
+        }
+        self.place(at, entry);
+    }
+
+    #[cfg(test)]
+    pub(super) fn assert_invariants(&self) {
+        for at in 1..self.heap.len() {
+            assert!(!self.heap[at].before(self.heap[(at - 1) / ARITY]), "node {at} is due before its parent");
+        }
+        for (at, entry) in self.heap.iter().enumerate() {
+            assert_eq!(self.position(entry.slot), Some(at), "slot {} is where it says", entry.slot);
+        }
+        let placed = self.positions.iter().filter(|&&at| at != NONE).count();
+        assert_eq!(placed, self.heap.len(), "only slots in the heap have a position");
+    }
+}

@@ -1,0 +1,244 @@
+//! How getters wait: the lock, the wake-ups and the one timer.
+//!
+//! The queue starts no task. Its timer is kept by one of the getters that wait, the *keeper*: so there is one timer
+//! whatever the number of workers and of waiting keys, nothing has to be stopped, and the queue works on every
+//! runtime flavour. While nobody waits for a key no timer is needed: the next getter makes ready what is due.
+//!
+//! # Invariants
+//! 1. `sleepers` counts the getters that found nothing and were not yet resumed or dropped.
+//! 2. `keeper` iff one of the sleepers has armed a timer for the next deadline that it read under the lock.
+//! 3. Where getters sleep and keys wait, there is a keeper, or a sleeper has been woken and becomes it.
+//! 4. A wake-up is sent after what it announces was written under the lock, and a getter enables its wake-up
+//!    before it looks for the last time: none is lost. A getter that is dropped after it was woken passes the
+//!    wake-up on (`tokio::sync::Notify` does so).
+//!
+//! # Lock order
+//! The one lock, never held over an await or a wake-up. Of the user's code only Eq and Clone of a key run under it.
+//!
+//! # Shutdown
+//! 1. The phase changes under the lock. 2. All sleepers are woken. 3. What waits for a deadline is dropped, a few
+//! keys at a time. Getters leave when nothing is ready and no key in process is to be handed out again.
+
+use std::pin::pin;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+use super::state::{Effect, Phase, State, Taken};
+use crate::clock::{Clock, Nanos};
+
+pub(super) struct Inner<K> {
+    pub(super) state: State<K>,
+    sleepers: usize,
+    keeper: bool,
+}
+
+/// The queue without what concerns single keys: rate limiter, groups, metrics.
+pub(super) struct Driver<K> {
+    inner: Mutex<Inner<K>>,
+    clock: Clock,
+    timed: bool,
+    /// For getters: a key is ready, the queue is shut down, or a keeper is needed.
+    wake: Notify,
+    /// For the keeper: the next deadline came nearer.
+    rearm: Notify,
+    /// For those who wait for the end of a drain.
+    pub(super) drained: Notify,
+}
+
+/// What a getter found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Keys,
+    Nothing,
+    /// Nothing, and nothing will come.
+    End,
+}
+
+impl<K: Eq + Clone> Driver<K> {
+    pub(super) fn new(state: State<K>, timed: bool) -> Self {
+        let inner = Mutex::new(Inner { state, sleepers: 0, keeper: false });
+        let (wake, rearm, drained) = (Notify::new(), Notify::new(), Notify::new());
+        Self { inner, clock: Clock::start(), timed, wake, rearm, drained }
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock()
+    }
+
+    /// The time, where somebody will look at it: a queue without metrics or delays never reads a clock.
+    pub(super) fn now(&self) -> Nanos {
+        if self.timed { self.clock.now() } else { Nanos::default() }
+    }
+
+    /// Releases the lock and wakes those whom the change concerns.
+    pub(super) fn settle(&self, inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
+        let ended = inner.sleepers > 0 && inner.state.is_finished();
+        let drained = inner.state.phase == Phase::Draining && inner.state.is_drained();
+        let rearm = effect.rearm && inner.keeper;
+        let keeper = inner.sleepers > 0 && !inner.keeper && inner.state.next_due().is_some();
+        let wakes = effect.pushed.max(usize::from(keeper)).min(inner.sleepers);
+        drop(inner);
+        if ended {
+            self.wake.notify_waiters();
+        }
+        for _ in 0..wakes {
+            self.wake.notify_one();
+        }
+        if rearm {
+            self.rearm.notify_one();
+        }
+        if drained {
+            self.drained.notify_waiters();
+        }
+    }
+
+    /// Wakes every getter and everybody who waits for a drain, so that they look at the phase.
+    pub(super) fn wake_all(&self) {
+        self.wake.notify_waiters();
+        self.drained.notify_waiters();
+    }
+
+    /// Makes ready what is due. Returns how many keys that were.
+    pub(super) fn promote(&self, inner: &mut Inner<K>) -> Effect {
+        if inner.state.next_due().is_none() {
+            return Effect::default();
+        }
+        inner.state.promote(self.clock.now())
+    }
+
+    /// Takes up to `max` keys that are ready, without waiting. Returns also how many keys became ready by their delay.
+    pub(super) fn take(&self, max: usize, give: &mut dyn FnMut(Taken<K>)) -> (Found, usize) {
+        self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
+    }
+
+    /// Waits until at least one key is given, or until the queue has ended. Cancel safe: a key is taken in the last
+    /// step, without an await after it. `became_ready` hears how many keys became ready by their delay.
+    pub(super) async fn wait(
+        &self,
+        max: usize,
+        give: &mut (dyn FnMut(Taken<K>) + Send),
+        became_ready: &(dyn Fn(usize) + Sync),
+    ) {
+        let (found, ready) = self.take(max, give);
+        became_ready(ready);
+        if found != Found::Nothing {
+            return;
+        }
+        let mut sleeper = Sleeper { driver: self, asleep: None };
+        loop {
+            let mut wake = pin!(self.wake.notified());
+            wake.as_mut().enable();
+            let (found, ready) = self.look(&mut sleeper, true, max, give);
+            became_ready(ready);
+            if found != Found::Nothing {
+                return;
+            }
+            match sleeper.asleep {
+                Some(Sleep::Keeper(due)) => tokio::select! {
+                    biased;
+                    () = wake => {}
+                    () = self.rearm.notified() => {}
+                    () = sleep_until(self.clock.instant(due)) => {}
+                },
+                _ => wake.await,
+            }
+        }
+    }
+
+    /// Looks for keys as a getter that is awake now, and that sleeps again if it finds nothing and `may_sleep`.
+    fn look(
+        &self,
+        sleeper: &mut Sleeper<'_, K>,
+        may_sleep: bool,
+        max: usize,
+        give: &mut dyn FnMut(Taken<K>),
+    ) -> (Found, usize) {
+        let _rescue = WakeOnPanic { driver: self };
+        let mut inner = self.lock();
+        sleeper.wake_up(&mut inner);
+        let mut effect = self.promote(&mut inner);
+        let now = self.now();
+        let mut taken = 0;
+        while taken < max
+            && let Some(key) = inner.state.take(now)
+        {
+            give(key);
+            taken += 1;
+        }
+        let found = match taken {
+            0 if inner.state.is_finished() => Found::End,
+            0 => Found::Nothing,
+            _ => Found::Keys,
+        };
+        if may_sleep && found == Found::Nothing {
+            sleeper.fall_asleep(&mut inner);
+        }
+        effect.pushed = effect.pushed.saturating_sub(taken);
+        self.settle(inner, effect);
+        (found, effect.added)
+    }
+}
+
+/// A getter whose key panics in Clone has used up a wake-up, and may have made other keys ready: everybody looks.
+struct WakeOnPanic<'d, K: Eq + Clone> {
+    driver: &'d Driver<K>,
+}
+
+impl<K: Eq + Clone> Drop for WakeOnPanic<'_, K> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.driver.wake.notify_waiters();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Sleep {
+    /// Somebody else keeps the timer, or nothing waits.
+    Plain,
+    /// Keeps the timer for this deadline.
+    Keeper(Nanos),
+}
+
+/// A getter; dropped asleep, it leaves the counts right and hands the timer over.
+struct Sleeper<'d, K: Eq + Clone> {
+    driver: &'d Driver<K>,
+    asleep: Option<Sleep>,
+}
+
+impl<K: Eq + Clone> Sleeper<'_, K> {
+    fn wake_up(&mut self, inner: &mut Inner<K>) {
+        let asleep = self.asleep.take();
+        inner.sleepers -= usize::from(asleep.is_some());
+        if let Some(Sleep::Keeper(_)) = asleep {
+            inner.keeper = false;
+        }
+    }
+
+    fn fall_asleep(&mut self, inner: &mut Inner<K>) {
+        inner.sleepers += 1;
+        self.asleep = Some(match inner.state.next_due() {
+            Some(due) if !inner.keeper => {
+                inner.keeper = true;
+                Sleep::Keeper(due)
+            }
+            _ => Sleep::Plain,
+        });
+    }
+}
+
+impl<K: Eq + Clone> Drop for Sleeper<'_, K> {
+    fn drop(&mut self) {
+        if self.asleep.is_some() {
+            let mut inner = self.driver.lock();
+            self.wake_up(&mut inner);
+            self.driver.settle(inner, Effect::default());
+        }
+    }
+}

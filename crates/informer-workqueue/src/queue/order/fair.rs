@@ -1,0 +1,108 @@
+//! Groups in turn, and first in, first out within a group.
+//!
+//! # Invariants
+//! 1. `turns` holds exactly the groups with a ready key. 2. They form one ring of turns from `front` to `back`.
+
+use hashbrown::HashMap;
+
+use super::Order;
+use crate::queue::slots::{List, SlotId, Slots};
+
+/// No group; group numbers are numbers of slots at most.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct Turn {
+    list: List,
+    prev: u32,
+    next: u32,
+}
+
+#[derive(Debug)]
+pub(in crate::queue) struct Fair {
+    turns: HashMap<u32, Turn>,
+    front: u32,
+    back: u32,
+    len: usize,
+}
+
+impl Default for Fair {
+    fn default() -> Self {
+        Self { turns: HashMap::new(), front: NONE, back: NONE, len: 0 }
+    }
+}
+
+impl Fair {
+    fn append(&mut self, group: u32, list: List) {
+        let prev = self.back;
+        self.turns.insert(group, Turn { list, prev, next: NONE });
+        match self.turns.get_mut(&prev) {
+            Some(turn) => turn.next = group,
+            None => self.front = group,
+        }
+        self.back = group;
+    }
+
+    fn detach(&mut self, group: u32) -> Option<List> {
+        let Turn { list, prev, next } = self.turns.remove(&group)?;
+        match self.turns.get_mut(&prev) {
+            Some(turn) => turn.next = next,
+            None => self.front = next,
+        }
+        match self.turns.get_mut(&next) {
+            Some(turn) => turn.prev = prev,
+            None => self.back = prev,
+        }
+        Some(list)
+    }
+}
+
+impl<K> Order<K> for Fair {
+    fn push(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        let group = slots[id].group;
+        match self.turns.get_mut(&group) {
+            Some(turn) => turn.list.push(slots, id),
+            None => {
+                let mut list = List::new();
+                list.push(slots, id);
+                self.append(group, list);
+            }
+        }
+        self.len += 1;
+    }
+
+    fn peek(&self, _slots: &Slots<K>) -> Option<SlotId> {
+        self.turns.get(&self.front)?.list.first()
+    }
+
+    /// The group that was served goes to the end of the ring.
+    fn take(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        let group = slots[id].group;
+        let Some(mut list) = self.detach(group) else { return };
+        list.remove(slots, id);
+        self.len -= 1;
+        if list.len() > 0 {
+            self.append(group, list);
+        }
+    }
+
+    fn remove(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        let group = slots[id].group;
+        let Some(turn) = self.turns.get_mut(&group) else { return };
+        turn.list.remove(slots, id);
+        self.len -= 1;
+        if turn.list.len() == 0 {
+            self.detach(group);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize)) {
+        for (&group, turn) in &self.turns {
+            row(0, Some(group), turn.list.len());
+        }
+    }
+}

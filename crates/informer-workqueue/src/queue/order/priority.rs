@@ -1,0 +1,165 @@
+//! Higher priorities first, an order of its own within each.
+//!
+//! Ageing counts hand-outs and not seconds: it needs no clock, costs a comparison, and its bound holds at any load.
+//! A rule in seconds would turn a queue that is behind by more than that into plain arrival order.
+//!
+//! # Invariants
+//! 1. A slot is in the level of its priority. 2. A slot is in `ages` iff it is in a level. 3. At most
+//!    [`LEVELS_KEPT`] levels exist beyond those that hold a slot.
+
+use std::collections::BTreeMap;
+
+use super::Order;
+use crate::queue::slots::{NONE, SlotId, Slots};
+
+/// Empty levels that stay, because a queue uses the same few priorities again and again.
+const LEVELS_KEPT: usize = 8;
+
+/// How a queue with priorities keeps low priorities from starving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ageing {
+    /// Low priorities may starve: the highest priority is always next.
+    Off,
+    /// While the key that has been ready longest is passed over for higher priorities, every n-th hand-out goes to it.
+    ///
+    /// So a key that is ready together with m keys that came before it is handed out after at most n·(m + 1)
+    /// hand-outs, whatever else comes. 0 counts as 1, which is arrival order. In a queue that is also fair, m counts
+    /// the turns of the groups that came before.
+    Every(u32),
+}
+
+impl Default for Ageing {
+    /// Every 16th hand-out: low priorities get at least six per cent of the work.
+    fn default() -> Self {
+        Self::Every(16)
+    }
+}
+
+pub(in crate::queue) struct Priority<L> {
+    levels: BTreeMap<i32, L>,
+    ages: Ages,
+    ageing: Ageing,
+    /// Hand-outs since the oldest slot was first passed over.
+    passed_over: u32,
+    len: usize,
+}
+
+impl<L> Priority<L> {
+    pub(in crate::queue) fn new(ageing: Ageing) -> Self {
+        let ages = Ages { links: Vec::new(), oldest: NONE, newest: NONE };
+        Self { levels: BTreeMap::new(), ages, ageing, passed_over: 0, len: 0 }
+    }
+
+    fn aged(&self) -> Option<SlotId> {
+        match self.ageing {
+            Ageing::Every(n) if self.passed_over + 1 >= n && self.ages.oldest != NONE => {
+                Some(self.ages.oldest)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<L: Default> Priority<L> {
+    /// Takes the slot out of its level, with `how` saying in what way.
+    fn leave<K>(&mut self, slots: &mut Slots<K>, id: SlotId, how: impl FnOnce(&mut L, &mut Slots<K>))
+    where
+        L: Order<K>,
+    {
+        let priority = slots[id].priority;
+        let level = self.levels.entry(priority).or_default();
+        how(level, slots);
+        if level.len() == 0 && self.levels.len() > LEVELS_KEPT {
+            self.levels.remove(&priority);
+        }
+    }
+}
+
+impl<K, L: Order<K> + Default> Order<K> for Priority<L> {
+    fn push(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        self.levels.entry(slots[id].priority).or_default().push(slots, id);
+        self.ages.push(id);
+        self.len += 1;
+    }
+
+    fn peek(&self, slots: &Slots<K>) -> Option<SlotId> {
+        self.aged().or_else(|| self.levels.values().rev().find_map(|level| level.peek(slots)))
+    }
+
+    fn take(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        let oldest = self.ages.oldest;
+        if id == oldest {
+            self.passed_over = 0;
+        } else if slots[oldest].priority < slots[id].priority {
+            self.passed_over = self.passed_over.saturating_add(1);
+        }
+        self.leave(slots, id, |level, slots| level.take(slots, id));
+        self.ages.remove(id);
+        self.len -= 1;
+    }
+
+    fn remove(&mut self, slots: &mut Slots<K>, id: SlotId) {
+        self.leave(slots, id, |level, slots| level.remove(slots, id));
+        self.ages.remove(id);
+        self.len -= 1;
+    }
+
+    /// The slot goes to the end of its new level and keeps its age.
+    fn raise(&mut self, slots: &mut Slots<K>, id: SlotId, priority: i32) {
+        self.leave(slots, id, |level, slots| level.remove(slots, id));
+        slots[id].priority = priority;
+        self.levels.entry(priority).or_default().push(slots, id);
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize)) {
+        for (&priority, level) in self.levels.iter().rev().filter(|(_, level)| level.len() > 0) {
+            level.depths(&mut |_, group, len| row(priority, group, len));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    older: SlotId,
+    newer: SlotId,
+}
+
+/// Ready slots by how long they have been so, whatever their level.
+#[derive(Debug)]
+struct Ages {
+    links: Vec<Link>,
+    oldest: SlotId,
+    newest: SlotId,
+}
+
+impl Ages {
+    fn push(&mut self, id: SlotId) {
+        if self.links.len() <= id as usize {
+            self.links.resize(id as usize + 1, Link { older: NONE, newer: NONE });
+        }
+        let older = self.newest;
+        self.links[id as usize] = Link { older, newer: NONE };
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = id,
+            None => self.oldest = id,
+        }
+        self.newest = id;
+    }
+
+    fn remove(&mut self, id: SlotId) {
+        let Link { older, newer } = self.links[id as usize];
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.links.get_mut(newer as usize) {
+            Some(link) => link.older = older,
+            None => self.newest = older,
+        }
+    }
+}

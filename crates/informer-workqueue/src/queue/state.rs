@@ -1,0 +1,339 @@
+//! What the queue knows, as pure state: no clock, no lock, no await.
+//!
+//! ```text
+//!              add                 take                       done
+//!   (absent) ───────▶ Ready ───────────────▶ processing ──────────────▶ (absent)
+//!      │                ▲ ▲                      │  ▲
+//!      │ add_after      │ └──────── done ────────┘  │ add: Ready as well, pushed at done
+//!      └────────▶ Waiting (due, or add)             │ add_after: Waiting as well
+//! ```
+//!
+//! A key waits for one thing at a time: the earliest that was asked for. client-go lets a delayed add and an
+//! immediate one live side by side and hands the key out twice (kubernetes#126027); here, as in controller-runtime,
+//! the immediate add stands for both.
+//!
+//! # Invariants
+//! 1. Every slot is in `table` under its hash; it is pending or processing, else it is gone.
+//! 2. A slot is in the order iff it is `Ready` and not processing; in `delays` iff it is `Waiting`.
+//! 3. `processing` and `dirty` count the slots in process, and those of them that are `Ready`.
+//! 4. `started` holds exactly the slots in process, if the queue is timed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashTable};
+
+use super::delays::Delays;
+use super::groups::Groups;
+use super::order::Order;
+use super::slots::{Pending, SlotId, Slots};
+use crate::clock::Nanos;
+
+/// Keys that become ready in one hold of the lock. More follow at once, but somebody else may come in between.
+const PROMOTED_AT_ONCE: usize = 64;
+
+/// The life of a queue. It never opens again; a drain may begin and be broken off in a queue that is shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Takes keys.
+    Open,
+    /// Takes none, hands out what is ready, and somebody waits until all of that is done.
+    Draining,
+    /// Takes none, hands out what is ready, and nobody waits.
+    Closed,
+}
+
+/// What the caller has to do after it released the lock.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub(super) struct Effect {
+    /// Keys that went into the order: that many getters have something to do.
+    pub(super) pushed: usize,
+    /// Keys that became ready, in the order or behind a hand-out.
+    pub(super) added: usize,
+    /// The next deadline came nearer.
+    pub(super) rearm: bool,
+}
+
+/// A key that is handed out.
+#[derive(Debug)]
+pub(super) struct Taken<K> {
+    pub(super) key: K,
+    pub(super) ticket: Ticket,
+    pub(super) priority: i32,
+    pub(super) waited: Duration,
+}
+
+/// Which hand-out an outcome belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    slot: SlotId,
+    handout: u32,
+}
+
+/// What is to become of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    /// `None` is now.
+    pub(super) due: Option<Nanos>,
+    pub(super) priority: i32,
+}
+
+/// What `finish` did.
+#[derive(Debug)]
+pub(super) struct Finished<K> {
+    /// To be dropped outside of the lock.
+    pub(super) key: Option<K>,
+    pub(super) effect: Effect,
+    /// The key is still to be handed out, as was wished or asked for before.
+    pub(super) kept: bool,
+    /// How long the key was processed, in a timed queue.
+    pub(super) worked: Option<Duration>,
+}
+
+pub(super) struct State<K> {
+    pub(super) slots: Slots<K>,
+    table: HashTable<SlotId>,
+    pub(super) order: Box<dyn Order<K>>,
+    pub(super) delays: Delays,
+    pub(super) groups: Groups,
+    pub(super) phase: Phase,
+    processing: usize,
+    dirty: usize,
+    started: Option<HashMap<SlotId, Nanos>>,
+}
+
+impl<K: Eq + Clone> State<K> {
+    pub(super) fn new(order: Box<dyn Order<K>>, timed: bool) -> Self {
+        Self {
+            slots: Slots::new(),
+            table: HashTable::new(),
+            order,
+            delays: Delays::default(),
+            groups: Groups::default(),
+            phase: Phase::Open,
+            processing: 0,
+            dirty: 0,
+            started: timed.then(HashMap::new),
+        }
+    }
+
+    pub(super) fn ready(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn processing(&self) -> usize {
+        self.processing
+    }
+
+    /// Nothing will be handed out any more.
+    pub(super) fn is_finished(&self) -> bool {
+        self.phase != Phase::Open && self.dirty == 0 && self.order.len() == 0
+    }
+
+    /// Nothing is left to do.
+    pub(super) fn is_drained(&self) -> bool {
+        self.phase != Phase::Open && self.processing == 0 && self.order.len() == 0
+    }
+
+    /// When `promote` has something to do next.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.delays.next_due().filter(|_| self.phase == Phase::Open)
+    }
+
+    // Eq of the key runs here, before anything changed: a panic leaves the state as it was.
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<SlotId> {
+        let same = |&id: &SlotId| self.slots[id].key.as_ref() == Some(key);
+        self.table.find(hash, same).copied()
+    }
+
+    /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
+    pub(super) fn insert(&mut self, key: K, hash: u64, group: u32) -> Result<SlotId, K> {
+        let id = self.slots.insert(key, hash, group)?;
+        let Self { table, slots, .. } = self;
+        table.insert_unique(hash, id, |&id| slots[id].hash);
+        Ok(id)
+    }
+
+    /// Asks for a key: the earliest moment and the highest priority that were asked for are kept.
+    pub(super) fn mark(&mut self, id: SlotId, wish: Wish, now: Nanos) -> Effect {
+        let slot = &mut self.slots[id];
+        if slot.pending == Pending::Ready {
+            self.raise(id, wish.priority);
+            return Effect::default();
+        }
+        let waiting = slot.pending == Pending::Waiting;
+        slot.priority = if waiting { slot.priority.max(wish.priority) } else { wish.priority };
+        match wish.due {
+            None => {
+                self.delays.remove(id);
+                self.make_ready(id, now)
+            }
+            Some(due) if waiting => Effect { rearm: self.delays.advance(id, due), ..Effect::default() },
+            Some(due) => {
+                slot.pending = Pending::Waiting;
+                Effect { rearm: self.delays.push(id, due), ..Effect::default() }
+            }
+        }
+    }
+
+    fn raise(&mut self, id: SlotId, priority: i32) {
+        let slot = &mut self.slots[id];
+        if priority <= slot.priority {
+            return;
+        }
+        if slot.processing {
+            slot.priority = priority;
+        } else {
+            self.order.raise(&mut self.slots, id, priority);
+        }
+    }
+
+    fn make_ready(&mut self, id: SlotId, since: Nanos) -> Effect {
+        let slot = &mut self.slots[id];
+        slot.pending = Pending::Ready;
+        slot.since = since;
+        if slot.processing {
+            self.dirty += 1;
+            return Effect { added: 1, ..Effect::default() };
+        }
+        self.order.push(&mut self.slots, id);
+        Effect { pushed: 1, added: 1, rearm: false }
+    }
+
+    /// Makes ready what is due, a bounded number at a time.
+    pub(super) fn promote(&mut self, now: Nanos) -> Effect {
+        let mut total = Effect::default();
+        if self.phase != Phase::Open {
+            return total;
+        }
+        for _ in 0..PROMOTED_AT_ONCE {
+            let Some((id, due)) = self.delays.pop_due(now) else { break };
+            let effect = self.make_ready(id, due);
+            total.pushed += effect.pushed;
+            total.added += effect.added;
+        }
+        total
+    }
+
+    /// Hands out the next key. A key whose Clone panics goes to the end, so that it does not bar the others, and the
+    /// panic goes on.
+    pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
+        let id = self.order.peek(&self.slots)?;
+        let cloned = catch_unwind(AssertUnwindSafe(|| self.slots[id].key.clone()));
+        self.order.take(&mut self.slots, id);
+        let key = match cloned {
+            Ok(key) => key?,
+            Err(panic) => {
+                self.order.push(&mut self.slots, id);
+                resume_unwind(panic)
+            }
+        };
+        let slot = &mut self.slots[id];
+        slot.pending = Pending::Idle;
+        slot.processing = true;
+        slot.handout = slot.handout.wrapping_add(1);
+        self.processing += 1;
+        let waited = match &mut self.started {
+            None => Duration::ZERO,
+            Some(started) => {
+                started.insert(id, now);
+                now.since(slot.since)
+            }
+        };
+        let ticket = Ticket { slot: id, handout: slot.handout };
+        Some(Taken { key, ticket, priority: slot.priority, waited })
+    }
+
+    /// The hand-out of a key that is processed now.
+    pub(super) fn ticket(&self, hash: u64, key: &K) -> Option<Ticket> {
+        let slot = self.find(hash, key).filter(|&id| self.slots[id].processing)?;
+        Some(Ticket { slot, handout: self.slots[slot].handout })
+    }
+
+    /// Ends a hand-out, with a wish for more. `None` where it ended before.
+    pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
+        let id = ticket.slot;
+        let slot = &self.slots[id];
+        if !slot.processing || slot.handout != ticket.handout {
+            return None;
+        }
+        let mut effect = match wish.filter(|_| self.phase == Phase::Open) {
+            Some(wish) => self.mark(id, wish, now),
+            None => Effect::default(),
+        };
+        let worked =
+            self.started.as_mut().and_then(|started| started.remove(&id)).map(|start| now.since(start));
+        self.slots[id].processing = false;
+        self.processing -= 1;
+        if self.slots[id].pending == Pending::Ready {
+            self.dirty -= 1;
+            self.order.push(&mut self.slots, id);
+            effect.pushed += 1;
+        }
+        let kept = self.slots[id].pending != Pending::Idle;
+        Some(Finished { key: self.release_if_idle(id), effect, kept, worked })
+    }
+
+    /// Forgets that a key waits. Returns whether it did, and the key if nothing else held it.
+    pub(super) fn cancel_waiting(&mut self, id: SlotId) -> (bool, Option<K>) {
+        if !self.delays.remove(id) {
+            return (false, None);
+        }
+        self.slots[id].pending = Pending::Idle;
+        (true, self.release_if_idle(id))
+    }
+
+    /// Forgets one waiting key, whichever is cheapest.
+    pub(super) fn cancel_any(&mut self) -> Option<Option<K>> {
+        let id = self.delays.pop_any()?;
+        self.slots[id].pending = Pending::Idle;
+        Some(self.release_if_idle(id))
+    }
+
+    fn release_if_idle(&mut self, id: SlotId) -> Option<K> {
+        let slot = &self.slots[id];
+        if slot.processing || slot.pending != Pending::Idle {
+            return None;
+        }
+        if let Ok(entry) = self.table.find_entry(slot.hash, |&other| other == id) {
+            entry.remove();
+        }
+        self.groups.leave(slot.group);
+        self.slots.remove(id)
+    }
+
+    /// How long all keys in process have been so, together, and the longest of them.
+    pub(super) fn in_process(&self, now: Nanos) -> (Duration, Duration) {
+        let spans = self.started.iter().flat_map(HashMap::values).map(|&start| now.since(start));
+        spans.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), span| {
+            (sum.saturating_add(span), longest.max(span))
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn assert_invariants(&self) {
+        self.delays.assert_invariants();
+        let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
+        for (id, slot) in self.slots.occupied() {
+            assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is held by nothing");
+            assert_eq!(self.find(slot.hash, slot.key.as_ref().unwrap()), Some(id));
+            assert_eq!(self.delays.due(id).is_some(), slot.pending == Pending::Waiting);
+            ready += usize::from(slot.pending == Pending::Ready && !slot.processing);
+            waiting += usize::from(slot.pending == Pending::Waiting);
+            processing += usize::from(slot.processing);
+            dirty += usize::from(slot.pending == Pending::Ready && slot.processing);
+            grouped += usize::from(slot.group != super::groups::NO_GROUP);
+        }
+        assert_eq!(self.table.len(), self.slots.occupied().count());
+        assert_eq!((ready, waiting), (self.order.len(), self.delays.len()));
+        assert_eq!((processing, dirty), (self.processing, self.dirty));
+        assert_eq!(grouped, self.groups.users());
+        if let Some(started) = &self.started {
+            assert_eq!(started.len(), processing);
+        }
+        let mut rows = 0;
+        self.order.depths(&mut |_, _, len| rows += len);
+        assert_eq!(rows, ready, "depths add up");
+    }
+}

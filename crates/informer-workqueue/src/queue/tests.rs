@@ -1,0 +1,1 @@
+//! Pure state against a naive model.

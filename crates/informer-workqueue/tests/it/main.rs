@@ -1,0 +1,3 @@
+//! Scenarios of the work queue, in paused time and through the public API.
+
+mod client_go;
