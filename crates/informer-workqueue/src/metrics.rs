@@ -4,9 +4,15 @@
 //! pulled with [`QueueProbe::stats`]: they are exact at the moment somebody looks, cost nothing otherwise, and need no
 //! task that refreshes them.
 
+#[cfg(feature = "prometheus")]
+mod prometheus;
+
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+#[cfg(feature = "prometheus")]
+pub use self::prometheus::PrometheusMetrics;
 
 /// Receives what happens in a queue. Calls come from the threads that use the queue and should be short.
 pub trait QueueMetrics: Send + Sync + 'static {
@@ -80,8 +86,8 @@ pub struct QueueStats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueDepth {
-    /// The priority; 0 in a queue without priorities.
-    pub priority: i32,
+    /// The priority; `None` in a queue without priorities.
+    pub priority: Option<i32>,
     /// The group; `None` in a queue without groups.
     pub group: Option<Arc<str>>,
     /// How many keys are ready.

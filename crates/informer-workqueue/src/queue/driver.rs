@@ -45,6 +45,8 @@ pub(super) struct Driver<K> {
     rearm: Notify,
     /// For those who wait for the end of a drain.
     pub(super) drained: Notify,
+    /// For those who wait for a shutdown.
+    pub(super) closed: Notify,
 }
 
 /// What a getter found.
@@ -59,8 +61,9 @@ pub(super) enum Found {
 impl<K: Eq + Clone> Driver<K> {
     pub(super) fn new(state: State<K>, timed: bool) -> Self {
         let inner = Mutex::new(Inner { state, sleepers: 0, keeper: false });
-        let (wake, rearm, drained) = (Notify::new(), Notify::new(), Notify::new());
-        Self { inner, clock: Clock::start(), timed, wake, rearm, drained }
+        let (wake, rearm) = (Notify::new(), Notify::new());
+        let (drained, closed) = (Notify::new(), Notify::new());
+        Self { inner, clock: Clock::start(), timed, wake, rearm, drained, closed }
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -98,8 +101,9 @@ impl<K: Eq + Clone> Driver<K> {
         }
     }
 
-    /// Wakes every getter and everybody who waits for a drain, so that they look at the phase.
+    /// Wakes everybody who waits, so that they look at the phase.
     pub(super) fn wake_all(&self) {
+        self.closed.notify_waiters();
         self.wake.notify_waiters();
         self.drained.notify_waiters();
     }
@@ -125,6 +129,8 @@ impl<K: Eq + Clone> Driver<K> {
         give: &mut (dyn FnMut(Taken<K>) + Send),
         became_ready: &(dyn Fn(usize) + Sync),
     ) {
+        // A worker that never finds the queue empty must still let other tasks run.
+        tokio::task::coop::consume_budget().await;
         let (found, ready) = self.take(max, give);
         became_ready(ready);
         if found != Found::Nothing {

@@ -38,6 +38,6 @@ pub(super) trait Order<K>: Send {
     fn len(&self) -> usize;
 
     /// Calls `row` with (priority, group, number of slots) until it has had all, highest priority first.
-    /// Priority 0 stands for all where the order has no levels, and no group where it has none.
-    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize));
+    /// There is no priority where the order has no levels, and no group where it has none.
+    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize));
 }

@@ -100,9 +100,9 @@ impl<K> Order<K> for Fair {
         self.len
     }
 
-    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize)) {
+    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
         for (&group, turn) in &self.turns {
-            row(0, Some(group), turn.list.len());
+            row(None, Some(group), turn.list.len());
         }
     }
 }

@@ -31,7 +31,7 @@ impl<K> Order<K> for Fifo {
         self.list.len()
     }
 
-    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize)) {
-        row(0, None, self.list.len());
+    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
+        row(None, None, self.list.len());
     }
 }

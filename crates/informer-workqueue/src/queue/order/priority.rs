@@ -116,9 +116,9 @@ impl<K, L: Order<K> + Default> Order<K> for Priority<L> {
         self.len
     }
 
-    fn depths(&self, row: &mut dyn FnMut(i32, Option<u32>, usize)) {
+    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
         for (&priority, level) in self.levels.iter().rev().filter(|(_, level)| level.len() > 0) {
-            level.depths(&mut |_, group, len| row(priority, group, len));
+            level.depths(&mut |_, group, len| row(Some(priority), group, len));
         }
     }
 }

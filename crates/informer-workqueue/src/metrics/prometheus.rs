@@ -1,0 +1,228 @@
+//! Metrics of queues in a `prometheus_client` registry, under the names of client-go.
+//!
+//! # Invariants
+//! `queues` holds a probe of each queue that was made and is not known to be gone.
+//!
+//! # Lock order
+//! `queues`, then the lock of one queue.
+//!
+//! # Shutdown
+//! Nothing runs. A queue that is dropped is gone from the gauges at the next scrape; its counters stay.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use super::{QueueMetrics, QueueProbe, QueueStats};
+
+/// Labels of one row.
+type Labels = Vec<(&'static str, String)>;
+
+/// What client-go's dashboards expect: ten buckets from 10 ns to 10 s.
+const BUCKETS: (f64, f64, u16) = (10e-9, 10.0, 10);
+
+/// The value of `priority` and `group` in the row of everything that has no row of its own, as in
+/// controller-runtime.
+const OTHERS: &str = "exceeded_cardinality_limit";
+
+/// The metrics of all queues of a registry:
+///
+/// | name | kind | is |
+/// |---|---|---|
+/// | `workqueue_depth` | gauge | keys that are ready; with labels `priority` and `group` where the queue has them |
+/// | `workqueue_adds_total` | counter | keys that became ready |
+/// | `workqueue_retries_total` | counter | adds with a delay or through the rate limiter |
+/// | `workqueue_queue_duration_seconds` | histogram | how long a key was ready before it was handed out |
+/// | `workqueue_work_duration_seconds` | histogram | how long a key was in process |
+/// | `workqueue_unfinished_work_seconds` | gauge | how long the keys in process have been so, added up |
+/// | `workqueue_longest_running_processor_seconds` | gauge | how long the longest of them has been |
+///
+/// Every row has the label `name`. Queues of the same name are added up. Gauges are read when they are scraped, from
+/// the queue itself.
+///
+/// ```
+/// use informer_workqueue::{PrometheusMetrics, WorkQueue};
+/// use prometheus_client::registry::Registry;
+///
+/// let mut registry = Registry::default();
+/// let metrics = PrometheusMetrics::register(&mut registry);
+/// let queue = WorkQueue::builder().metrics(metrics.queue("pods")).build();
+/// queue.add("default/web-0");
+///
+/// let mut text = String::new();
+/// prometheus_client::encoding::text::encode(&mut text, &registry)?;
+/// assert!(text.contains(r#"workqueue_depth{name="pods"} 1"#));
+/// # Ok::<(), std::fmt::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PrometheusMetrics {
+    adds: Family<Labels, Counter>,
+    retries: Family<Labels, Counter>,
+    queued: Family<Labels, Histogram, fn() -> Histogram>,
+    worked: Family<Labels, Histogram, fn() -> Histogram>,
+    queues: Queues,
+}
+
+impl PrometheusMetrics {
+    /// Registers the metrics. Call this once for a registry.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            adds: Family::default(),
+            retries: Family::default(),
+            queued: Family::new_with_constructor(durations),
+            worked: Family::new_with_constructor(durations),
+            queues: Queues::default(),
+        };
+        registry.register("workqueue_adds", "Keys that became ready", metrics.adds.clone());
+        registry.register("workqueue_retries", "Adds with a delay or a rate limit", metrics.retries.clone());
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long a key was ready before it was handed out",
+            metrics.queued.clone(),
+        );
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long a key was in process",
+            metrics.worked.clone(),
+        );
+        registry.register_collector(Box::new(metrics.queues.clone()));
+        metrics
+    }
+
+    /// The metrics of a queue of this name, for [`metrics`](crate::WorkQueueBuilder::metrics).
+    #[must_use]
+    pub fn queue(&self, name: &str) -> Arc<dyn QueueMetrics> {
+        let labels = vec![("name", name.to_owned())];
+        Arc::new(OneQueue {
+            adds: self.adds.get_or_create_owned(&labels),
+            retries: self.retries.get_or_create_owned(&labels),
+            queued: self.queued.get_or_create_owned(&labels),
+            worked: self.worked.get_or_create_owned(&labels),
+            name: name.into(),
+            queues: self.queues.clone(),
+        })
+    }
+}
+
+fn durations() -> Histogram {
+    let (start, factor, length) = BUCKETS;
+    Histogram::new(exponential_buckets(start, factor, length))
+}
+
+struct OneQueue {
+    adds: Counter,
+    retries: Counter,
+    queued: Histogram,
+    worked: Histogram,
+    name: Arc<str>,
+    queues: Queues,
+}
+
+impl QueueMetrics for OneQueue {
+    fn added(&self, keys: usize) {
+        self.adds.inc_by(keys as u64);
+    }
+
+    fn retried(&self) {
+        self.retries.inc();
+    }
+
+    fn queued_for(&self, time: Duration) {
+        self.queued.observe(time.as_secs_f64());
+    }
+
+    fn worked_for(&self, time: Duration) {
+        self.worked.observe(time.as_secs_f64());
+    }
+
+    fn attach(&self, probe: QueueProbe) {
+        self.queues.list.lock().push((Arc::clone(&self.name), probe));
+    }
+}
+
+/// Reads the gauges from the queues when they are scraped.
+#[derive(Clone, Debug, Default)]
+struct Queues {
+    list: Arc<Mutex<Vec<(Arc<str>, QueueProbe)>>>,
+}
+
+impl Queues {
+    fn stats(&self) -> Vec<(Arc<str>, QueueStats)> {
+        let mut found = Vec::new();
+        self.list.lock().retain(|(name, probe)| {
+            let stats = probe.stats();
+            let alive = stats.is_some();
+            found.extend(stats.map(|stats| (Arc::clone(name), stats)));
+            alive
+        });
+        found
+    }
+}
+
+impl Collector for Queues {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.stats();
+        let mut rows: [BTreeMap<Labels, f64>; 3] = Default::default();
+        for (name, stats) in &stats {
+            let name = vec![("name", name.to_string())];
+            depths(&name, stats, &mut rows[0]);
+            *rows[1].entry(name.clone()).or_default() += stats.unfinished.as_secs_f64();
+            let longest = rows[2].entry(name).or_default();
+            *longest = longest.max(stats.longest.as_secs_f64());
+        }
+        let names = [
+            ("workqueue_depth", "Keys that are ready"),
+            ("workqueue_unfinished_work_seconds", "How long the keys in process have been so, added up"),
+            ("workqueue_longest_running_processor_seconds", "How long the longest key has been in process"),
+        ];
+        for ((name, help), rows) in names.into_iter().zip(rows) {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (labels, value) in rows {
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the depths of one queue to `rows`. An empty queue has one row, so that its series does not end.
+fn depths(name: &Labels, stats: &QueueStats, rows: &mut BTreeMap<Labels, f64>) {
+    let mut add = |priority: Option<String>, group: Option<String>, len: usize| {
+        let mut labels = name.clone();
+        labels.extend(priority.map(|priority| ("priority", priority)));
+        labels.extend(group.map(|group| ("group", group)));
+        *rows.entry(labels).or_default() += to_f64(len);
+    };
+    if stats.depths.is_empty() {
+        add(None, None, 0);
+    }
+    for depth in &stats.depths {
+        add(depth.priority.map(|p| p.to_string()), depth.group.as_ref().map(ToString::to_string), depth.len);
+    }
+    if stats.others > 0 {
+        let first = stats.depths.first();
+        let others = |there: bool| there.then(|| OTHERS.to_owned());
+        add(
+            others(first.is_some_and(|depth| depth.priority.is_some())),
+            others(first.is_some_and(|depth| depth.group.is_some())),
+            stats.others,
+        );
+    }
+}
+
+/// A queue holds fewer keys than 32 bits count.
+fn to_f64(len: usize) -> f64 {
+    f64::from(u32::try_from(len).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,156 @@
+//! Looking into a queue, and cancelling what waits.
+
+use std::hash::BuildHasher;
+
+use tokio::time::Instant;
+
+use super::{QueueKey, Shared, WorkQueue};
+use crate::metrics::{Observe, QueueDepth, QueueStats};
+
+/// How many waiting keys are dropped in one hold of the lock.
+const CANCELLED_AT_ONCE: usize = 64;
+
+/// How many rows of [`QueueStats::depths`] there are at most. The rest is added up, as dashboards cannot show it.
+const DEPTHS_MAX: usize = 100;
+
+/// A key that waits for its deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting<K> {
+    /// The key.
+    pub key: K,
+    /// When it becomes ready.
+    pub due: Instant,
+}
+
+impl<K: QueueKey> WorkQueue<K> {
+    /// How many keys are ready to be handed out. Keys that wait or are in process do not count.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.ready()
+    }
+
+    /// Whether no key is ready to be handed out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys are in process.
+    #[must_use]
+    pub fn processing_len(&self) -> usize {
+        self.shared.driver.lock().state.processing()
+    }
+
+    /// How many keys wait for a deadline.
+    #[must_use]
+    pub fn waiting_len(&self) -> usize {
+        self.shared.ready();
+        self.shared.driver.lock().state.delays.len()
+    }
+
+    /// The first `max` of the keys that wait, in the order in which they become ready. The lock is held while they
+    /// are cloned.
+    #[must_use]
+    pub fn waiting(&self, max: usize) -> Vec<Waiting<K>> {
+        let mut keys = Vec::new();
+        let clock = self.shared.driver.clock();
+        let inner = self.shared.driver.lock();
+        for (slot, due) in inner.state.delays.first(max) {
+            let key = inner.state.slots[slot].key.clone();
+            keys.extend(key.map(|key| Waiting { key, due: clock.instant(due) }));
+        }
+        drop(inner);
+        keys
+    }
+
+    /// When a key that waits becomes ready. `None` if it does not wait.
+    #[must_use]
+    pub fn due(&self, key: &K) -> Option<Instant> {
+        let hash = self.shared.hasher.hash_one(key);
+        let inner = self.shared.driver.lock();
+        let due = inner.state.delays.due(inner.state.find(hash, key)?)?;
+        drop(inner);
+        Some(self.shared.driver.clock().instant(due))
+    }
+
+    /// Ends the wait of a key without handing it out. Returns whether it waited; a key that is ready stays so.
+    pub fn cancel_waiting(&self, key: &K) -> bool {
+        let hash = self.shared.hasher.hash_one(key);
+        let mut inner = self.shared.driver.lock();
+        let Some(id) = inner.state.find(hash, key) else { return false };
+        let (waited, key) = inner.state.cancel_waiting(id);
+        drop(inner);
+        drop(key);
+        waited
+    }
+
+    /// Ends the wait of all keys that wait now. Returns how many did.
+    pub fn cancel_all_waiting(&self) -> usize {
+        let wanted = self.shared.driver.lock().state.delays.len();
+        let mut cancelled = 0;
+        while cancelled < wanted {
+            let mut keys = Vec::with_capacity(CANCELLED_AT_ONCE);
+            let mut inner = self.shared.driver.lock();
+            while keys.len() < CANCELLED_AT_ONCE
+                && let Some(key) = inner.state.cancel_any()
+            {
+                keys.push(key);
+            }
+            drop(inner);
+            if keys.is_empty() {
+                break;
+            }
+            cancelled += keys.len();
+        }
+        cancelled
+    }
+
+    /// What the queue holds, for metrics and debug pages: by priority and by group where it has them.
+    ///
+    /// Looks at every priority and group that has a ready key, and at every key in process, under the lock: meant
+    /// for a scrape, not for every add. Times in process are only kept in a queue with
+    /// [`metrics`](WorkQueueBuilder::metrics).
+    #[must_use]
+    pub fn stats(&self) -> QueueStats {
+        self.shared.stats()
+    }
+
+    /// Forgets the failures of a key, so that its next rate limited add starts anew. It stays where it is.
+    pub fn forget(&self, key: &K) {
+        self.shared.limiter.forget(key);
+    }
+
+    /// How often the key was added with the rate limit since it was last forgotten.
+    #[must_use]
+    pub fn retries(&self, key: &K) -> u32 {
+        self.shared.limiter.retries(key)
+    }
+}
+
+impl<K: QueueKey> Observe for Shared<K> {
+    fn stats(&self) -> QueueStats {
+        self.ready();
+        let now = self.driver.clock().now();
+        let inner = self.driver.lock();
+        let (mut depths, mut others) = (Vec::new(), 0);
+        inner.state.order.depths(&mut |priority, group, len| {
+            if depths.len() < DEPTHS_MAX {
+                let group = group.and_then(|group| inner.state.groups.name(group));
+                depths.push(QueueDepth { priority, group, len });
+            } else {
+                others += len;
+            }
+        });
+        let (unfinished, longest) = inner.state.in_process(now);
+        QueueStats {
+            ready: inner.state.ready(),
+            waiting: inner.state.delays.len(),
+            processing: inner.state.processing(),
+            unfinished,
+            longest,
+            depths,
+            others,
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Workers: the usual loop around a queue, in one call.
+//!
+//! # Invariants
+//! 1. A worker holds at most one key. 2. Whatever the work does, its key gets an outcome: by the answer, or by the
+//! guard that is dropped with it.
+//!
+//! # Lock order
+//! The report, alone; nothing of the user runs under it.
+//!
+//! # Shutdown
+//! 1. The queue is shut down, by the stop signal or by anybody. 2. Workers go on until nothing is ready. 3. At the
+//! deadline they are cancelled at their next await, and not waited for: work that never awaits cannot be stopped.
+
+mod outcome;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+pub use self::outcome::{BoxError, Cause, Failure, Outcome, Verdict};
+pub use self::report::Report;
+use crate::{Item, QueueKey, WorkQueue};
+
+/// How long workers may go on after the queue is shut down, unless told otherwise: what Kubernetes gives a Pod.
+const DRAIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a worker pauses after something else than the work panicked: a key that cannot be cloned, a rate limiter.
+/// It may well happen again at once.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
+
+type OnFailure<K> = dyn Fn(&K, &Failure<'_>) + Send + Sync;
+
+/// A number of workers that get keys from a queue and work on them until it is shut down.
+///
+/// A success forgets the failures of a key; an error or a panic adds it again through the rate limiter, with the
+/// priority it had. A panic in the work is contained, counted and treated as an error.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use informer_workqueue::{Outcome, WorkQueue, Workers};
+///
+/// let queue = WorkQueue::new();
+/// queue.add_all(["1", "2", "many"]);
+/// queue.shut_down(); // What is ready is still worked on.
+///
+/// let report = Workers::new(queue)
+///     .count(2)
+///     .max_retries(3)
+///     .drain_within(Duration::from_secs(10))
+///     .on_failure(|key, failure| eprintln!("{key}: {failure}"))
+///     .run(|key: &str| async move {
+///         match key.parse::<u32>() {
+///             Ok(_) => Outcome::Done,
+///             Err(error) => Outcome::Fail(error.into()),
+///         }
+///     })
+///     .await;
+/// assert_eq!((report.done, report.given_up), (2, 1));
+/// # }
+/// ```
+#[must_use = "workers do nothing until `run`"]
+pub struct Workers<K: QueueKey> {
+    queue: WorkQueue<K>,
+    count: usize,
+    policy: Policy<K>,
+    drain_within: Duration,
+}
+
+struct Policy<K> {
+    max_retries: Option<u32>,
+    on_failure: Option<Arc<OnFailure<K>>>,
+}
+
+/// Runs `count` workers with the default policy until the queue is shut down: no bound on retries, 30 s to finish.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use informer_workqueue::{WorkQueue, run_workers};
+///
+/// let queue = WorkQueue::new();
+/// queue.add_all(["a", "b", "c"]);
+/// queue.shut_down();
+/// let report = run_workers(queue, 2, async |key: &str| println!("{key}")).await;
+/// assert_eq!(report.done, 3);
+/// # }
+/// ```
+pub async fn run_workers<K, F, Fut>(queue: WorkQueue<K>, count: usize, work: F) -> Report
+where
+    K: QueueKey,
+    F: Fn(K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    Workers::new(queue).count(count).run(work).await
+}
+
+impl<K: QueueKey> Workers<K> {
+    /// One worker on a queue.
+    pub fn new(queue: WorkQueue<K>) -> Self {
+        let policy = Policy { max_retries: None, on_failure: None };
+        Self { queue, count: 1, policy, drain_within: DRAIN_WITHIN }
+    }
+
+    /// How many keys are worked on at once. 0 counts as 1.
+    pub fn count(mut self, count: usize) -> Self {
+        self.count = count.max(1);
+        self
+    }
+
+    /// How often a key is added again after an error or a panic before it is given up. Without a bound, for ever.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.policy.max_retries = Some(retries);
+        self
+    }
+
+    /// How long workers may go on after the queue is shut down.
+    pub fn drain_within(mut self, deadline: Duration) -> Self {
+        self.drain_within = deadline;
+        self
+    }
+
+    /// Hears of every error and panic. It should be short: it runs in the worker.
+    pub fn on_failure(mut self, hear: impl Fn(&K, &Failure<'_>) + Send + Sync + 'static) -> Self {
+        self.policy.on_failure = Some(Arc::new(hear));
+        self
+    }
+
+    /// Works until the queue is shut down by somebody, and then until nothing is ready or the deadline passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped the workers are cancelled, and their keys added again.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with a time driver.
+    pub async fn run<F, Fut>(self, work: F) -> Report
+    where
+        F: Fn(K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: Into<Outcome>> + Send + 'static,
+    {
+        self.run_until(std::future::pending::<()>(), work).await
+    }
+
+    /// Works until `stop` is ready, then shuts the queue down and goes on as [`run`](Self::run).
+    pub async fn run_until<F, Fut>(self, stop: impl Future, work: F) -> Report
+    where
+        F: Fn(K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: Into<Outcome>> + Send + 'static,
+    {
+        let Self { queue, count, policy, drain_within } = self;
+        let report = Arc::new(Mutex::new(Report::default()));
+        let worker = Arc::new(Worker { queue: queue.clone(), policy, work, report: Arc::clone(&report) });
+        let mut tasks = JoinSet::new();
+        for _ in 0..count {
+            tasks.spawn(Arc::clone(&worker).run());
+        }
+        let deadline = async {
+            tokio::select! {
+                _ = stop => queue.shut_down(),
+                () = queue.closed() => {}
+            }
+            tokio::time::sleep(drain_within).await;
+        };
+        tokio::select! {
+            biased;
+            () = async { while tasks.join_next().await.is_some() {} } => {}
+            () = deadline => {}
+        }
+        // Counted before the workers are cancelled: that adds their keys again, in vain.
+        let mut report = report.lock().clone();
+        report.abandoned = report.started - report.ended;
+        report.left = queue.len();
+        drop(tasks);
+        report
+    }
+}
+
+impl<K: QueueKey> fmt::Debug for Workers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers")
+            .field("queue", &self.queue)
+            .field("count", &self.count)
+            .field("max_retries", &self.policy.max_retries)
+            .field("drain_within", &self.drain_within)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Worker<K: QueueKey, F> {
+    queue: WorkQueue<K>,
+    policy: Policy<K>,
+    work: F,
+    report: Arc<Mutex<Report>>,
+}
+
+impl<K, F, Fut> Worker<K, F>
+where
+    K: QueueKey,
+    F: Fn(K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    async fn run(self: Arc<Self>) {
+        loop {
+            match AssertUnwindSafe(self.turn()).catch_unwind().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => {
+                    self.report.lock().panicked += 1;
+                    tokio::time::sleep(PAUSE_AFTER_PANIC).await;
+                }
+            }
+        }
+    }
+
+    /// Works on one key. False at the end of the queue.
+    async fn turn(&self) -> bool {
+        let Some(item) = self.queue.get().await else { return false };
+        self.report.lock().started += 1;
+        let ended = CountEnd { report: &self.report, cancelled: true };
+        let key = item.key().clone();
+        let answer = AssertUnwindSafe(async { (self.work)(key).await.into() }).catch_unwind().await;
+        match answer {
+            Ok(Outcome::Done) => {
+                item.forget();
+                item.done();
+                self.report.lock().done += 1;
+            }
+            Ok(Outcome::Requeue) => {
+                let kept = item.retry();
+                self.requeued(kept);
+            }
+            Ok(Outcome::RequeueAfter(delay)) => {
+                item.forget();
+                let kept = item.requeue_after(delay);
+                self.requeued(kept);
+            }
+            Ok(Outcome::Retry(error)) => self.fail(item, Cause::Error(&*error), true),
+            Ok(Outcome::Fail(error)) => self.fail(item, Cause::Error(&*error), false),
+            Err(panic) => {
+                self.report.lock().panicked += 1;
+                self.fail(item, Cause::Panic(message(&*panic)), true);
+            }
+        }
+        ended.end();
+        true
+    }
+
+    fn requeued(&self, kept: bool) {
+        let mut report = self.report.lock();
+        report.requeued += u64::from(kept);
+        report.lost += u64::from(!kept);
+    }
+
+    fn fail(&self, item: Item<K>, cause: Cause<'_>, may_retry: bool) {
+        let retries = item.retries();
+        let key = item.key().clone();
+        let retry = may_retry && self.policy.max_retries.is_none_or(|max| retries < max);
+        let verdict = if !retry {
+            item.forget();
+            item.done();
+            Verdict::GivenUp
+        } else if item.retry() {
+            Verdict::Retried
+        } else {
+            Verdict::Lost
+        };
+        let mut report = self.report.lock();
+        match verdict {
+            Verdict::Retried => report.retried += 1,
+            Verdict::GivenUp => report.given_up += 1,
+            Verdict::Lost => report.lost += 1,
+        }
+        drop(report);
+        if let Some(hear) = &self.policy.on_failure {
+            hear(&key, &Failure { cause, retries, verdict });
+        }
+    }
+}
+
+/// Counts the end of a key, however it came; not where the worker was cancelled.
+struct CountEnd<'r> {
+    report: &'r Mutex<Report>,
+    cancelled: bool,
+}
+
+impl CountEnd<'_> {
+    fn end(mut self) {
+        self.cancelled = false;
+    }
+}
+
+impl Drop for CountEnd<'_> {
+    fn drop(&mut self) {
+        if !self.cancelled || std::thread::panicking() {
+            self.report.lock().ended += 1;
+        }
+    }
+}
+
+/// What a panic said, where that is text.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,34 @@
+//! What workers did.
+
+/// What workers did until they ended. Every hand-out is counted once in `done`, `requeued`, `retried`, `given_up`,
+/// `lost` or `abandoned`, except where the rate limiter or the hook for failures panicked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Keys that succeeded.
+    pub done: u64,
+    /// Keys that asked to come again without having failed.
+    pub requeued: u64,
+    /// Keys that failed and were added again.
+    pub retried: u64,
+    /// Keys that failed too often, or for good.
+    pub given_up: u64,
+    /// Keys that should have come again and could not, because the queue was shut down.
+    pub lost: u64,
+    /// Panics, in the work or in the queue's keys and limits.
+    pub panicked: u64,
+    /// Keys that were in process at the deadline.
+    pub abandoned: u64,
+    /// Keys that were ready when the workers ended.
+    pub left: usize,
+    pub(super) started: u64,
+    pub(super) ended: u64,
+}
+
+impl Report {
+    /// Whether all that was added has been done: nothing was given up, lost, abandoned or left.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.given_up == 0 && self.lost == 0 && self.abandoned == 0 && self.left == 0
+    }
+}
