@@ -1,0 +1,98 @@
+//! A handler on a thread of its own.
+//!
+//! # Shutdown
+//!
+//! The thread begins with the first event and ends when the handler is dropped: the channel closes, and the thread
+//! leaves its loop after the call that it is in. Nobody joins it, so that a call that never returns holds up nobody.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
+
+use tokio::sync::oneshot;
+
+use super::EventHandler;
+use crate::Event;
+
+/// A handler that may block: it runs on a thread of its own, one event at a time, in order.
+pub fn blocking<O, F>(callback: F) -> Blocking<O>
+where
+    O: Send + Sync + 'static,
+    F: FnMut(Event<O>) + Send + 'static,
+{
+    Blocking { state: State::Idle(Box::new(callback)) }
+}
+
+/// Made by [`blocking`].
+pub struct Blocking<O> {
+    state: State<O>,
+}
+
+enum State<O> {
+    Idle(Box<dyn FnMut(Event<O>) + Send>),
+    Running(mpsc::Sender<Call<O>>),
+    /// The thread could not be started.
+    Failed,
+}
+
+struct Call<O> {
+    event: Event<O>,
+    /// Answers with the panic of the callback, if it had one.
+    done: oneshot::Sender<Result<(), Box<dyn Any + Send>>>,
+}
+
+impl<O: Send + Sync + 'static> Blocking<O> {
+    /// The way to the thread, which is started on the first call.
+    fn worker(&mut self) -> Result<&mpsc::Sender<Call<O>>, &'static str> {
+        if let State::Idle(_) = self.state
+            && let State::Idle(callback) = std::mem::replace(&mut self.state, State::Failed)
+        {
+            let (sender, receiver) = mpsc::channel();
+            let thread = std::thread::Builder::new().name("informer-handler".to_owned());
+            if thread.spawn(move || serve(callback, &receiver)).is_ok() {
+                self.state = State::Running(sender);
+            }
+        }
+        match &self.state {
+            State::Running(sender) => Ok(sender),
+            State::Idle(_) | State::Failed => Err("the thread of a blocking handler could not be started"),
+        }
+    }
+}
+
+fn serve<O>(mut callback: Box<dyn FnMut(Event<O>) + Send>, calls: &mpsc::Receiver<Call<O>>) {
+    while let Ok(Call { event, done }) = calls.recv() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
+        // The listener may be gone meanwhile; the call is done all the same.
+        let _ = done.send(outcome);
+    }
+}
+
+impl<O: Send + Sync + 'static> EventHandler<O> for Blocking<O> {
+    fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
+        let (done, outcome) = oneshot::channel();
+        let sent = self.worker().map(|worker| worker.send(Call { event, done }).is_ok());
+        async move {
+            match (sent, outcome.await) {
+                // On to the listener, which contains and counts it as any other panic.
+                (_, Ok(Err(panic))) => resume_unwind(panic),
+                (Ok(true), _) => {}
+                (Ok(false), _) => resume_unwind(Box::new("the thread of a blocking handler is gone")),
+                (Err(reason), _) => resume_unwind(Box::new(reason)),
+            }
+        }
+    }
+}
+
+impl<O> fmt::Debug for Blocking<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Idle(_) => "idle",
+            State::Running(_) => "running",
+            State::Failed => "failed",
+        };
+        f.debug_struct("Blocking").field("state", &state).finish()
+    }
+}

@@ -1,0 +1,262 @@
+//! One handler's side of an informer: its buffer, and the task that empties it into the handler.
+//!
+//! # Invariants
+//!
+//! 1. Events reach the handler in the order in which they were added, one at a time.
+//! 2. A handler is synced once the informer's first list was added in full and every initial event that was added has
+//!    returned, whether by success or by panic, or was taken back by a coalesced delete.
+//! 3. After [`ProcessorListener::close`] no call begins; the one in flight finishes.
+//!
+//! # Lock order
+//!
+//! One lock, around the buffer, never held while the handler runs.
+//!
+//! # Shutdown
+//!
+//! `run` ends when the listener is closed or its token is cancelled, after the call in flight, and hands the handler back,
+//! so that a restarted informer goes on with it. What was not delivered stays in the buffer and is delivered first in
+//! the next run: the cache is kept, too, and the handler's view must not miss a step. A closed listener drops it.
+
+mod buffer;
+mod coalesce;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+pub use buffer::{Batch, ListenerBuffer};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::Event;
+
+/// What a slow handler's buffer does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BufferPolicy {
+    /// Every event is delivered; the buffer grows as long as the handler is slower than the changes. Its depth is a
+    /// metric, and a warning is logged at the high-water mark and at each doubling of it.
+    #[default]
+    Unbounded,
+    /// Pending changes of one key merge: oldest old, newest new. The memory is bounded by the number of keys that the
+    /// handler knows or that are in the cache. A delete of what the handler was told of is never lost; an object that
+    /// came and went before the handler was told of it is not mentioned.
+    Coalesce,
+}
+
+/// How a handler wants to be served.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HandlerOptions {
+    /// The name in logs, states and metrics; by default `handler-N`.
+    pub name: Option<String>,
+    /// How often every object is told again. `None`: the informer's default; zero: never. Periods under
+    /// [`RESYNC_PERIOD_MIN`](crate::RESYNC_PERIOD_MIN) are raised to it.
+    pub resync: Option<Duration>,
+    /// What happens while the handler is slow.
+    pub buffer: BufferPolicy,
+    /// The depth at which a warning is logged.
+    pub high_water: usize,
+}
+
+/// The depth at which a handler's buffer is reported: at 100,000 pending events something is wrong, and it costs some
+/// megabytes, not yet the process.
+const HIGH_WATER_DEFAULT: usize = 100_000;
+
+impl Default for HandlerOptions {
+    fn default() -> Self {
+        Self { name: None, resync: None, buffer: BufferPolicy::default(), high_water: HIGH_WATER_DEFAULT }
+    }
+}
+
+impl HandlerOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the resync period; zero for never.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Sets what happens while the handler is slow.
+    pub fn buffer(mut self, policy: BufferPolicy) -> Self {
+        self.buffer = policy;
+        self
+    }
+
+    /// Sets the depth at which a warning is logged.
+    pub fn high_water(mut self, depth: usize) -> Self {
+        self.high_water = depth;
+        self
+    }
+}
+
+/// A handler's buffer and its counters, shared by the processor that fills it and the task that empties it.
+pub struct ProcessorListener<O> {
+    name: String,
+    buffer: Mutex<ListenerBuffer<O>>,
+    wake: Notify,
+    synced: watch::Sender<bool>,
+    closed: AtomicBool,
+    calls: AtomicU64,
+    panics: AtomicU64,
+    blocked: AtomicU64,
+}
+
+/// What a listener did so far, as [`InformerState`](crate::InformerState) shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandlerState {
+    /// The handler's name.
+    pub name: String,
+    /// Events that wait.
+    pub depth: usize,
+    /// The largest depth so far.
+    pub depth_max: usize,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Calls that panicked.
+    pub panics: u64,
+    /// Calls that held a runtime thread for longer than [`BLOCKED_MAX`](crate::handler::BLOCKED_MAX).
+    pub blocked: u64,
+    /// True once every object of the first list was handled.
+    pub synced: bool,
+}
+
+impl<O> ProcessorListener<O> {
+    /// A listener with an empty buffer.
+    pub fn new(name: String, options: &HandlerOptions) -> Self {
+        Self {
+            name,
+            buffer: Mutex::new(ListenerBuffer::new(options.buffer, options.high_water)),
+            wake: Notify::new(),
+            synced: watch::Sender::new(false),
+            closed: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
+        }
+    }
+
+    /// The handler's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Events to deliver, shared with the other listeners.
+    pub fn add(&self, batch: &Arc<Batch<O>>)
+    where
+        O: informer_core::Object,
+    {
+        if self.is_closed() {
+            return;
+        }
+        let warning = {
+            let mut buffer = self.buffer.lock();
+            buffer.push(batch);
+            buffer.high_water_crossed()
+        };
+        if let Some(depth) = warning {
+            tracing::warn!(handler = %self.name, depth, "a slow handler: its buffer is at a new high-water mark");
+        }
+        self.wake.notify_one();
+    }
+
+    /// Says that all initial events were added.
+    pub fn initial_complete(&self) {
+        let synced = {
+            let mut buffer = self.buffer.lock();
+            buffer.initial_complete();
+            buffer.is_synced()
+        };
+        self.publish(synced);
+    }
+
+    /// A new run begins: the handler is not synced until the run says so. What waits stays.
+    pub fn begin_run(&self) {
+        self.buffer.lock().begin_run();
+        self.synced.send_replace(false);
+    }
+
+    /// Ends delivery for good and drops what waits.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.wake.notify_one();
+        let pending = self.buffer.lock().take_pending();
+        drop(pending);
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// True once every initial event was handled.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    pub(crate) fn subscribe_synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// The counters.
+    pub fn state(&self) -> HandlerState {
+        let (depth, depth_max) = {
+            let buffer = self.buffer.lock();
+            (buffer.depth(), buffer.depth_max())
+        };
+        HandlerState {
+            name: self.name.clone(),
+            depth,
+            depth_max,
+            calls: self.calls.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
+            blocked: self.blocked.load(Ordering::Relaxed),
+            synced: self.has_synced(),
+        }
+    }
+
+    /// The next event, if one waits. [`finished`](Self::finished) must follow before the next call.
+    pub fn pop(&self) -> Option<Event<O>>
+    where
+        O: informer_core::Object,
+    {
+        self.buffer.lock().pop()
+    }
+
+    /// The event that `pop` returned was handled.
+    pub fn finished(&self) {
+        let synced = {
+            let mut buffer = self.buffer.lock();
+            buffer.finished();
+            buffer.is_synced()
+        };
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.publish(synced);
+    }
+
+    fn publish(&self, synced: bool) {
+        if synced {
+            self.synced.send_if_modified(|published| !std::mem::replace(published, true));
+        }
+    }
+}
+
+impl<O> fmt::Debug for ProcessorListener<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessorListener").field("state", &self.state()).finish_non_exhaustive()
+    }
+}

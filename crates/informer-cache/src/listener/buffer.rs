@@ -1,0 +1,203 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use informer_core::Object;
+
+use super::BufferPolicy;
+use super::coalesce::CoalescedEvents;
+use crate::Event;
+
+/// Events of one store transaction, shared by all listeners.
+pub struct Batch<O> {
+    events: Box<[Event<O>]>,
+    initial: usize,
+}
+
+impl<O> Batch<O> {
+    /// A batch, in order.
+    pub fn new(events: impl Into<Box<[Event<O>]>>) -> Self {
+        let events = events.into();
+        let initial = events.iter().filter(|event| is_initial(event)).count();
+        Self { events, initial }
+    }
+
+    /// The events, in order.
+    pub fn events(&self) -> &[Event<O>] {
+        &self.events
+    }
+}
+
+fn is_initial<O>(event: &Event<O>) -> bool {
+    matches!(event, Event::Added { initial: true, .. })
+}
+
+/// The pending events of one handler. Pure state: no lock, no clock, no waiting.
+pub struct ListenerBuffer<O> {
+    pending: Pending<O>,
+    /// Initial events that are pending or in flight.
+    initial_left: usize,
+    initial_complete: bool,
+    in_flight_initial: bool,
+    depth_max: usize,
+    /// The next depth to warn at.
+    high_water: usize,
+}
+
+enum Pending<O> {
+    /// Whole batches, of which the first may be partly delivered.
+    Unbounded {
+        batches: VecDeque<Arc<Batch<O>>>,
+        next: usize,
+        depth: usize,
+    },
+    Coalesce(CoalescedEvents<O>),
+}
+
+impl<O> Pending<O> {
+    fn new(policy: BufferPolicy) -> Self {
+        match policy {
+            BufferPolicy::Unbounded => Self::Unbounded { batches: VecDeque::new(), next: 0, depth: 0 },
+            BufferPolicy::Coalesce => Self::Coalesce(CoalescedEvents::default()),
+        }
+    }
+
+    fn emptied(&self) -> Self {
+        Self::new(match self {
+            Self::Unbounded { .. } => BufferPolicy::Unbounded,
+            Self::Coalesce(_) => BufferPolicy::Coalesce,
+        })
+    }
+
+    fn depth(&self) -> usize {
+        match self {
+            Self::Unbounded { depth, .. } => *depth,
+            Self::Coalesce(events) => events.len(),
+        }
+    }
+}
+
+/// What was taken out. Dropped by the caller, outside of any lock.
+pub(super) struct Discarded<O>(#[expect(dead_code, reason = "held to be dropped")] Pending<O>);
+
+impl<O> ListenerBuffer<O> {
+    /// An empty buffer.
+    pub fn new(policy: BufferPolicy, high_water: usize) -> Self {
+        Self {
+            pending: Pending::new(policy),
+            initial_left: 0,
+            initial_complete: false,
+            in_flight_initial: false,
+            depth_max: 0,
+            high_water: high_water.max(1),
+        }
+    }
+
+    /// Takes a batch in.
+    pub fn push(&mut self, batch: &Arc<Batch<O>>)
+    where
+        O: Object,
+    {
+        match &mut self.pending {
+            Pending::Unbounded { batches, depth, .. } => {
+                if !batch.events.is_empty() {
+                    *depth += batch.events.len();
+                    self.initial_left += batch.initial;
+                    batches.push_back(Arc::clone(batch));
+                }
+            }
+            Pending::Coalesce(events) => {
+                for event in batch.events() {
+                    self.initial_left += usize::from(is_initial(event));
+                    self.initial_left -= events.push(event);
+                }
+            }
+        }
+        self.depth_max = self.depth_max.max(self.pending.depth());
+    }
+
+    /// The next event. It is in flight until [`finished`](Self::finished).
+    pub fn pop(&mut self) -> Option<Event<O>>
+    where
+        O: Object,
+    {
+        let event = match &mut self.pending {
+            Pending::Coalesce(events) => events.pop()?,
+            Pending::Unbounded { batches, next, depth } => {
+                let batch = batches.front()?;
+                let event = batch.events[*next].clone();
+                (*next, *depth) = (*next + 1, *depth - 1);
+                if *next == batch.events.len() {
+                    batches.pop_front();
+                    *next = 0;
+                }
+                event
+            }
+        };
+        self.in_flight_initial = is_initial(&event);
+        Some(event)
+    }
+
+    /// The event in flight was handled.
+    pub fn finished(&mut self) {
+        if std::mem::take(&mut self.in_flight_initial) {
+            self.initial_left -= 1;
+        }
+    }
+
+    /// All initial events were pushed.
+    pub fn initial_complete(&mut self) {
+        self.initial_complete = true;
+    }
+
+    /// True once all initial events were pushed and handled.
+    pub fn is_synced(&self) -> bool {
+        self.initial_complete && self.initial_left == 0
+    }
+
+    /// Events that wait.
+    pub fn depth(&self) -> usize {
+        self.pending.depth()
+    }
+
+    /// The largest depth so far.
+    pub fn depth_max(&self) -> usize {
+        self.depth_max
+    }
+
+    /// The depth, if it has just reached the mark; the next mark is twice as high.
+    pub fn high_water_crossed(&mut self) -> Option<usize> {
+        let depth = self.depth();
+        (depth >= self.high_water).then(|| {
+            self.high_water = depth.saturating_mul(2);
+            depth
+        })
+    }
+
+    /// A new run begins; its initial events are still to come.
+    pub fn begin_run(&mut self) {
+        self.initial_complete = false;
+    }
+
+    /// Takes out all that waits. The event in flight stays counted until it is finished.
+    pub(super) fn take_pending(&mut self) -> Discarded<O> {
+        self.initial_left = usize::from(self.in_flight_initial);
+        let empty = self.pending.emptied();
+        Discarded(std::mem::replace(&mut self.pending, empty))
+    }
+}
+
+impl<O> std::fmt::Debug for Batch<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("len", &self.events.len()).field("initial", &self.initial).finish()
+    }
+}
+
+impl<O> std::fmt::Debug for ListenerBuffer<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ListenerBuffer")
+            .field("depth", &self.depth())
+            .field("initial_left", &self.initial_left)
+            .field("initial_complete", &self.initial_complete)
+            .finish_non_exhaustive()
+    }
+}

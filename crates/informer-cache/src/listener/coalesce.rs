@@ -1,0 +1,141 @@
+//! Pending events of which those of one key merge.
+//!
+//! What waits for a key is always one of: an add, an update, a delete, or a delete followed by an add (the object was
+//! replaced by another of its name). The table of merges:
+//!
+//! | waits | + added | + updated | + deleted |
+//! |---|---|---|---|
+//! | nothing | added | updated | deleted |
+//! | added | (cannot be) | added, newest | nothing |
+//! | updated | (cannot be) | updated, oldest old to newest new | deleted |
+//! | deleted | deleted, added | (cannot be) | (cannot be) |
+//! | deleted, added | (cannot be) | deleted, added newest | deleted |
+//!
+//! What cannot be does not come out of the pump, whose history per key is legal; it is taken as the newer event.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use informer_core::{Object, ObjectKey};
+
+use crate::Event;
+
+/// # Invariants
+///
+/// 1. `order` holds each key of `by_key` once, in the order in which it first waited, and keys that are taken back:
+///    those are skipped.
+/// 2. `len` counts events, of which a key has at most two.
+pub(super) struct CoalescedEvents<O> {
+    by_key: HashMap<ObjectKey, Slot<O>>,
+    order: VecDeque<(ObjectKey, u64)>,
+    /// Tells the present entry of a key in `order` from one that was taken back.
+    next_ticket: u64,
+    len: usize,
+}
+
+struct Slot<O> {
+    ticket: u64,
+    first: Event<O>,
+    /// Only behind a delete: the add of the object's successor.
+    second: Option<Event<O>>,
+}
+
+impl<O> Default for CoalescedEvents<O> {
+    fn default() -> Self {
+        Self { by_key: HashMap::new(), order: VecDeque::new(), next_ticket: 0, len: 0 }
+    }
+}
+
+impl<O: Object> CoalescedEvents<O> {
+    /// Takes an event in. Returns how many initial events it took back (0 or 1).
+    pub(super) fn push(&mut self, event: &Event<O>) -> usize {
+        let Some(slot) = self.by_key.get_mut(event.key()) else {
+            self.insert(event.clone());
+            return 0;
+        };
+        let events_before = 1 + usize::from(slot.second.is_some());
+        let waiting = slot.second.as_ref().unwrap_or(&slot.first);
+        let waiting_initial = matches!(waiting, Event::Added { initial: true, .. });
+        let merged = merge(waiting, event);
+        let taken_back = usize::from(waiting_initial && matches!(merged, Merged::Nothing));
+        match (slot.second.is_some(), merged) {
+            (true, Merged::One(event)) => slot.second = Some(event),
+            (true, Merged::Nothing) => slot.second = None,
+            (false, Merged::One(event)) => slot.first = event,
+            (false, Merged::Both(event)) | (true, Merged::Both(event)) => slot.second = Some(event),
+            (false, Merged::Nothing) => {
+                self.by_key.remove(event.key());
+                self.len -= 1;
+                self.compact();
+                return taken_back;
+            }
+        }
+        self.len = self.len + 1 + usize::from(slot.second.is_some()) - events_before;
+        taken_back
+    }
+
+    fn insert(&mut self, event: Event<O>) {
+        let (key, ticket) = (event.key().clone(), self.next_ticket);
+        self.next_ticket += 1;
+        self.order.push_back((key.clone(), ticket));
+        self.by_key.insert(key, Slot { ticket, first: event, second: None });
+        self.len += 1;
+    }
+
+    /// Entries of `order` that were taken back may not grow without bound while the handler is stuck.
+    fn compact(&mut self) {
+        if self.order.len() > 2 * self.by_key.len() + 64 {
+            let by_key = &self.by_key;
+            self.order.retain(|(key, ticket)| by_key.get(key).is_some_and(|slot| slot.ticket == *ticket));
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event<O>> {
+        loop {
+            let (key, ticket) = self.order.pop_front()?;
+            if self.by_key.get(&key).is_none_or(|slot| slot.ticket != ticket) {
+                continue;
+            }
+            self.len -= 1;
+            let slot = self.by_key.get_mut(&key)?;
+            return match slot.second.take() {
+                // The add keeps its place: it is what comes next of this key.
+                Some(second) => {
+                    let first = std::mem::replace(&mut slot.first, second);
+                    self.order.push_front((key, ticket));
+                    Some(first)
+                }
+                None => self.by_key.remove(&key).map(|slot| slot.first),
+            };
+        }
+    }
+}
+
+impl<O> CoalescedEvents<O> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+enum Merged<O> {
+    Nothing,
+    One(Event<O>),
+    /// The waiting event stays, and this one waits behind it.
+    Both(Event<O>),
+}
+
+fn merge<O>(waiting: &Event<O>, event: &Event<O>) -> Merged<O> {
+    match (waiting, event) {
+        (Event::Added { .. }, Event::Deleted { .. }) => Merged::Nothing,
+        (Event::Added { initial, .. }, Event::Updated { new, .. }) => {
+            Merged::One(Event::Added { object: Arc::clone(new), initial: *initial })
+        }
+        (Event::Updated { .. }, Event::Updated { resync: true, .. }) => Merged::One(waiting.clone()),
+        (Event::Updated { old, .. }, Event::Updated { new, .. }) => {
+            Merged::One(Event::Updated { old: Arc::clone(old), new: Arc::clone(new), resync: false })
+        }
+        (Event::Deleted { .. }, Event::Added { .. }) => Merged::Both(event.clone()),
+        (_, event) => Merged::One(event.clone()),
+    }
+}

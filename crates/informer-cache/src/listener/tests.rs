@@ -1,0 +1,181 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::{Batch, BufferPolicy, ListenerBuffer};
+use crate::Event;
+use crate::testing::{TestObject, object};
+
+fn at(version: u32) -> Arc<TestObject> {
+    Arc::new(object("a", u64::from(version)))
+}
+
+fn add(version: u32) -> Event<TestObject> {
+    Event::Added { object: at(version), initial: false }
+}
+
+fn initial(version: u32) -> Event<TestObject> {
+    Event::Added { object: at(version), initial: true }
+}
+
+fn update(old: u32, new: u32) -> Event<TestObject> {
+    Event::Updated { old: at(old), new: at(new), resync: false }
+}
+
+fn resync(version: u32) -> Event<TestObject> {
+    Event::Updated { old: at(version), new: at(version), resync: true }
+}
+
+fn delete(version: u32) -> Event<TestObject> {
+    Event::Deleted { last: at(version), stale: false }
+}
+
+fn drain(buffer: &mut ListenerBuffer<TestObject>) -> Vec<String> {
+    let next = || {
+        let event = buffer.pop()?;
+        buffer.finished();
+        Some(event.to_string())
+    };
+    std::iter::from_fn(next).collect()
+}
+
+fn check(pending: impl Into<Box<[Event<TestObject>]>>, delivered: &[&str]) {
+    let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
+    buffer.push(&Arc::new(Batch::new(pending)));
+    assert_eq!(buffer.depth(), delivered.len());
+    assert_eq!(drain(&mut buffer), delivered);
+    assert_eq!(buffer.depth(), 0);
+}
+
+#[test]
+fn coalesced_changes_merge_to_oldest_old_and_newest_new() {
+    check([update(1, 2), update(2, 3), update(3, 4)], &["updated a @1 -> @4"]);
+    check([add(1), update(1, 2)], &["added a @2"]);
+    check([initial(1), update(1, 2)], &["added a @2 (initial)"]);
+    check([update(1, 2), delete(3)], &["deleted a @3"]);
+}
+
+#[test]
+fn a_coalesced_delete_and_recreation_stay_two_events() {
+    check([delete(1), add(2)], &["deleted a @1", "added a @2"]);
+    check([update(1, 2), delete(3), add(4), update(4, 5)], &["deleted a @3", "added a @5"]);
+    check([delete(1), add(2), delete(3)], &["deleted a @1"]);
+}
+
+#[test]
+fn an_object_that_came_and_went_before_it_was_told_is_not_mentioned() {
+    check([add(1), delete(2)], &[]);
+    check([add(1), delete(2), add(3)], &["added a @3"]);
+}
+
+#[test]
+fn a_resync_adds_nothing_to_a_pending_change_and_gives_way_to_a_later_one() {
+    check([update(1, 2), resync(2)], &["updated a @1 -> @2"]);
+    check([resync(1), update(1, 2)], &["updated a @1 -> @2"]);
+    check([add(1), resync(1)], &["added a @1"]);
+    check([resync(1), resync(1)], &["resync a @1"]);
+}
+
+#[test]
+fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
+    for policy in [BufferPolicy::Unbounded, BufferPolicy::Coalesce] {
+        let mut buffer = ListenerBuffer::new(policy, usize::MAX);
+        buffer.push(&Arc::new(Batch::new([initial(1)])));
+        buffer.initial_complete();
+        assert!(!buffer.is_synced());
+        buffer.pop().unwrap();
+        assert!(!buffer.is_synced(), "in flight is not handled");
+        buffer.finished();
+        assert!(buffer.is_synced());
+    }
+    let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
+    buffer.push(&Arc::new(Batch::new([initial(1), delete(2)])));
+    buffer.initial_complete();
+    assert!(buffer.is_synced(), "nothing is left to be handled");
+}
+
+#[test]
+fn the_high_water_mark_doubles_each_time_it_is_reached() {
+    let mut buffer = ListenerBuffer::new(BufferPolicy::Unbounded, 2);
+    let mut crossed = Vec::new();
+    for version in 1..10 {
+        buffer.push(&Arc::new(Batch::new([add(version)])));
+        crossed.extend(buffer.high_water_crossed());
+    }
+    assert_eq!(crossed, [2, 4, 8]);
+}
+
+/// A legal history of three keys: what a pump would announce.
+fn history() -> impl Strategy<Value = Vec<Event<TestObject>>> {
+    prop::collection::vec((0..3_usize, any::<bool>()), 0..60).prop_map(|steps| {
+        let mut held: [Option<Arc<TestObject>>; 3] = Default::default();
+        let step = |(version, (key, remove)): (usize, (usize, bool))| {
+            let new = Arc::new(object(["a", "b", "c"][key], version as u64 + 1));
+            match (held[key].take(), remove) {
+                (Some(last), true) => Event::Deleted { last, stale: false },
+                (old, _) => {
+                    held[key] = Some(Arc::clone(&new));
+                    match old {
+                        Some(old) => Event::Updated { old, new, resync: false },
+                        None => Event::Added { object: new, initial: false },
+                    }
+                }
+            }
+        };
+        steps.into_iter().enumerate().map(step).collect()
+    })
+}
+
+/// What a handler believes after some events; panics where the history is not legal.
+#[derive(Default)]
+struct View(std::collections::BTreeMap<String, Arc<TestObject>>);
+
+impl View {
+    fn take(&mut self, event: &Event<TestObject>) {
+        let key = event.key().to_string();
+        match event {
+            Event::Added { object, .. } => {
+                assert!(self.0.insert(key, Arc::clone(object)).is_none(), "{event}")
+            }
+            Event::Updated { old, new, .. } => {
+                let before = self.0.insert(key, Arc::clone(new)).expect("an update follows an add");
+                assert!(Arc::ptr_eq(&before, old), "old is what was told before: {event}");
+            }
+            Event::Deleted { .. } => assert!(self.0.remove(&key).is_some(), "{event}"),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_policy_and_the_pace_a_handler_sees_a_legal_history_and_ends_with_the_same_view(
+        events in history(),
+        pace in prop::collection::vec(0..4_usize, 60),
+    ) {
+        for policy in [BufferPolicy::Unbounded, BufferPolicy::Coalesce] {
+            let mut buffer = ListenerBuffer::new(policy, usize::MAX);
+            let (mut truth, mut told) = (View::default(), View::default());
+            for (event, pops) in events.iter().zip(&pace) {
+                truth.take(event);
+                buffer.push(&Arc::new(Batch::new([event.clone()])));
+                for _ in 0..*pops {
+                    if let Some(event) = buffer.pop() {
+                        told.take(&event);
+                        buffer.finished();
+                    }
+                }
+                if policy == BufferPolicy::Coalesce {
+                    prop_assert!(buffer.depth() <= 2 * 3, "at most two events a key");
+                }
+            }
+            while let Some(event) = buffer.pop() {
+                told.take(&event);
+                buffer.finished();
+            }
+            prop_assert_eq!(truth.0.keys().collect::<Vec<_>>(), told.0.keys().collect::<Vec<_>>());
+            for (key, object) in &truth.0 {
+                prop_assert!(Arc::ptr_eq(object, &told.0[key]));
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The listeners of an informer, and who is told of what.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::Object;
+
+use crate::listener::{Batch, ProcessorListener};
+use crate::{Event, HandlerState};
+
+/// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
+pub const RESYNC_PERIOD_MIN: Duration = Duration::from_secs(1);
+
+/// The listeners of one informer. Pure state: `now` is an argument, and nothing waits.
+///
+/// # Invariants
+///
+/// 1. Every listener is given every event, in one order, except replays (to the late one alone) and resyncs (to those
+///    that are due).
+/// 2. Only the owner adds, removes and distributes: a listener that joins between two batches sees the snapshot between
+///    them and then every later batch.
+pub struct SharedProcessor<O> {
+    listeners: Vec<Entry<O>>,
+    /// True once the first list was distributed.
+    initial_complete: bool,
+}
+
+struct Entry<O> {
+    listener: Arc<ProcessorListener<O>>,
+    /// `None`: never.
+    resync: Option<Resync>,
+}
+
+struct Resync {
+    period: Duration,
+    next: Instant,
+}
+
+impl<O: Object> SharedProcessor<O> {
+    /// A processor without listeners.
+    pub fn new() -> Self {
+        Self { listeners: Vec::new(), initial_complete: false }
+    }
+
+    /// A listener joins. `present` is what the cache holds: it is told first, as initial.
+    pub fn join(
+        &mut self,
+        listener: Arc<ProcessorListener<O>>,
+        resync: Option<Duration>,
+        present: impl Iterator<Item = Arc<O>>,
+        now: Instant,
+    ) {
+        let replay: Box<[_]> = present.map(|object| Event::Added { object, initial: true }).collect();
+        if !replay.is_empty() {
+            listener.add(&Arc::new(Batch::new(replay)));
+        }
+        self.admit(listener, resync, now);
+    }
+
+    fn admit(&mut self, listener: Arc<ProcessorListener<O>>, resync: Option<Duration>, now: Instant) {
+        if self.initial_complete {
+            listener.initial_complete();
+        }
+        let resync = resync.filter(|period| !period.is_zero()).map(|period| {
+            let period = period.max(RESYNC_PERIOD_MIN);
+            Resync { period, next: now + period }
+        });
+        self.listeners.push(Entry { listener, resync });
+    }
+
+    /// Drops the listeners that were closed.
+    pub fn remove_closed(&mut self) {
+        self.listeners.retain(|entry| !entry.listener.is_closed());
+    }
+
+    /// Hands events to every listener.
+    pub fn distribute(&self, events: Vec<Event<O>>) {
+        if events.is_empty() {
+            return;
+        }
+        let batch = Arc::new(Batch::new(events));
+        for entry in &self.listeners {
+            entry.listener.add(&batch);
+        }
+    }
+
+    /// A new run begins: no listener is synced before its first list was distributed.
+    pub fn begin_run(&mut self) {
+        self.initial_complete = false;
+    }
+
+    /// The first list was distributed: from here on a listener is synced when it has handled its initial events.
+    pub fn initial_complete(&mut self) {
+        self.initial_complete = true;
+        for entry in &self.listeners {
+            entry.listener.initial_complete();
+        }
+    }
+
+    /// When the next resync is due.
+    pub fn next_resync(&self) -> Option<Instant> {
+        self.listeners.iter().filter_map(|entry| Some(entry.resync.as_ref()?.next)).min()
+    }
+
+    /// Replays `present` to the listeners whose resync is due. Periods that were missed are not made up for.
+    pub fn resync<'a>(&mut self, present: impl Fn() -> Vec<Arc<O>> + 'a, now: Instant) {
+        let mut batch = None;
+        for entry in &mut self.listeners {
+            let Some(resync) = entry.resync.as_mut().filter(|resync| resync.next <= now) else { continue };
+            let next = resync.next + resync.period;
+            resync.next = if next > now { next } else { now + resync.period };
+            let batch = batch.get_or_insert_with(|| Arc::new(Batch::new(replay(present()))));
+            entry.listener.add(batch);
+        }
+    }
+
+    /// The counters of all listeners.
+    pub fn states(&self) -> Vec<HandlerState> {
+        self.listeners.iter().map(|entry| entry.listener.state()).collect()
+    }
+}
+
+fn replay<O>(present: Vec<Arc<O>>) -> Vec<Event<O>> {
+    let event = |object: Arc<O>| Event::Updated { old: Arc::clone(&object), new: object, resync: true };
+    present.into_iter().map(event).collect()
+}
+
+impl<O: Object> Default for SharedProcessor<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for SharedProcessor<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedProcessor")
+            .field("listeners", &self.listeners.len())
+            .field("initial_complete", &self.initial_complete)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,308 @@
+//! What a change means: the only writer of an informer's store.
+//!
+//! Pure but for the store: no clock, no lock of its own, no waiting. It takes changes in the order of the source, writes
+//! one store transaction for all of them, and returns what the handlers are to be told.
+//!
+//! # Invariants
+//!
+//! 1. The store decides, not the type of the change: an object that is held is updated, one that is not is added.
+//! 2. Per key the events are legal: no update or delete before an add, `old` is what was announced last.
+//! 3. An event is returned only after the store shows its state or a later one.
+//! 4. The state of one uid never goes back, unless a consistent read says so ([`Replacement::rewound`]).
+//! 5. A state that is held already (same uid, same version) is neither stored nor announced again.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use informer_core::{Object, ObjectKey, ResourceVersion, Tombstone};
+use informer_store::{Change as Write, Indexer, StoreWriter};
+
+use crate::source::Listed;
+use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
+
+/// Applies changes to a store and says what to announce.
+pub struct Pump<O: Object> {
+    writer: StoreWriter<O>,
+    undecodable: UndecodableLog,
+    counters: PumpCounters,
+    /// True until the first list of a run was applied.
+    initial: bool,
+}
+
+/// What a pump has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PumpCounters {
+    /// Changes taken from the queue.
+    pub changes: u64,
+    /// Lists applied.
+    pub lists: u64,
+    /// Events and listed objects that were older than what is held, and were not applied.
+    pub stale: u64,
+    /// Events and listed objects that are held already.
+    pub unchanged: u64,
+    /// Deletions of what was never held.
+    pub unknown_deletes: u64,
+    /// Lists that took the cache back to an older state, because a consistent read said so.
+    pub rewound: u64,
+    /// Bytes of the objects held, as [`Object::held_bytes`] counts them.
+    pub bytes: u64,
+}
+
+/// What became of some changes.
+pub struct Applied<O> {
+    /// What to announce, in order.
+    pub events: Vec<Event<O>>,
+    /// True where the first list of the run is among the changes: from here on the cache is synced.
+    pub first_list: bool,
+    /// True where the watch delivered a state older than the one held: the server may have gone back, and only a
+    /// consistent read can tell.
+    pub suspect: bool,
+    /// True where the source asks for a resync.
+    pub resync: bool,
+}
+
+/// What one call of [`Pump::apply`] has decided so far and not yet written.
+struct Staged<O> {
+    /// The final state of each key that changes.
+    writes: HashMap<ObjectKey, Option<Arc<O>>>,
+    version: Option<ResourceVersion>,
+    applied: Applied<O>,
+}
+
+impl<O: Object> Pump<O> {
+    /// A pump that writes into a store. Objects that cannot be read are noted in `undecodable`.
+    pub fn new(writer: StoreWriter<O>, undecodable: UndecodableLog) -> Self {
+        Self { writer, undecodable, counters: PumpCounters::default(), initial: true }
+    }
+
+    /// A read handle of the store.
+    pub fn indexer(&self) -> Indexer<O> {
+        self.writer.indexer().clone()
+    }
+
+    /// What was seen so far.
+    pub fn counters(&self) -> &PumpCounters {
+        &self.counters
+    }
+
+    /// A new run begins: its first list makes the cache synced. What is held stays, and the list is compared with it.
+    pub fn begin_run(&mut self) {
+        self.initial = true;
+    }
+
+    /// Applies changes in their order, as one transaction of the store for all changes between two lists.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = Change<O>>) -> Applied<O> {
+        let mut staged = Staged::new();
+        for change in changes {
+            self.counters.changes += 1;
+            match change {
+                Change::Added(object) | Change::Updated(object) => {
+                    staged.version = Some(object.resource_version().clone());
+                    self.upsert(&mut staged, object, Origin::Watch);
+                }
+                Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
+                Change::Replaced(replacement) => {
+                    // The diff reads the store, so what came before must be in it.
+                    self.commit(&mut staged);
+                    self.replace(&mut staged, replacement);
+                    self.commit(&mut staged);
+                }
+                Change::Resync => staged.applied.resync = true,
+                Change::Bookmark(version) => staged.version = Some(version),
+                Change::Undecodable(undecodable) => self.set_aside(undecodable),
+            }
+        }
+        self.commit(&mut staged);
+        staged.applied
+    }
+
+    /// The state of a key as this call has left it.
+    fn current(&self, staged: &Staged<O>, key: &ObjectKey) -> Option<Arc<O>> {
+        match staged.writes.get(key) {
+            Some(state) => state.clone(),
+            None => self.writer.get(key),
+        }
+    }
+
+    fn upsert(&mut self, staged: &mut Staged<O>, object: Arc<O>, origin: Origin) {
+        let key = object.key();
+        let Some(old) = self.current(staged, key) else {
+            let initial = self.initial && origin.is_list();
+            staged.applied.events.push(Event::Added { object: Arc::clone(&object), initial });
+            return self.put(staged, None, object);
+        };
+        let same_object = old.uid() == object.uid();
+        let trusted = origin != (Origin::List { rewound: true });
+        if trusted && object.resource_version().is_older_than(old.resource_version()) {
+            self.counters.stale += 1;
+            staged.applied.suspect |= origin == Origin::Watch;
+            return;
+        }
+        let version = object.resource_version();
+        if trusted && same_object && !version.is_empty() && version == old.resource_version() {
+            self.counters.unchanged += 1;
+            return;
+        }
+        let (old, new) = (Arc::clone(&old), Arc::clone(&object));
+        match same_object {
+            true => staged.applied.events.push(Event::Updated { old, new, resync: false }),
+            // The deletion of the first one was missed; a watch or a list that shows the second tells of it.
+            false => {
+                staged.applied.events.push(Event::Deleted { last: old, stale: true });
+                staged.applied.events.push(Event::Added { object: new, initial: false });
+            }
+        }
+        let held = self.current(staged, object.key());
+        self.put(staged, held, object);
+    }
+
+    fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
+        self.count_bytes(old.as_deref(), Some(&object));
+        staged.writes.insert(object.key().clone(), Some(object));
+    }
+
+    fn delete(&mut self, staged: &mut Staged<O>, tombstone: Tombstone<O>) {
+        let Some(held) = self.current(staged, tombstone.key()) else {
+            self.counters.unknown_deletes += 1;
+            return;
+        };
+        if let Some(last) = tombstone.last() {
+            staged.version = Some(last.resource_version().clone());
+            if last.resource_version().is_older_than(held.resource_version()) {
+                // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is
+                // newer than it.
+                self.counters.stale += 1;
+                staged.applied.suspect |= last.uid() == held.uid();
+                return;
+            }
+        }
+        let stale = tombstone.stale();
+        let (last, stale) = match tombstone.last() {
+            Some(last) if last.uid() == held.uid() => (Arc::clone(last), stale),
+            _ => (Arc::clone(&held), true),
+        };
+        self.count_bytes(Some(&held), None);
+        staged.applied.events.push(Event::Deleted { last, stale });
+        staged.writes.insert(tombstone.key().clone(), None);
+    }
+
+    /// A complete list: what is not in it is gone. Deletions are announced first, then the rest in the order of the list.
+    fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
+        let Replacement { items, undecodable, version, rewound } = replacement;
+        self.counters.lists += 1;
+        self.counters.rewound += u64::from(rewound);
+        self.delete_unlisted(staged, &items, &undecodable);
+        for item in items {
+            self.upsert(staged, item.into_object(), Origin::List { rewound });
+        }
+        for undecodable in undecodable {
+            self.set_aside(undecodable);
+        }
+        staged.version = Some(version);
+        staged.applied.first_list |= std::mem::take(&mut self.initial);
+    }
+
+    fn delete_unlisted(&mut self, staged: &mut Staged<O>, items: &[Listed<O>], undecodable: &[Undecodable]) {
+        if self.writer.is_empty() {
+            return;
+        }
+        let listed: HashSet<&str> = items.iter().map(|item| item.object().key().as_str()).collect();
+        let unread = |held: &O| {
+            // Without a readable name the uid may still tell which object it is.
+            let same_uid = |entry: &&Undecodable| !entry.uid().is_empty() && entry.uid() == held.uid();
+            let same_key = |entry: &&Undecodable| entry.key() == Some(held.key());
+            undecodable.iter().any(|entry| same_key(&entry) || same_uid(&entry))
+        };
+        for held in self.writer.list() {
+            if listed.contains(held.key().as_str()) || unread(&held) {
+                continue;
+            }
+            self.count_bytes(Some(&held), None);
+            staged.writes.insert(held.key().clone(), None);
+            staged.applied.events.push(Event::Deleted { last: held, stale: true });
+        }
+    }
+
+    fn set_aside(&mut self, undecodable: Undecodable) {
+        if let Some(key) = undecodable.key() {
+            tracing::warn!(%key, version = %undecodable.resource_version(), error = %undecodable.error(),
+                "an object could not be read; its last good state stays");
+        } else {
+            tracing::warn!(error = %undecodable.error(), "an object without a readable name was skipped");
+        }
+        self.undecodable.report(undecodable);
+    }
+
+    fn commit(&mut self, staged: &mut Staged<O>) {
+        let broken = !self.undecodable.is_empty();
+        let mut writes = Vec::with_capacity(staged.writes.len());
+        for (key, state) in staged.writes.drain() {
+            if broken {
+                self.undecodable.forget(key.as_str());
+            }
+            writes.push(match state {
+                Some(object) => Write::upsert(object).at(key),
+                None => Write::delete_key(key),
+            });
+        }
+        if !writes.is_empty()
+            && let Err(error) = self.writer.apply(writes)
+        {
+            // Every write carries its key, so no key function is asked that could fail.
+            tracing::error!(%error, "a store refused a transaction");
+        }
+        if let Some(version) = staged.version.take() {
+            self.writer.bookmark(version);
+        }
+    }
+
+    fn count_bytes(&mut self, old: Option<&O>, new: Option<&O>) {
+        let bytes = |object: Option<&O>| object.map_or(0, |object| object.held_bytes() as u64);
+        self.counters.bytes = (self.counters.bytes + bytes(new)).saturating_sub(bytes(old));
+    }
+}
+
+/// Where an object comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Watch,
+    List { rewound: bool },
+}
+
+impl Origin {
+    fn is_list(self) -> bool {
+        matches!(self, Self::List { .. })
+    }
+}
+
+impl<O> Staged<O> {
+    fn new() -> Self {
+        let applied = Applied { events: Vec::new(), first_list: false, suspect: false, resync: false };
+        Self { writes: HashMap::new(), version: None, applied }
+    }
+}
+
+impl<O: Object> fmt::Debug for Pump<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump")
+            .field("counters", &self.counters)
+            .field("initial", &self.initial)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O: Object> fmt::Debug for Applied<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Applied")
+            .field("events", &self.events)
+            .field("first_list", &self.first_list)
+            .field("suspect", &self.suspect)
+            .field("resync", &self.resync)
+            .finish()
+    }
+}

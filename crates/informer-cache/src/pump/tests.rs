@@ -1,0 +1,223 @@
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey, Tombstone};
+use informer_store::StoreBuilder;
+
+use super::{Applied, Pump};
+use crate::source::Listed;
+use crate::testing::{TestObject, object};
+use crate::{Change, Replacement, Undecodable, UndecodableLog};
+
+struct World {
+    pump: Pump<TestObject>,
+}
+
+impl World {
+    /// A pump that has applied a first list.
+    fn with(objects: impl IntoIterator<Item = TestObject>) -> Self {
+        let mut world = Self::new();
+        world.apply([list(objects, "10")]);
+        world
+    }
+
+    fn new() -> Self {
+        let writer = StoreBuilder::new().writer();
+        Self { pump: Pump::new(writer, UndecodableLog::default()) }
+    }
+
+    fn apply(&mut self, changes: impl IntoIterator<Item = Change<TestObject>>) -> Applied<TestObject> {
+        let applied = self.pump.apply(changes);
+        for event in &applied.events {
+            let held = self.pump.indexer().get(event.key());
+            assert!(
+                held.is_some() || event.is_deleted() || applied.events.len() > 1,
+                "announced before stored: {event}"
+            );
+        }
+        applied
+    }
+
+    /// Applies changes and tells what was announced.
+    fn says(&mut self, changes: impl IntoIterator<Item = Change<TestObject>>) -> Vec<String> {
+        self.apply(changes).events.iter().map(ToString::to_string).collect()
+    }
+
+    fn holds(&self) -> Vec<String> {
+        let mut held: Vec<_> = self
+            .pump
+            .indexer()
+            .list()
+            .iter()
+            .map(|o| format!("{}@{}", o.key(), o.resource_version()))
+            .collect();
+        held.sort();
+        held
+    }
+}
+
+fn list(objects: impl IntoIterator<Item = TestObject>, version: &str) -> Change<TestObject> {
+    let items = objects.into_iter().map(|object| Listed::Fresh(Arc::new(object))).collect();
+    Change::Replaced(Replacement::new(items, version))
+}
+
+fn added(key: &str, version: &str) -> Change<TestObject> {
+    Change::Added(Arc::new(object(key, version)))
+}
+
+fn updated(key: &str, version: &str) -> Change<TestObject> {
+    Change::Updated(Arc::new(object(key, version)))
+}
+
+fn deleted(key: &str, version: &str) -> Change<TestObject> {
+    let last = Arc::new(object(key, version));
+    Change::Deleted(Tombstone::observed(last.key().clone(), last))
+}
+
+#[test]
+fn the_store_decides_whether_a_change_is_an_add_or_an_update() {
+    let mut world = World::with([object("a", "1")]);
+    assert_eq!(world.says([added("a", "2"), updated("b", "3")]), ["updated a @1 -> @2", "added b @3"]);
+}
+
+#[test]
+fn objects_of_the_first_list_are_initial_and_those_of_later_lists_are_not() {
+    let mut world = World::new();
+    assert_eq!(world.says([list([object("a", "1")], "5")]), ["added a @1 (initial)"]);
+    assert_eq!(world.says([list([object("a", "1"), object("b", "6")], "7")]), ["added b @6"]);
+}
+
+#[test]
+fn a_list_announces_deletes_first_and_then_its_objects_in_order() {
+    let mut world = World::with([object("1", "1"), object("2", "2"), object("3", "3")]);
+    let said = world.says([list([object("1", "11"), object("2", "12"), object("4", "13")], "20")]);
+    assert_eq!(
+        said,
+        ["deleted 3 @3 (last known)", "updated 1 @1 -> @11", "updated 2 @2 -> @12", "added 4 @13"]
+    );
+    assert_eq!(world.holds(), ["1@11", "2@12", "4@13"]);
+}
+
+#[test]
+fn an_empty_list_deletes_everything_and_is_announced_from_an_empty_store() {
+    let mut world = World::with([object("1", "1"), object("3", "3")]);
+    assert_eq!(world.says([list([], "20")]).len(), 2);
+    assert!(world.holds().is_empty());
+}
+
+#[test]
+fn a_relist_with_nothing_changed_announces_nothing() {
+    let mut world = World::with([object("a", "1"), object("b", "2")]);
+    let held = world.pump.indexer().get("a").unwrap();
+    assert!(world.says([list([object("a", "1"), object("b", "2")], "30")]).is_empty());
+    assert!(Arc::ptr_eq(&held, &world.pump.indexer().get("a").unwrap()), "the object held keeps its place");
+    assert_eq!(world.pump.indexer().resource_version(), "30");
+}
+
+#[test]
+fn states_without_a_version_are_never_taken_as_unchanged() {
+    let mut world = World::with([object("a", "")]);
+    assert_eq!(world.says([updated("a", "")]).len(), 1);
+}
+
+#[test]
+fn several_changes_of_one_key_in_a_batch_keep_old_and_new_contiguous() {
+    let mut world = World::with([object("a", "1")]);
+    let said = world.says([updated("a", "2"), updated("a", "3"), deleted("a", "4"), added("a", "5")]);
+    assert_eq!(said, ["updated a @1 -> @2", "updated a @2 -> @3", "deleted a @4", "added a @5"]);
+    assert_eq!(world.holds(), ["a@5"]);
+}
+
+#[test]
+fn a_new_uid_under_a_known_key_is_a_delete_and_an_add() {
+    let mut world = World::with([object("a", "1").with_uid("first")]);
+    let second = Change::Updated(Arc::new(object("a", "2").with_uid("second")));
+    assert_eq!(world.says([second]), ["deleted a @1 (last known)", "added a @2"]);
+}
+
+#[test]
+fn an_event_older_than_what_is_held_is_counted_and_not_applied() {
+    let mut world = World::with([object("a", "9")]);
+    let applied = world.apply([updated("a", "10"), updated("a", "9"), deleted("a", "8")]);
+    assert_eq!((applied.events.len(), applied.suspect), (1, true));
+    assert_eq!((world.holds(), world.pump.counters().stale), (vec!["a@10".to_owned()], 2));
+}
+
+#[test]
+fn versions_that_are_no_numbers_are_compared_for_equality_only() {
+    let mut world = World::with([object("a", "zebra")]);
+    assert!(world.says([updated("a", "zebra")]).is_empty());
+    assert_eq!(world.says([updated("a", "ape")]), ["updated a @zebra -> @ape"]);
+}
+
+#[test]
+fn a_late_delete_of_an_earlier_object_does_not_take_its_successor() {
+    let mut world = World::with([object("a", "9").with_uid("second")]);
+    let last = Arc::new(object("a", "5").with_uid("first"));
+    let applied = world.apply([Change::Deleted(Tombstone::observed(last.key().clone(), last))]);
+    assert!(applied.events.is_empty() && !applied.suspect);
+    assert_eq!(world.holds(), ["a@9"]);
+}
+
+#[test]
+fn a_delete_of_what_was_never_held_is_not_announced() {
+    let mut world = World::with([object("a", "1")]);
+    assert!(world.says([deleted("b", "2"), deleted("b", "3")]).is_empty());
+    assert_eq!(world.pump.counters().unknown_deletes, 2);
+}
+
+#[test]
+fn a_missed_delete_carries_what_was_held() {
+    let mut world = World::with([object("a", "1")]);
+    let key: ObjectKey = "a".parse().unwrap();
+    assert_eq!(world.says([Change::Deleted(Tombstone::missed(key, None))]), ["deleted a @1 (last known)"]);
+}
+
+#[test]
+fn a_list_that_was_rewound_is_applied_whole_although_it_is_older() {
+    let mut world = World::with([object("a", "9"), object("b", "8")]);
+    let items = vec![Listed::Fresh(Arc::new(object("a", "3"))), Listed::Fresh(Arc::new(object("b", "8")))];
+    let rewound = Replacement { rewound: true, ..Replacement::new(items, "4") };
+    let said = world.says([Change::Replaced(rewound)]);
+    assert_eq!(
+        said,
+        ["updated a @9 -> @3", "updated b @8 -> @8"],
+        "nothing is skipped as too old or unchanged"
+    );
+    assert_eq!((world.holds(), world.pump.counters().rewound), (vec!["a@3".to_owned(), "b@8".to_owned()], 1));
+}
+
+#[test]
+fn an_undecodable_object_counts_as_seen_and_its_last_good_state_stays() {
+    let mut world = World::with([object("a", "1"), object("b", "2")]);
+    let broken = Undecodable::new(Some("b".parse().unwrap()), "no body").with_version("", "7".into());
+    let replacement = Replacement { undecodable: vec![broken], ..Replacement::new(Vec::new(), "8") };
+    assert_eq!(world.says([Change::Replaced(replacement)]), ["deleted a @1 (last known)"]);
+    assert_eq!(world.holds(), ["b@2"]);
+    assert_eq!(world.pump.undecodable.len(), 1);
+    world.says([updated("b", "9")]);
+    assert!(world.pump.undecodable.is_empty(), "a good state takes it out of the log");
+}
+
+#[test]
+fn the_version_of_the_store_follows_events_deletes_and_bookmarks() {
+    let mut world = World::with([object("a", "1")]);
+    let version = |world: &World| world.pump.indexer().resource_version().to_string();
+    assert_eq!(version(&world), "10");
+    world.says([updated("a", "12")]);
+    assert_eq!(version(&world), "12");
+    world.says([deleted("a", "15")]);
+    assert_eq!(version(&world), "15");
+    world.says([Change::Bookmark("20".into())]);
+    assert_eq!(version(&world), "20");
+}
+
+#[test]
+fn bytes_held_rise_and_fall_with_the_objects() {
+    let mut world = World::with([object("a", "1"), object("b", "1")]);
+    let two = world.pump.counters().bytes;
+    assert!(two > 0);
+    world.says([deleted("a", "2")]);
+    assert_eq!(world.pump.counters().bytes, two / 2);
+    world.says([deleted("b", "3")]);
+    assert_eq!(world.pump.counters().bytes, 0);
+}

@@ -1,0 +1,146 @@
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use informer_core::Object;
+use informer_store::{IndexFn, Indexers, StoreBuilder};
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+
+use super::SharedInformer;
+use super::core::{Core, Known, Shared};
+use super::run::Lifecycle;
+use crate::UndecodableLog;
+use crate::metrics::{InformerMetrics, InformerProbe};
+use crate::processor::SharedProcessor;
+use crate::pump::{Pump, PumpCounters};
+use crate::queue::{InOrderQueue, Transform};
+use crate::reflector::{Reflector, ReflectorConfig};
+use crate::source::{Source, SourceContext, SourceError};
+
+/// Configures a [`SharedInformer`].
+#[must_use = "nothing is made before `build`"]
+pub struct SharedInformerBuilder<O: Object> {
+    source: Source<O>,
+    name: Option<String>,
+    resync: Option<Duration>,
+    transform: Option<Transform<O>>,
+    indexers: Indexers<O>,
+    reflector: ReflectorConfig,
+    metrics: Option<Arc<dyn InformerMetrics>>,
+}
+
+impl<O: Object> SharedInformerBuilder<O> {
+    pub(super) fn new(source: Source<O>) -> Self {
+        Self {
+            source,
+            name: None,
+            resync: None,
+            transform: None,
+            indexers: Indexers::new(),
+            reflector: ReflectorConfig::default(),
+            metrics: None,
+        }
+    }
+
+    /// The name in logs, states and metrics; by default what the source says of itself.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How often handlers that name no period of their own are told of every object again. By default never.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Changes each object before it is stored and announced: once per decoded state, never on a tombstone. An object for
+    /// which it fails is set aside as undecodable.
+    pub fn transform(
+        mut self,
+        transform: impl Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self {
+        self.transform = Some(Arc::new(transform));
+        self
+    }
+
+    /// Adds an index.
+    pub fn index(mut self, name: impl Into<Arc<str>>, function: impl IndexFn<O>) -> Self {
+        self.indexers = self.indexers.index(name, function);
+        self
+    }
+
+    /// How the source is listed and watched: page size, timeouts, backoff, streaming lists.
+    pub fn reflector(mut self, config: ReflectorConfig) -> Self {
+        self.reflector = config;
+        self
+    }
+
+    /// Is told of each failed list and watch, beside the log.
+    pub fn watch_error_handler(mut self, handler: impl Fn(&SourceError) + Send + Sync + 'static) -> Self {
+        self.reflector.on_error = Some(Arc::new(handler));
+        self
+    }
+
+    /// Where the informer's state and latencies are shown.
+    pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// The informer. It does nothing before [`SharedInformer::start`].
+    pub fn build(self) -> SharedInformer<O> {
+        let what = self.source.describe();
+        let name = self.name.unwrap_or_else(|| what.clone());
+        let writer = StoreBuilder::new()
+            .resource(what.clone())
+            .indexers(self.indexers.index("namespace", informer_store::namespace()))
+            .writer();
+        let (indexer, undecodable) = (writer.indexer().clone(), UndecodableLog::default());
+        let queue = Arc::new(match self.transform {
+            Some(transform) => InOrderQueue::with_transform(what.clone(), transform),
+            None => InOrderQueue::new(),
+        });
+        let known = Arc::new(Known(indexer.clone()));
+        let context = SourceContext::new(Some(known), undecodable.clone());
+        let config = ReflectorConfig { name: name.as_str().into(), ..self.reflector };
+        let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);
+        let core = Core { pump: Pump::new(writer, undecodable.clone()), processor: SharedProcessor::new() };
+        let shared = Arc::new(Shared {
+            name,
+            what,
+            indexer,
+            undecodable,
+            reflector,
+            queue,
+            core: Arc::new(AsyncMutex::new(core)),
+            lifecycle: Mutex::new(Lifecycle::Idle),
+            attached: Mutex::default(),
+            joining: Mutex::default(),
+            handlers_changed: Notify::new(),
+            synced: watch::Sender::new(false),
+            applied: watch::Sender::new(0),
+            counters: Mutex::new(PumpCounters::default()),
+            resync: self.resync,
+            next_handler: AtomicU64::new(1),
+            metrics: self.metrics,
+        });
+        if let Some(metrics) = &shared.metrics {
+            metrics.observe(InformerProbe::new(&shared, |shared| shared.state()));
+        }
+        SharedInformer { shared }
+    }
+}
+
+impl<O: Object> fmt::Debug for SharedInformerBuilder<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformerBuilder")
+            .field("source", &self.source)
+            .field("name", &self.name)
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
+    }
+}

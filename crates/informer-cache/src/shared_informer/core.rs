@@ -1,0 +1,111 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use informer_core::{Object, ObjectKey};
+use informer_store::Indexer;
+use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+
+use super::registration::{Attached, Joining};
+use super::run::Lifecycle;
+use crate::metrics::InformerMetrics;
+use crate::processor::SharedProcessor;
+use crate::pump::{Pump, PumpCounters};
+use crate::queue::InOrderQueue;
+use crate::reflector::{Reflector, ReflectorPhase};
+use crate::source::KnownObjects;
+use crate::sync::Unsynced;
+use crate::{InformerState, UndecodableLog};
+
+/// What the handles, the runs and the tasks of one informer share.
+pub(super) struct Shared<O: Object> {
+    pub(super) name: String,
+    /// What is listed, in the source's words.
+    pub(super) what: String,
+    pub(super) indexer: Indexer<O>,
+    pub(super) undecodable: UndecodableLog,
+    pub(super) reflector: Reflector<O>,
+    pub(super) queue: Arc<InOrderQueue<O>>,
+    /// Held by a run from beginning to end.
+    pub(super) core: Arc<AsyncMutex<Core<O>>>,
+    pub(super) lifecycle: Mutex<Lifecycle>,
+    /// All handlers that were not removed, in the order in which they came.
+    pub(super) attached: Mutex<Vec<Arc<dyn Attached<O>>>>,
+    /// Handlers that the pump has not taken in yet.
+    pub(super) joining: Mutex<Vec<Joining<O>>>,
+    /// Wakes the pump for `joining`, and for handlers that were closed.
+    pub(super) handlers_changed: Notify,
+    pub(super) synced: watch::Sender<bool>,
+    /// Counts the batches that were applied, for those who wait for a state of the cache.
+    pub(super) applied: watch::Sender<u64>,
+    pub(super) counters: Mutex<PumpCounters>,
+    /// The resync period of handlers that name none.
+    pub(super) resync: Option<Duration>,
+    pub(super) next_handler: AtomicU64,
+    pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
+}
+
+/// The pump and the processor: one run at a time has them.
+pub(super) struct Core<O: Object> {
+    pub(super) pump: Pump<O>,
+    pub(super) processor: SharedProcessor<O>,
+}
+
+impl<O: Object> Shared<O> {
+    pub(super) fn state(&self) -> InformerState {
+        let handlers = self.attached.lock().iter().map(|attached| attached.listener().state()).collect();
+        InformerState {
+            name: self.name.clone(),
+            what: self.what.clone(),
+            running: self.lifecycle.lock().is_running(),
+            synced: *self.synced.borrow(),
+            reflector: self.reflector.handle().status(),
+            objects: self.indexer.len(),
+            version: self.indexer.resource_version(),
+            queue_depth: self.queue.depth(),
+            counters: self.counters.lock().clone(),
+            undecodable: self.undecodable.len(),
+            undecodable_total: self.undecodable.total(),
+            index_failures: self.indexer.index_failures().len(),
+            handlers,
+        }
+    }
+
+    pub(super) fn unsynced(&self) -> Unsynced {
+        let lifecycle = self.lifecycle.lock().word();
+        let status = self.reflector.handle().status();
+        let doing = match lifecycle {
+            "running" => doing(status.phase).to_owned(),
+            other => other.to_owned(),
+        };
+        let error = status.last_error.map(|error| error.to_string());
+        Unsynced::new(format!("informer {} ({})", self.name, self.what), doing, error)
+    }
+}
+
+/// What a reflector does, in words that follow "is".
+fn doing(phase: ReflectorPhase) -> &'static str {
+    match phase {
+        ReflectorPhase::Created => "starting",
+        ReflectorPhase::Listing => "listing",
+        ReflectorPhase::StreamingList => "listing by a watch",
+        ReflectorPhase::OpeningWatch => "opening its watch",
+        ReflectorPhase::Watching => "watching",
+        ReflectorPhase::BackingOff => "waiting to try again",
+        ReflectorPhase::Stopped => "stopped",
+    }
+}
+
+/// The cache as the source sees it, to recognise what it holds already.
+pub(super) struct Known<O>(pub(super) Indexer<O>);
+
+impl<O: Object> KnownObjects<O> for Known<O> {
+    fn get(&self, key: &str) -> Option<Arc<O>> {
+        self.0.get(key)
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.keys()
+    }
+}

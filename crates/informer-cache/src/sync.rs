@@ -1,0 +1,110 @@
+//! Waiting for caches, with a deadline and an answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Something that becomes synced: an informer, or one handler of it.
+pub trait CacheSynced: Send + Sync {
+    /// Whether it is synced, now and later.
+    fn synced(&self) -> watch::Receiver<bool>;
+
+    /// What it is and what it does, for the error of a wait that was in vain.
+    fn describe(&self) -> Unsynced;
+}
+
+/// Something that did not sync in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unsynced {
+    /// The informer or handler.
+    pub name: String,
+    /// What it was doing.
+    pub doing: String,
+    /// Its last error, with causes.
+    pub last_error: Option<String>,
+}
+
+impl Unsynced {
+    /// A description.
+    pub fn new(name: impl Into<String>, doing: impl Into<String>, last_error: Option<String>) -> Self {
+        Self { name: name.into(), doing: doing.into(), last_error }
+    }
+}
+
+impl fmt::Display for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.name, self.doing)?;
+        match &self.last_error {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A wait for caches that was in vain: which of them are not synced, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncError {
+    unsynced: Vec<Unsynced>,
+    timeout: Duration,
+}
+
+impl SyncError {
+    pub(crate) fn of<'a>(caches: impl IntoIterator<Item = &'a dyn CacheSynced>, timeout: Duration) -> Self {
+        Self { unsynced: caches.into_iter().map(CacheSynced::describe).collect(), timeout }
+    }
+
+    /// What is not synced, sorted by name.
+    pub fn unsynced(&self) -> &[Unsynced] {
+        &self.unsynced
+    }
+}
+
+impl std::error::Error for SyncError {}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not synced after {:?}: ", self.timeout)?;
+        for (index, unsynced) in self.unsynced.iter().enumerate() {
+            let separator = if index > 0 { "; " } else { "" };
+            write!(f, "{separator}{unsynced}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until all caches are synced. Nothing polls: the caches say so.
+///
+/// # Errors
+///
+/// After `timeout`: those that are not, what each is doing, and its last error.
+///
+/// # Cancel safety
+///
+/// Safe: it only waits.
+pub async fn wait_for_cache_sync<'a>(
+    caches: impl IntoIterator<Item = &'a dyn CacheSynced>,
+    timeout: Duration,
+) -> Result<(), SyncError> {
+    let caches: Vec<&dyn CacheSynced> = caches.into_iter().collect();
+    let all = async {
+        for cache in &caches {
+            // A sender that is gone will never say so; the deadline ends the wait.
+            if cache.synced().wait_for(|synced| *synced).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    match tokio::time::timeout(timeout, all).await {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            let mut late: Vec<_> = caches.into_iter().filter(|cache| !*cache.synced().borrow()).collect();
+            if late.is_empty() {
+                return Ok(());
+            }
+            late.sort_by_key(|cache| cache.describe().name);
+            Err(SyncError::of(late, timeout))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use std::sync::Arc;
+
+use informer_core::{Object, ResourceVersion};
+
+use crate::source::{
+    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, WatchRequest,
+    WatchStream, Watcher,
+};
+
+/// A source that always holds the same objects: for examples, and for tests of what stands on an informer.
+#[derive(Debug, Clone)]
+pub struct StaticSource<O> {
+    objects: Vec<Arc<O>>,
+    version: ResourceVersion,
+}
+
+impl<O: Object> StaticSource<O> {
+    /// A source of these objects, at one version.
+    pub fn new(objects: impl IntoIterator<Item = O>, version: impl Into<ResourceVersion>) -> Self {
+        Self { objects: objects.into_iter().map(Arc::new).collect(), version: version.into() }
+    }
+}
+
+impl<O: Object> Lister<O> for StaticSource<O> {
+    async fn list(&self, _: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
+        let items = self.objects.iter().map(|object| Listed::Fresh(Arc::clone(object))).collect();
+        let end = ListEnd { version: self.version.clone(), ..ListEnd::default() };
+        Ok(ListStream::new(futures_util::stream::iter([Ok(ListPart::Items(items)), Ok(ListPart::End(end))])))
+    }
+}
+
+impl<O: Object> Watcher<O> for StaticSource<O> {
+    async fn watch(&self, _: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
+        Ok(WatchStream::new(futures_util::stream::pending()))
+    }
+}
+
+impl<O: Object> ListWatch<O> for StaticSource<O> {
+    fn describe(&self) -> String {
+        format!("{} fixed objects", self.objects.len())
+    }
+}
