@@ -14,12 +14,16 @@ pub mod testing;
 
 mod change;
 mod event;
+mod generic;
+mod informer_set;
 mod shared_informer;
 mod state;
 mod undecodable;
 
 pub use change::{Change, Replacement};
 pub use event::Event;
+pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister};
+pub use informer_set::InformerSet;
 pub use listener::{BufferPolicy, HandlerOptions, HandlerState};
 pub use processor::RESYNC_PERIOD_MIN;
 pub use shared_informer::{

@@ -1,0 +1,233 @@
+//! Informers and listers without the type of their objects, for code that serves kinds it does not know.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::{LabelSelector, Object, ObjectKey};
+
+use crate::handler::on_event;
+use crate::sync::CacheSynced;
+use crate::{AddHandlerError, Event, HandlerOptions, InformerRun, InformerState, SharedInformer, SyncError};
+
+/// An object whose type is not known: key, labels, version and fields can be read.
+pub type AnyObject = Arc<dyn Object>;
+
+/// What happened to an object whose type is not known.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum GenericEvent {
+    /// As [`Event::Added`].
+    Added {
+        /// The object.
+        object: AnyObject,
+        /// True for the objects of the first list and of a late handler's replay.
+        initial: bool,
+    },
+    /// As [`Event::Updated`].
+    Updated {
+        /// What the cache held before.
+        old: AnyObject,
+        /// What it holds now.
+        new: AnyObject,
+        /// True where nothing changed and the resync period was due.
+        resync: bool,
+    },
+    /// As [`Event::Deleted`].
+    Deleted {
+        /// The last known state.
+        last: AnyObject,
+        /// True where the deletion itself was missed.
+        stale: bool,
+    },
+}
+
+impl GenericEvent {
+    /// The newest state that the event carries.
+    pub fn object(&self) -> &AnyObject {
+        match self {
+            Self::Added { object, .. } => object,
+            Self::Updated { new, .. } => new,
+            Self::Deleted { last, .. } => last,
+        }
+    }
+
+    /// The key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        self.object().key()
+    }
+}
+
+impl<O: Object> From<Event<O>> for GenericEvent {
+    fn from(event: Event<O>) -> Self {
+        match event {
+            Event::Added { object, initial } => Self::Added { object, initial },
+            Event::Updated { old, new, resync } => Self::Updated { old, new, resync },
+            Event::Deleted { last, stale } => Self::Deleted { last, stale },
+        }
+    }
+}
+
+impl fmt::Debug for GenericEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self {
+            Self::Added { .. } => "Added",
+            Self::Updated { .. } => "Updated",
+            Self::Deleted { .. } => "Deleted",
+        };
+        write!(f, "{word}({} @{})", self.key(), self.object().resource_version())
+    }
+}
+
+/// A [`SharedInformer`] without the type of its objects. Upstream:
+/// [`GenericInformer`](https://pkg.go.dev/k8s.io/client-go/informers#GenericInformer).
+#[derive(Clone)]
+pub struct GenericInformer(Arc<dyn ObjectInformer>);
+
+impl GenericInformer {
+    pub(crate) fn new(informer: Arc<dyn ObjectInformer>) -> Self {
+        Self(informer)
+    }
+
+    /// Adds a handler that must not block.
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedInformer::add_handler`].
+    pub fn add_handler(
+        &self,
+        options: HandlerOptions,
+        handler: impl FnMut(GenericEvent) + Send + 'static,
+    ) -> Result<(), AddHandlerError> {
+        self.0.add_handler(options, Box::new(handler))
+    }
+
+    /// The cache by namespace, name and selector.
+    pub fn lister(&self) -> GenericLister {
+        GenericLister { informer: Arc::clone(&self.0), namespace: None }
+    }
+
+    /// True while the first list of the present run is in the cache.
+    pub fn has_synced(&self) -> bool {
+        *self.0.as_cache().synced().borrow()
+    }
+
+    /// As [`SharedInformer::wait_for_sync`].
+    ///
+    /// # Errors
+    ///
+    /// As [`SharedInformer::wait_for_sync`].
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
+        crate::sync::wait_for_cache_sync([self.0.as_cache()], timeout).await
+    }
+
+    /// Runs the informer, as [`SharedInformer::start`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with time enabled.
+    #[track_caller]
+    pub fn start(&self) -> InformerRun {
+        self.0.start()
+    }
+
+    /// As [`SharedInformer::state`].
+    pub fn state(&self) -> InformerState {
+        self.0.state()
+    }
+}
+
+impl<O: Object> From<SharedInformer<O>> for GenericInformer {
+    fn from(informer: SharedInformer<O>) -> Self {
+        Self(Arc::new(informer))
+    }
+}
+
+/// A lister without the type of its objects. Upstream:
+/// [`GenericLister`](https://pkg.go.dev/k8s.io/client-go/tools/cache#GenericLister).
+#[derive(Clone)]
+pub struct GenericLister {
+    informer: Arc<dyn ObjectInformer>,
+    namespace: Option<Arc<str>>,
+}
+
+impl GenericLister {
+    /// The same lister, restricted to a namespace.
+    pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
+        Self { informer: Arc::clone(&self.informer), namespace: Some(namespace.into()) }
+    }
+
+    /// The objects that match, in no particular order.
+    pub fn list(&self, selector: &LabelSelector) -> Vec<AnyObject> {
+        self.informer.list(self.namespace.as_deref(), selector)
+    }
+
+    /// One object: by name where the lister has a namespace, by key otherwise.
+    pub fn get(&self, name: &str) -> Option<AnyObject> {
+        match &self.namespace {
+            Some(namespace) => self.informer.get(&format!("{namespace}/{name}")),
+            None => self.informer.get(name),
+        }
+    }
+}
+
+impl fmt::Debug for GenericInformer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GenericInformer").field(&self.0.state().name).finish()
+    }
+}
+
+impl fmt::Debug for GenericLister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenericLister").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+/// What a generic informer needs of a typed one.
+pub(crate) trait ObjectInformer: Send + Sync {
+    fn start(&self) -> InformerRun;
+    fn as_cache(&self) -> &dyn CacheSynced;
+    fn state(&self) -> InformerState;
+    fn add_handler(
+        &self,
+        options: HandlerOptions,
+        handler: Box<dyn FnMut(GenericEvent) + Send>,
+    ) -> Result<(), AddHandlerError>;
+    fn get(&self, key: &str) -> Option<AnyObject>;
+    fn list(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<AnyObject>;
+}
+
+impl<O: Object> ObjectInformer for SharedInformer<O> {
+    #[track_caller]
+    fn start(&self) -> InformerRun {
+        SharedInformer::start(self)
+    }
+
+    fn as_cache(&self) -> &dyn CacheSynced {
+        self
+    }
+
+    fn state(&self) -> InformerState {
+        SharedInformer::state(self)
+    }
+
+    fn add_handler(
+        &self,
+        options: HandlerOptions,
+        mut handler: Box<dyn FnMut(GenericEvent) + Send>,
+    ) -> Result<(), AddHandlerError> {
+        self.add_handler_with(options, on_event(move |event: Event<O>| handler(event.into()))).map(drop)
+    }
+
+    fn get(&self, key: &str) -> Option<AnyObject> {
+        self.indexer().get(key).map(|object| object as AnyObject)
+    }
+
+    fn list(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<AnyObject> {
+        let objects = match namespace {
+            Some(namespace) => self.lister().namespace(namespace).list(selector),
+            None => self.lister().list(selector),
+        };
+        objects.into_iter().map(|object| object as AnyObject).collect()
+    }
+}
