@@ -43,8 +43,7 @@ pub(crate) struct Keys<O> {
 impl<O: Object> StoreBuilder<O> {
     /// Keys as the objects tell them, no index.
     pub fn new() -> Self {
-        let key: Arc<KeyFn<O>> = Arc::new(|object: &O| Ok(object.key().clone()));
-        Self { resource: "object".into(), keys: Keys { key, transform: None }, indexers: Indexers::new() }
+        Self { resource: "object".into(), keys: Keys::default(), indexers: Indexers::new() }
     }
 
     /// What the objects are called in errors, as `pods`.
@@ -56,7 +55,7 @@ impl<O: Object> StoreBuilder<O> {
     /// The key function: what identifies an object. It runs under no lock, and must always give an object the same
     /// key.
     pub fn key(mut self, key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static) -> Self {
-        self.keys.key = Arc::new(key);
+        self.keys.set_key(key);
         self
     }
 
@@ -112,7 +111,20 @@ impl<O> fmt::Debug for StoreBuilder<O> {
     }
 }
 
+impl<O: Object> Default for Keys<O> {
+    fn default() -> Self {
+        Self { key: Arc::new(|object: &O| Ok(object.key().clone())), transform: None }
+    }
+}
+
 impl<O> Keys<O> {
+    pub(crate) fn set_key(
+        &mut self,
+        key: impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static,
+    ) {
+        self.key = Arc::new(key);
+    }
+
     pub(crate) fn key_of(&self, object: &O) -> Result<ObjectKey, KeyError> {
         (self.key)(object)
     }

@@ -94,8 +94,7 @@ impl<O: Object> Indexer<O> {
     ///
     /// When there is no such index, or its function fails or panics for `object`.
     pub fn index(&self, name: &str, object: &O) -> Result<Vec<Arc<O>>, IndexError> {
-        let definition = self.shared.read(|state| Some(state.index(name)?.definition.clone()));
-        let definition = definition.ok_or_else(|| self.unknown(name))?;
+        let definition = self.definition(name)?;
         let values = self.values_of(&definition, object)?;
         let size = |state: &State<O>| values.iter().map(|value| state.size_of(name, value)).sum();
         Ok(self.collect(size, |state| state.by_index_any(name, &values)).ok_or_else(|| self.unknown(name))?)
@@ -164,6 +163,12 @@ impl<O: Object> Indexer<O> {
         &self.shared.resource
     }
 
+    /// True where an object, of the store or not, has a value in an index.
+    pub(crate) fn has_value(&self, name: &str, value: &str, object: &O) -> Result<bool, IndexError> {
+        let definition = self.definition(name)?;
+        Ok(self.values_of(&definition, object)?.iter().any(|found| found == value))
+    }
+
     pub(crate) fn list_selected(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<O>> {
         if selector.is_nothing() {
             return Vec::new();
@@ -197,6 +202,11 @@ impl<O: Object> Indexer<O> {
             false => Err(state.clone()),
         });
         direct.unwrap_or_else(|state| answer(&state))
+    }
+
+    fn definition(&self, name: &str) -> Result<Arc<Definition<O>>, UnknownIndex> {
+        let definition = self.shared.read(|state| Some(state.index(name)?.definition.clone()));
+        definition.ok_or_else(|| self.unknown(name))
     }
 
     fn values_of(&self, definition: &Arc<Definition<O>>, object: &O) -> Result<Vec<String>, IndexError> {

@@ -1,0 +1,128 @@
+//! What a store costs its readers and its writer: 100,000 objects, two namespaces' worth of which are listed.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use informer_core::{Header, LabelSelector, Object, ObjectKey};
+use informer_store::{Change, Indexer, StoreBuilder, StoreWriter, label, namespace};
+
+const OBJECTS: usize = 100_000;
+const NAMESPACES: usize = 100;
+/// Changes of a transaction, as the controller loop makes them under load.
+const BATCH: usize = 64;
+
+fn pod(number: usize, version: u64) -> Arc<Header> {
+    let name = format!("deployment-6d4b75cb6d-{number:08}");
+    let key = ObjectKey::new(&format!("namespace-{:03}", number % NAMESPACES), &name)
+        .expect("neither part has a slash");
+    Header::new(key).with_version(version).with_labels([("app", format!("app-{}", number % 1000))]).into()
+}
+
+fn filled(builder: StoreBuilder<Header>) -> StoreWriter<Header> {
+    let mut writer = builder.index("namespace", namespace()).writer();
+    let items = (0..OBJECTS).map(|number| pod(number, 1));
+    writer.replace(items.map(|pod| (pod.key().clone(), pod)).collect(), 1);
+    // Both sides get pages of their own, as after some life.
+    writer.apply((0..OBJECTS).map(|number| Change::upsert(pod(number, 2)))).expect("pods have keys");
+    writer
+}
+
+/// Runs `read` beside a writer that never pauses.
+fn beside_a_writer(writer: &mut StoreWriter<Header>, read: impl FnOnce()) {
+    let changes: Vec<Change<Header>> = (0..OBJECTS).map(|number| Change::upsert(pod(number, 3))).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for batch in changes.chunks(BATCH).cycle() {
+                writer.apply(batch.iter().cloned()).expect("pods have keys");
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        read();
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Keys in an order that no cache foresees.
+fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
+    let mut keys = pods.keys();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for at in (1..keys.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        keys.swap(at, state as usize % (at + 1));
+    }
+    // 64 K keys, so that the choice of the next one is a mask.
+    keys.truncate(1 << 16);
+    keys
+}
+
+fn lookups(criterion: &mut Criterion) {
+    let mut writer = filled(StoreBuilder::new());
+    let pods = writer.indexer().clone();
+    let keys = scattered(&pods);
+    let mut group = criterion.benchmark_group("lookup");
+    let mut next = 0;
+    let mut look = || {
+        next = (next + 1) & (keys.len() - 1);
+        black_box(pods.get(&keys[next]));
+    };
+    group.bench_function("alone", |bencher| bencher.iter(&mut look));
+    beside_a_writer(&mut writer, || {
+        group.bench_function("beside a busy writer", |bencher| bencher.iter(&mut look));
+    });
+    group.finish();
+}
+
+fn lists(criterion: &mut Criterion) {
+    let writer = filled(StoreBuilder::new().index("app", label("app")));
+    let pods = writer.indexer();
+    let mut group = criterion.benchmark_group("list");
+    group.throughput(Throughput::Elements((OBJECTS / NAMESPACES) as u64));
+    group.bench_function("one namespace of 1,000", |bencher| {
+        bencher.iter(|| pods.by_index("namespace", "namespace-007"));
+    });
+    let lister = pods.lister();
+    let selector: LabelSelector = "app in (app-7, app-8)".parse().expect("a selector");
+    group.throughput(Throughput::Elements(200));
+    group.bench_function("200 by a label index", |bencher| bencher.iter(|| lister.list(&selector)));
+    group.throughput(Throughput::Elements(OBJECTS as u64));
+    group.sample_size(20);
+    group.bench_function("all 100,000", |bencher| bencher.iter(|| pods.list()));
+    group.finish();
+}
+
+fn snapshots(criterion: &mut Criterion) {
+    let mut writer = filled(StoreBuilder::new().index("app", label("app")));
+    let pods = writer.indexer().clone();
+    let mut group = criterion.benchmark_group("snapshot");
+    group.bench_function("of 100,000 with two indexes", |bencher| bencher.iter(|| pods.snapshot()));
+    beside_a_writer(&mut writer, || {
+        group.bench_function("beside a busy writer", |bencher| bencher.iter(|| pods.snapshot()));
+    });
+    group.finish();
+}
+
+fn updates(criterion: &mut Criterion) {
+    let mut writer = filled(StoreBuilder::new());
+    let changes: Vec<Change<Header>> = (0..OBJECTS).map(|number| Change::upsert(pod(number, 4))).collect();
+    let mut group = criterion.benchmark_group("update with a namespace index");
+    for size in [1, BATCH, 1000] {
+        let mut batches = changes.chunks(size).cycle();
+        group.throughput(Throughput::Elements(size as u64));
+        group.bench_function(format!("{size} a transaction"), |bencher| {
+            let batch = || batches.next().expect("it is a cycle").to_vec();
+            bencher.iter_batched(batch, |batch| writer.apply(batch), BatchSize::SmallInput);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(store, lookups, lists, snapshots, updates);
+criterion_main!(store);

@@ -1,0 +1,170 @@
+//! Own writes laid over a cache that has not seen them yet: client-go's `MutationCache`.
+//!
+//! # Invariants
+//!
+//! 1. What is shown of a key is never older than what the cache shows of it.
+//! 2. The overlay has at most [`OVERLAY_MAX`] entries, the least recently used going first, and each for at most its
+//!    time to live.
+//!
+//! # Lock order
+//!
+//! `overlay` only. The cache below is read, index functions run, and objects are dropped outside of it.
+//!
+//! # Shutdown
+//!
+//! None: no task, no thread.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion};
+use parking_lot::Mutex;
+
+use crate::Indexer;
+use crate::error::IndexError;
+
+mod overlay;
+
+use overlay::{Entry, Overlay};
+
+/// Entries of the overlay. Own writes reach the cache within moments; upstream keeps as many.
+pub(crate) const OVERLAY_MAX: usize = 100;
+
+/// How long an own write is shown that never reached the cache, as upstream.
+const TTL: Duration = Duration::from_secs(5 * 60);
+
+/// Reads of a cache that also show the caller's own writes until the cache has caught up.
+///
+/// Hand each object that a write returned to [`mutation`](Self::mutation), and each event of the informer to
+/// [`on_add_or_update`](Self::on_add_or_update) or [`on_delete`](Self::on_delete).
+///
+/// # Contract
+///
+/// - Of the cached and the written object the one with the newer version is shown. Versions that cannot be compared
+///   never hide what the cache has.
+/// - A write is forgotten when the cache has caught up, when an event of its key is as new, when its object was
+///   deleted, after five minutes ([`with_ttl`](Self::with_ttl)), or when 100 keys were used since.
+/// - A write that arrives after the deletion of its object is ignored.
+/// - Objects that only were written, never cached, are shown with [`include_adds`](Self::include_adds) alone.
+pub struct MutationCache<O> {
+    backing: Indexer<O>,
+    include_adds: bool,
+    ttl: Duration,
+    overlay: Mutex<Overlay<O>>,
+}
+
+impl<O: Object> MutationCache<O> {
+    /// An overlay over a store.
+    pub fn new(backing: Indexer<O>) -> Self {
+        Self { backing, include_adds: false, ttl: TTL, overlay: Mutex::new(Overlay::default()) }
+    }
+
+    /// Shows objects too that the cache does not have (yet).
+    pub fn include_adds(mut self) -> Self {
+        self.include_adds = true;
+        self
+    }
+
+    /// How long a write is shown that the cache never catches up with; five minutes by default.
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Notes the object that a write returned.
+    pub fn mutation(&self, object: Arc<O>, now: Instant) {
+        if self.cached_is_as_new(&object) {
+            return;
+        }
+        let key = object.key().clone();
+        let entry = Entry::of(&*object, Some(object.clone()), now + self.ttl);
+        let mut overlay = self.overlay.lock();
+        let deleted = overlay.get(&key, now).is_some_and(|held| {
+            held.object.is_none() && (held.uid == entry.uid || !newer(&entry.version, &held.version))
+        });
+        let displaced = if deleted { Vec::new() } else { overlay.put(key, entry, now) };
+        drop(overlay);
+        drop(displaced);
+    }
+
+    /// The object of a key: cached or written, whichever is newer.
+    pub fn get(&self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<Arc<O>> {
+        let written = self.written(key.as_ref(), now);
+        self.newest(key.as_ref(), written)
+    }
+
+    /// The objects that have a value in an index of the cache, own writes taken into account.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such index, or its function fails for an object of the overlay.
+    pub fn by_index(&self, name: &str, value: &str, now: Instant) -> Result<Vec<Arc<O>>, IndexError> {
+        let cached = self.backing.index_keys(name, value)?;
+        let written = self.overlay.lock().objects(now);
+        let only_cached = cached.iter().filter(|key| !written.iter().any(|(written, _)| written == *key));
+        let mut found: Vec<Arc<O>> = only_cached.filter_map(|key| self.backing.get(key)).collect();
+        for (key, object) in written {
+            let Some(newest) = self.newest(key.as_str(), Some(object)) else { continue };
+            if self.backing.has_value(name, value, &newest)? {
+                found.push(newest);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets a write that the object of an event is as new as.
+    pub fn on_add_or_update(&self, object: &O) {
+        let (key, version) = (object.key(), object.resource_version());
+        let forgotten = self.overlay.lock().remove_if(key, |held| !newer(&held.version, version));
+        drop(forgotten);
+    }
+
+    /// Forgets a write whose object was deleted, so that a write that was on its way meanwhile is ignored.
+    pub fn on_delete(&self, last: &O, now: Instant) {
+        let tombstone = Entry::of(last, None, now + self.ttl);
+        let mut overlay = self.overlay.lock();
+        let survives = overlay
+            .get(last.key(), now)
+            .is_some_and(|held| held.uid != tombstone.uid && newer(&held.version, &tombstone.version));
+        let displaced = if survives { Vec::new() } else { overlay.put(last.key().clone(), tombstone, now) };
+        drop(overlay);
+        drop(displaced);
+    }
+
+    fn written(&self, key: &str, now: Instant) -> Option<Arc<O>> {
+        self.overlay.lock().get(key, now)?.object.clone()
+    }
+
+    fn newest(&self, key: &str, written: Option<Arc<O>>) -> Option<Arc<O>> {
+        match (self.backing.get(key), written) {
+            (Some(cached), Some(written)) => {
+                let shown = newer(written.resource_version(), cached.resource_version());
+                Some(if shown { written } else { cached })
+            }
+            (Some(cached), None) => Some(cached),
+            (None, written) => written.filter(|_| self.include_adds),
+        }
+    }
+
+    fn cached_is_as_new(&self, object: &O) -> bool {
+        let cached = self.backing.get(object.key());
+        cached.is_some_and(|cached| !newer(object.resource_version(), cached.resource_version()))
+    }
+}
+
+/// True where both versions are comparable and the first is greater.
+fn newer(version: &ResourceVersion, than: &ResourceVersion) -> bool {
+    version.compare(than) == Some(Ordering::Greater)
+}
+
+impl<O: Object> fmt::Debug for MutationCache<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutationCache")
+            .field("backing", &self.backing)
+            .field("include_adds", &self.include_adds)
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! The entries of a mutation cache. Pure: no lock, no clock, and no user code. What leaves it is handed back, so that
+//! the caller says where it is dropped.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use informer_core::{Object, ObjectKey, ResourceVersion};
+
+use super::OVERLAY_MAX;
+
+/// Least recently used first. A list: a scan of a hundred keys costs less than the upkeep of two maps.
+pub(super) struct Overlay<O> {
+    entries: Vec<(ObjectKey, Entry<O>)>,
+}
+
+pub(super) struct Entry<O> {
+    /// `None` where the object was deleted.
+    pub(super) object: Option<Arc<O>>,
+    pub(super) uid: Box<str>,
+    pub(super) version: ResourceVersion,
+    /// Still alive at that instant.
+    expires: Instant,
+}
+
+impl<O: Object> Entry<O> {
+    pub(super) fn of(source: &O, object: Option<Arc<O>>, expires: Instant) -> Self {
+        let (uid, version) = (source.uid().into(), source.resource_version().clone());
+        Self { object, uid, version, expires }
+    }
+}
+
+impl<O> Overlay<O> {
+    /// The entry of a key, which thereby is the most recently used.
+    pub(super) fn get(&mut self, key: &(impl AsRef<str> + ?Sized), now: Instant) -> Option<&Entry<O>> {
+        let at = self.position(key.as_ref())?;
+        if self.entries[at].1.expires < now {
+            return None;
+        }
+        let entry = self.entries.remove(at);
+        self.entries.push(entry);
+        Some(&self.entries.last()?.1)
+    }
+
+    /// Sets the entry of a key; hands back what had to leave for it.
+    pub(super) fn put(&mut self, key: ObjectKey, entry: Entry<O>, now: Instant) -> Vec<Entry<O>> {
+        let mut left: Vec<Entry<O>> = Vec::new();
+        left.extend(self.position(key.as_str()).map(|at| self.entries.remove(at).1));
+        left.extend(self.entries.extract_if(.., |(_, held)| held.expires < now).map(|(_, held)| held));
+        if self.entries.len() >= OVERLAY_MAX {
+            left.push(self.entries.remove(0).1);
+        }
+        self.entries.push((key, entry));
+        left
+    }
+
+    pub(super) fn remove_if(
+        &mut self,
+        key: &ObjectKey,
+        wanted: impl Fn(&Entry<O>) -> bool,
+    ) -> Option<Entry<O>> {
+        let at = self.position(key.as_str())?;
+        wanted(&self.entries[at].1).then(|| self.entries.remove(at).1)
+    }
+
+    /// The objects that are alive, the order of use left as it is.
+    pub(super) fn objects(&self, now: Instant) -> Vec<(ObjectKey, Arc<O>)> {
+        let alive = self.entries.iter().filter(|(_, entry)| entry.expires >= now);
+        alive.filter_map(|(key, entry)| Some((key.clone(), entry.object.clone()?))).collect()
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.entries.iter().position(|(held, _)| *held == *key)
+    }
+}
+
+impl<O> Default for Overlay<O> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}

@@ -1,0 +1,52 @@
+//! The stores through their public API: what client-go's tests pin down of its own, and where ours promise more.
+//! `docs/parity-store.md` maps the one to the other.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by its panic, in helpers too")]
+
+use std::sync::Arc;
+
+use informer_core::{Header, ObjectKey};
+
+mod auto_traits;
+mod concurrency;
+mod expiration;
+mod index;
+mod lister;
+mod mutation;
+mod store;
+mod thread_safe;
+mod undelta;
+
+type Pod = Header;
+
+fn key(text: &str) -> ObjectKey {
+    text.parse().unwrap()
+}
+
+/// An object without a version.
+fn bare(text: &str) -> Arc<Pod> {
+    Header::new(key(text)).into()
+}
+
+fn versioned(text: &str, version: &str) -> Arc<Pod> {
+    Header::new(key(text)).with_version(version).into()
+}
+
+/// An object whose values in the index [`by_label`] of `values` are those given, separated by dots.
+fn valued(text: &str, values: &str) -> Arc<Pod> {
+    Header::new(key(text)).with_labels([("values", values)]).into()
+}
+
+fn values(pod: &Pod) -> Vec<String> {
+    use informer_core::Object;
+    let text = pod.labels().get("values").unwrap_or_default();
+    text.split('.').filter(|value| !value.is_empty()).map(str::to_owned).collect()
+}
+
+/// Sorted texts of what a list found.
+fn names(found: impl IntoIterator<Item = Arc<Pod>>) -> Vec<String> {
+    use informer_core::Object;
+    let mut names: Vec<String> = found.into_iter().map(|pod| pod.key().to_string()).collect();
+    names.sort_unstable();
+    names
+}
