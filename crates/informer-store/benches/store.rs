@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use informer_core::{Header, LabelSelector, Object, ObjectKey};
 use informer_store::{Change, Indexer, StoreBuilder, StoreWriter, label, namespace};
+use parking_lot::RwLock;
 
 const OBJECTS: usize = 100_000;
 const NAMESPACES: usize = 100;
@@ -63,20 +66,36 @@ fn scattered(pods: &Indexer<Header>) -> Vec<ObjectKey> {
     keys
 }
 
+/// Asks for one key after the other, all of `keys` in turn; their number is a power of two.
+fn in_turn<'k>(keys: &'k [ObjectKey], mut look: impl FnMut(&'k ObjectKey)) -> impl FnMut() {
+    let mut next = 0;
+    move || {
+        next = (next + 1) & (keys.len() - 1);
+        look(&keys[next]);
+    }
+}
+
 fn lookups(criterion: &mut Criterion) {
     let mut writer = filled(StoreBuilder::new());
     let pods = writer.indexer().clone();
     let keys = scattered(&pods);
+    // What the same question costs of the simplest thing that could answer it, with the same objects and keys.
+    let map = RwLock::new(HashMap::<ObjectKey, Arc<Header>, RandomState>::default());
+    map.write().extend(pods.snapshot().iter().map(|(key, pod)| (key.clone(), pod.clone())));
     let mut group = criterion.benchmark_group("lookup");
-    let mut next = 0;
-    let mut look = || {
-        next = (next + 1) & (keys.len() - 1);
-        black_box(pods.get(&keys[next]));
-    };
-    group.bench_function("alone", |bencher| bencher.iter(&mut look));
-    beside_a_writer(&mut writer, || {
-        group.bench_function("beside a busy writer", |bencher| bencher.iter(&mut look));
-    });
+    for (name, keys) in [("65,536 scattered keys", &keys[..]), ("1,024 hot keys", &keys[..1024])] {
+        let mut of_store = in_turn(keys, |key| drop(black_box(pods.get(key))));
+        let mut of_map = in_turn(keys, |key| drop(black_box(map.read().get(key.as_str()).cloned())));
+        group.bench_function(format!("alone, {name}"), |bencher| bencher.iter(&mut of_store));
+        group.bench_function(format!("alone, {name}, of a map behind one lock"), |bencher| {
+            bencher.iter(&mut of_map);
+        });
+        beside_a_writer(&mut writer, || {
+            group.bench_function(format!("beside a busy writer, {name}"), |bencher| {
+                bencher.iter(&mut of_store)
+            });
+        });
+    }
     group.finish();
 }
 

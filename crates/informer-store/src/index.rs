@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use informer_core::{FieldPath, Object};
+use informer_core::{FieldPath, KeyError, Object, ObjectKey};
 
 /// What an index function fails with; any error converts with `?`.
 pub type IndexFnError = Box<dyn std::error::Error + Send + Sync>;
@@ -117,6 +117,33 @@ where
     F: for<'a> Fn(&'a O) -> Result<Vec<Cow<'a, str>>, IndexFnError>,
 {
     Fallible(function)
+}
+
+/// A key function from an index function: the key is the one value of the object. Client-go's
+/// `IndexFuncToKeyFuncAdapter`.
+///
+/// ```
+/// use informer_core::Header;
+/// use informer_store::{StoreBuilder, field, key_by};
+///
+/// let by_uid = StoreBuilder::<Header>::new().key(key_by(field("metadata.uid"))).build();
+/// by_uid.add(Header::new("default/web".parse()?).with_uid("u-1").into())?;
+/// assert!(by_uid.contains("u-1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn key_by<O: Object>(
+    function: impl IndexFn<O>,
+) -> impl Fn(&O) -> Result<ObjectKey, KeyError> + Send + Sync + 'static {
+    move |object| {
+        let mut values = Vec::new();
+        let answer = function.index(object, &mut |value| values.push(value.to_owned()));
+        let error = |cause: IndexFnError| KeyError::new(object.key().to_string(), cause);
+        answer.map_err(error)?;
+        match <[String; 1]>::try_from(values) {
+            Ok([value]) => Ok(ObjectKey::explicit(value)),
+            Err(values) => Err(error(format!("it has {} values, and a key is one", values.len()).into())),
+        }
+    }
 }
 
 /// See [`namespace`].

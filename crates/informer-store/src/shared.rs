@@ -32,6 +32,7 @@
 //! - Slots of deleted objects are used again, but pages are only given back when the store is replaced whole.
 
 use std::hash::BuildHasher;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -54,21 +55,28 @@ pub(crate) const DIRECT_READ_MAX: usize = 4096;
 const READ_ATTEMPTS: usize = 16;
 
 pub(crate) struct Shared<O> {
-    sides: [RwLock<State<O>>; 2],
-    active: AtomicUsize,
-    ledger: Mutex<Ledger<O>>,
+    sides: [Side<O>; 2],
+    active: Padded<AtomicUsize>,
+    ledger: Padded<Mutex<Ledger<O>>>,
     hasher: RandomState,
     /// What the objects are called in errors, as `pods`.
     pub(crate) resource: Arc<str>,
 }
 
+type Side<O> = Padded<RwLock<State<O>>>;
+
+/// On cache lines of its own (two, as processors fetch them in pairs): what the writer does to one side must not slow
+/// down the readers of the other.
+#[repr(align(128))]
+struct Padded<T>(T);
+
 impl<O: Object> Shared<O> {
     pub(crate) fn new(resource: Arc<str>, indexers: Indexers<O>) -> Self {
         let hasher = RandomState::default();
         let shared = Self {
-            sides: [(); 2].map(|()| RwLock::new(State::new(hasher.clone()))),
-            active: AtomicUsize::new(0),
-            ledger: Mutex::new(Ledger::new()),
+            sides: [(); 2].map(|()| Padded(RwLock::new(State::new(hasher.clone())))),
+            active: Padded(AtomicUsize::new(0)),
+            ledger: Padded(Mutex::new(Ledger::new())),
             hasher,
             resource,
         };
@@ -224,6 +232,14 @@ impl<O: Object> Shared<O> {
         second(ledger, &mut side);
         side.version += 1;
         side.resource_version = version;
+    }
+}
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
     }
 }
 

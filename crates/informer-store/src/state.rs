@@ -83,8 +83,13 @@ impl<O> State<O> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<(u32, &Slot<O>)> {
-        let slot = *self.keys.find(hash, |slot| self.slot(*slot).is_some_and(|entry| entry.key == *key))?;
-        Some((slot, self.slot(slot)?))
+        // Noted in passing, so that the slot of a hit is looked up once.
+        let mut found = None;
+        self.keys.find(hash, |slot| {
+            found = self.slot(*slot).filter(|entry| entry.key == *key).map(|entry| (*slot, entry));
+            found.is_some()
+        })?;
+        found
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<O>> {

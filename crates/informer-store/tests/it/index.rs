@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use informer_core::{FieldPath, Header, Object, OwnerReference};
 use informer_store::{
-    ByField, Change, IndexError, Indexers, StoreBuilder, ThreadSafeStore, borrowed, fallible, field, label,
-    namespace, owner_uid,
+    ByField, Change, IndexError, Indexers, StoreBuilder, ThreadSafeStore, borrowed, fallible, field, key_by,
+    label, namespace, owner_uid,
 };
 
 use crate::{Pod, bare, key, names, valued, values};
@@ -248,4 +248,22 @@ fn the_index_functions_at_hand_read_the_header() {
 #[should_panic(expected = "field path \"spec.\"")]
 fn a_field_index_of_no_field_path_is_a_programming_error() {
     let _ = field("spec.");
+}
+
+#[test]
+fn an_index_function_makes_keys_of_objects_with_exactly_one_value() {
+    let store = StoreBuilder::new().key(key_by(values)).build();
+    store.add(valued("a", "only")).unwrap();
+    assert!(store.contains("only"));
+    for (values, text) in
+        [("", "it has 0 values, and a key is one"), ("x.y", "it has 2 values, and a key is one")]
+    {
+        let error = store.add(valued("a", values)).unwrap_err();
+        assert_eq!(
+            (error.object(), std::error::Error::source(&error).unwrap().to_string()),
+            ("a", text.to_owned())
+        );
+    }
+    let failing = StoreBuilder::new().key(key_by(fallible(picky))).build();
+    assert!(failing.add(valued("a", "error")).is_err() && failing.is_empty());
 }
