@@ -3,6 +3,9 @@
 //! | queue | keeps | order |
 //! |---|---|---|
 //! | [`InOrderQueue`] | every change | of arrival, over all keys; the default inside an informer |
+//! | [`DeltaFifo`] | what happened to each key | of the first change of each key |
+//! | [`Fifo`] | the newest state of each key | of the first enqueue of each key |
+//! | [`Heap`] | the newest item of each key | of a rank |
 //!
 //! All of them are cheap handles: a clone is the same queue. None ever reads the clock, starts a task or runs user
 //! code (key functions, transforms, views of known objects) under its lock. Closing is the same everywhere: writers are
@@ -17,16 +20,31 @@ use informer_core::Object;
 
 use crate::Change;
 
+mod delta_fifo;
+mod fifo;
 #[cfg(test)]
 mod fixture;
+mod heap;
 mod in_order;
+mod keyed;
 mod line;
+mod popped;
 mod population;
 mod room;
 mod transform;
 
+pub use delta_fifo::DeltaFifo;
+pub use delta_fifo::config::DeltaFifoConfig;
+pub use delta_fifo::delta::{Delta, Deltas};
+pub use delta_fifo::state::{DeltaState, KnownObject};
+pub use fifo::Fifo;
+pub use fifo::state::FifoState;
+pub use heap::state::HeapState;
+pub use heap::{Heap, NotQueued};
 pub use in_order::state::{InOrderState, PoppedBatch};
 pub use in_order::{Batch, BatchReceipt, InOrderQueue};
+pub use keyed::{EnqueueError, KeyFunction, Processed};
+pub use popped::{Popped, Receipt, Taken};
 pub use transform::TransformError;
 
 /// What a reflector writes into: any queue of this module, or a user's own store.

@@ -25,6 +25,18 @@ impl Population {
         }
     }
 
+    /// The queue was replaced as a whole, and `count` items are queued. Where the initial population was not through,
+    /// they are what is left of it.
+    pub(super) fn relisted(&mut self, count: usize) {
+        match self.queued {
+            0 => self.list(count),
+            left => {
+                self.unprocessed = self.unprocessed - left + count;
+                self.queued = count;
+            }
+        }
+    }
+
     /// True where the next item belongs to the initial population, or comes before it.
     pub(super) fn is_initial(&self) -> bool {
         !self.populated || self.queued > 0

@@ -79,7 +79,7 @@ impl<O: Object> Transformer<O> {
         self.run(object, &key).map_err(|error| Undecodable::new(Some(key), error).with_version(&uid, version))
     }
 
-    fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
+    pub(super) fn run(&self, object: Arc<O>, key: &ObjectKey) -> Result<Arc<O>, TransformError> {
         let kind = || Arc::clone(&self.kind);
         // The transform sees one shared object and nothing of ours: a panic leaves no half-changed state behind.
         match catch_unwind(AssertUnwindSafe(|| (self.transform)(object))) {

@@ -1,0 +1,420 @@
+//! The queue of what happened, per key: client-go's
+//! [`DeltaFIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#DeltaFIFO).
+//!
+//! # Invariants
+//!
+//! 1. A key stands in line once, at the place of its first delta; popping it takes all its deltas, in order.
+//! 2. No state of a key is lost: only a deletion right after a deletion is merged with it.
+//! 3. What is popped and not yet processed counts as what processing will make of it: a list that comes meanwhile
+//!    reports deletions against the state that the store is about to have, not against the one it had.
+//!
+//! # Lock order
+//!
+//! The one lock of the line only. The key function, the transform, the known-objects view and the process function run
+//! without it. While the view is read, pops wait, so that queue and view are of one moment.
+//!
+//! # Shutdown
+//!
+//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then they get
+//!    [`QueueClosed`].
+
+pub(super) mod config;
+pub(super) mod delta;
+pub(super) mod state;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey, Tombstone};
+
+use self::config::DeltaFifoConfig;
+use self::delta::{Delta, Deltas};
+use self::state::{DeltaState, KnownObject};
+use super::line::Line;
+use super::popped::{Origin, Popped};
+use super::{EnqueueError, Processed, Queue, QueueClosed, ReflectorStore};
+use crate::source::{KnownObjects, Listed};
+use crate::{Change, Replacement, Undecodable};
+
+/// A queue of what happened, per key. A cheap handle; clones share one queue.
+///
+/// One producer and one consumer are expected. Then the deltas of a key are popped and processed in the order in which
+/// they were queued, although no lock is held while they are processed. With several consumers two batches of deltas
+/// of one key can be in process at once.
+///
+/// ```
+/// use informer_cache::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
+/// use informer_core::{Header, ObjectKey};
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let queue = DeltaFifo::new(DeltaFifoConfig::default());
+/// let key = ObjectKey::new("default", "web")?;
+/// queue.add(Arc::new(Header::new(key.clone()).with_version("1")))?;
+/// queue.update(Arc::new(Header::new(key).with_version("2")))?;
+/// let newest = queue
+///     .pop_with(|deltas, _initial| {
+///         assert!(matches!(deltas[..], [Delta::Added(_), Delta::Updated(_)]));
+///         Processed::Done(deltas.newest().clone())
+///     })
+///     .await?;
+/// assert_eq!(format!("{newest:?}"), "Updated(default/web @2)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DeltaFifo<O> {
+    line: Arc<Line<DeltaState<O>>>,
+    config: Arc<DeltaFifoConfig<O>>,
+}
+
+impl<O: Object> DeltaFifo<O> {
+    /// An empty queue.
+    pub fn new(config: DeltaFifoConfig<O>) -> Self {
+        let state =
+            if config.sync_on_replace { DeltaState::with_sync_on_replace() } else { DeltaState::new() };
+        Self { line: Arc::new(Line::new(state)), config: Arc::new(config) }
+    }
+
+    /// Queues [`Delta::Added`].
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed, or the key function or the transform fails.
+    pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
+        self.enqueue(object, Delta::Added)
+    }
+
+    /// Queues [`Delta::Updated`].
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed, or the key function or the transform fails.
+    pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
+        self.enqueue(object, Delta::Updated)
+    }
+
+    fn enqueue(&self, object: Arc<O>, delta: fn(Arc<O>) -> Delta<O>) -> Result<(), EnqueueError> {
+        let object = match &self.config.transform {
+            Some(transform) => {
+                let key = object.key().clone();
+                let transformed = transform.run(object, &key);
+                transformed.map_err(|source| EnqueueError::Transform { key, source })?
+            }
+            None => object,
+        };
+        let key = (self.config.key)(&object)?;
+        self.line.write(|state| state.enqueue(key, delta(object)))?;
+        Ok(())
+    }
+
+    /// Queues [`Delta::Deleted`], unless the object is neither queued nor known: a relist has reported it deleted
+    /// already.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed, or the key function fails.
+    pub fn delete(&self, tombstone: Tombstone<O>) -> Result<(), EnqueueError> {
+        let (key, tombstone) = self.named(tombstone)?;
+        let (hold, known) = self.look(|known| known.get(key.as_str()).is_some());
+        self.line.write(|state| state.delete(key, tombstone, known))?;
+        drop(hold);
+        Ok(())
+    }
+
+    /// The tombstone under the key that the key function gives its object. One that was missed is named already.
+    fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
+        match tombstone.last() {
+            Some(last) if !tombstone.stale() => {
+                let key = (self.config.key)(last)?;
+                Ok((key.clone(), Tombstone::observed(key, Arc::clone(last))))
+            }
+            _ => Ok((tombstone.key().clone(), tombstone)),
+        }
+    }
+
+    /// Queues deltas that were popped before, unless something newer is queued for their key. Returns whether they
+    /// were queued.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed.
+    pub fn add_if_not_present(&self, deltas: Deltas<O>) -> Result<bool, EnqueueError> {
+        Ok(self.line.write(|state| state.add_if_not_present(deltas))?.is_none())
+    }
+
+    /// Queues a complete list: [`Delta::Replaced`] for each object, then a missed deletion for every key that is queued
+    /// or known and not in the list.
+    ///
+    /// Objects whose transform or key function fails are reported to the log of undecodable objects; their keys count
+    /// as seen, like those of the list's own undecodable ones.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed.
+    pub fn replace(&self, replacement: Replacement<O>) -> Result<(), EnqueueError> {
+        let mut seen: Vec<_> = replacement.undecodable.iter().filter_map(|one| one.key().cloned()).collect();
+        let mut items = Vec::with_capacity(replacement.items.len());
+        for item in replacement.items {
+            let original = Arc::clone(item.object());
+            match self.listed(item) {
+                Ok(item) => items.push(item),
+                Err(undecodable) => {
+                    seen.push((self.config.key)(&original).unwrap_or_else(|_| original.key().clone()));
+                    self.config.undecodable.report(undecodable);
+                }
+            }
+        }
+        for undecodable in replacement.undecodable {
+            self.config.undecodable.report(undecodable);
+        }
+        let (hold, known) = self.look(all);
+        let discarded = self.line.write(|state| state.replace(items, &seen, known.as_deref()))?;
+        drop((hold, discarded));
+        Ok(())
+    }
+
+    fn listed(&self, item: Listed<O>) -> Result<(ObjectKey, Arc<O>), Undecodable> {
+        let object = match (item, &self.config.transform) {
+            (Listed::Fresh(object), Some(transform)) => transform.object(object)?,
+            (Listed::Fresh(object), None) | (Listed::Known(object), _) => object,
+        };
+        match (self.config.key)(&object) {
+            Ok(key) => Ok((key, object)),
+            Err(error) => Err(set_aside(Some(&*object), error.into())),
+        }
+    }
+
+    /// Queues a [`Delta::Sync`] for every known object that has nothing queued. Without known objects, nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed.
+    pub fn resync(&self) -> Result<(), EnqueueError> {
+        let (hold, known) = self.look(all);
+        if let Some(known) = &known {
+            self.line.write(|state| state.resync(known))?;
+        }
+        drop(hold);
+        Ok(())
+    }
+
+    /// Reads the known-objects view, outside the lock. Pops wait until the hold is dropped.
+    fn look<T>(&self, read: impl FnOnce(&dyn KnownObjects<O>) -> T) -> (Option<Hold<'_, O>>, Option<T>) {
+        let Some(known) = &self.config.known else { return (None, None) };
+        self.line.update(DeltaState::hold);
+        let hold = Hold(&self.line);
+        let seen = read(&**known);
+        (Some(hold), Some(seen))
+    }
+
+    /// Takes the deltas of the key whose turn it is; waits while nothing is queued. They count as processed when what
+    /// is returned is done or dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped before it resolved took nothing.
+    pub async fn pop(&self) -> Result<Popped<Deltas<O>>, QueueClosed> {
+        let taken = self.line.take(DeltaState::pop).await?;
+        Ok(Popped::new(taken, Arc::clone(&self.line) as _))
+    }
+
+    /// As [`pop`](Self::pop), but `None` where nothing can be taken now.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    pub fn try_pop(&self) -> Result<Option<Popped<Deltas<O>>>, QueueClosed> {
+        let taken = self.line.try_take(DeltaState::pop)?;
+        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.line) as _)))
+    }
+
+    /// Pops and runs `process` on the deltas and whether they belong to the initial population. It holds no lock: the
+    /// queue can be written meanwhile, by `process` too.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`pop`](Self::pop): between pop and `process` nothing is awaited.
+    pub async fn pop_with<R>(
+        &self,
+        process: impl FnOnce(&Deltas<O>, bool) -> Processed<R>,
+    ) -> Result<R, QueueClosed> {
+        Ok(self.pop().await?.process(process))
+    }
+
+    /// Closes the queue: writers are refused; what is queued can still be popped.
+    pub fn close(&self) {
+        self.line.close();
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
+    /// True once what the first list queued is processed. An addition, update or deletion before any list makes it
+    /// true at once.
+    pub fn has_synced(&self) -> bool {
+        self.line.has_synced()
+    }
+
+    /// Resolves when [`has_synced`](Self::has_synced) is true.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed before.
+    pub async fn synced(&self) -> Result<(), QueueClosed> {
+        self.line.synced().await
+    }
+
+    /// The newest object of each queued key, in the order of pops. A deletion shows the last known state.
+    pub fn list(&self) -> Vec<Arc<O>> {
+        self.line.lock().iter().filter_map(|deltas| deltas.newest().object().cloned()).collect()
+    }
+
+    /// The queued keys, in the order of pops.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.line.lock().iter().map(|deltas| deltas.key().clone()).collect()
+    }
+
+    /// The deltas queued for a key.
+    pub fn get(&self, key: &str) -> Option<Deltas<O>> {
+        self.line.lock().get(key).cloned()
+    }
+
+    /// How many keys are queued.
+    pub fn depth(&self) -> usize {
+        self.line.lock().depth()
+    }
+
+    fn take(&self, change: Change<O>) -> Result<(), EnqueueError> {
+        let about = match &change {
+            Change::Added(object) | Change::Updated(object) => Some(Arc::clone(object)),
+            Change::Deleted(tombstone) => tombstone.last().cloned(),
+            _ => None,
+        };
+        let outcome = match change {
+            Change::Added(object) => self.add(object),
+            Change::Updated(object) => self.update(object),
+            Change::Deleted(tombstone) => self.delete(tombstone),
+            Change::Replaced(replacement) => self.replace(replacement),
+            Change::Resync => self.resync(),
+            Change::Bookmark(_) => Ok(()),
+            Change::Undecodable(undecodable) => {
+                self.config.undecodable.report(undecodable);
+                Ok(())
+            }
+        };
+        match outcome {
+            Err(error @ (EnqueueError::Key(_) | EnqueueError::Transform { .. })) => {
+                self.config.undecodable.report(set_aside(about.as_deref(), error));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+fn set_aside<O: Object>(about: Option<&O>, error: EnqueueError) -> Undecodable {
+    let undecodable = Undecodable::new(about.map(|object| object.key().clone()), error);
+    match about {
+        Some(object) => undecodable.with_version(object.uid(), object.resource_version().clone()),
+        None => undecodable,
+    }
+}
+
+fn all<O: Object>(known: &dyn KnownObjects<O>) -> Vec<KnownObject<O>> {
+    let keys = known.keys().into_iter();
+    keys.map(|key| (key.clone(), known.get(key.as_str()))).collect()
+}
+
+/// While it lives, nothing is popped. Ends also when a known-objects view panics.
+struct Hold<'a, O>(&'a Line<DeltaState<O>>);
+
+impl<O> Drop for Hold<'_, O> {
+    fn drop(&mut self) {
+        self.0.update(DeltaState::release);
+    }
+}
+
+impl<O: Object> Origin<Deltas<O>> for Line<DeltaState<O>> {
+    fn done(&self, key: &ObjectKey, initial: usize) {
+        self.update(|state| state.done(key.as_str(), initial));
+    }
+
+    fn requeue(&self, _: &ObjectKey, item: Deltas<O>, initial: usize) {
+        self.update(|state| state.requeue(item, initial));
+    }
+}
+
+impl<O: Object> ReflectorStore<O> for DeltaFifo<O> {
+    /// Queues changes as deltas. A bookmark is nothing to this queue; an object that cannot be queued is reported to
+    /// the log of undecodable objects.
+    fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
+        for change in changes {
+            if let Err(EnqueueError::Closed(closed)) = self.take(change) {
+                return Err(closed);
+            }
+        }
+        if self.is_closed() { Err(QueueClosed) } else { Ok(()) }
+    }
+
+    /// Resolves while fewer deltas are queued than the limit of
+    /// [`InOrderQueue::WEIGHT_MAX`](super::InOrderQueue::WEIGHT_MAX), with the same slack, or when the queue is closed.
+    fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.line.ready())
+    }
+}
+
+impl<O: Object> Queue for DeltaFifo<O> {
+    type Popped = Popped<Deltas<O>>;
+
+    async fn pop(&self) -> Result<Self::Popped, QueueClosed> {
+        Self::pop(self).await
+    }
+
+    fn requeue(&self, popped: Self::Popped) {
+        popped.requeue();
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn has_synced(&self) -> bool {
+        Self::has_synced(self)
+    }
+
+    async fn synced(&self) -> Result<(), QueueClosed> {
+        Self::synced(self).await
+    }
+}
+
+impl<O> Clone for DeltaFifo<O> {
+    fn clone(&self) -> Self {
+        Self { line: Arc::clone(&self.line), config: Arc::clone(&self.config) }
+    }
+}
+
+impl<O> fmt::Debug for DeltaFifo<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DeltaFifo").field(&*self.line.lock()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey, Tombstone};
+
+/// One thing that happened to an object.
+pub enum Delta<O> {
+    /// The source reported it as new.
+    Added(Arc<O>),
+    /// The source reported it as changed.
+    Updated(Arc<O>),
+    /// It is gone: reported so, or absent from a complete list.
+    Deleted(Tombstone<O>),
+    /// A complete list has it.
+    Replaced(Arc<O>),
+    /// It is told again, unchanged: a resync.
+    Sync(Arc<O>),
+}
+
+impl<O> Delta<O> {
+    /// The object, if there is one: of a deletion its last known state, where that is known.
+    pub fn object(&self) -> Option<&Arc<O>> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => {
+                Some(object)
+            }
+            Self::Deleted(tombstone) => tombstone.last(),
+        }
+    }
+
+    /// True for deletions.
+    pub fn is_deleted(&self) -> bool {
+        matches!(self, Self::Deleted(_))
+    }
+}
+
+/// What happened to one object since it was last popped, oldest first; never empty.
+pub struct Deltas<O> {
+    key: ObjectKey,
+    deltas: Vec<Delta<O>>,
+}
+
+impl<O> Deltas<O> {
+    /// One thing that happened to the object under `key`.
+    pub fn new(key: ObjectKey, first: Delta<O>) -> Self {
+        Self { key, deltas: vec![first] }
+    }
+
+    /// The key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// What happened first.
+    pub fn oldest(&self) -> &Delta<O> {
+        self.deltas.first().expect("deltas begin with one and only ever lose one of two")
+    }
+
+    /// What happened last.
+    pub fn newest(&self) -> &Delta<O> {
+        self.deltas.last().expect("deltas begin with one and only ever lose one of two")
+    }
+
+    /// Appends what happened next. Of two deletions in a row the one that knows more stays, and the other is
+    /// returned: an observed one stays before a missed one, and of two alike, the later where both were missed, else
+    /// the earlier. Nothing else is compressed.
+    pub fn push(&mut self, next: Delta<O>) -> Option<Delta<O>> {
+        match (self.deltas.last_mut(), &next) {
+            (Some(last @ Delta::Deleted(_)), Delta::Deleted(_)) => match last {
+                Delta::Deleted(tombstone) if tombstone.stale() => Some(std::mem::replace(last, next)),
+                _ => Some(next),
+            },
+            _ => {
+                self.deltas.push(next);
+                None
+            }
+        }
+    }
+}
+
+impl<O> Deref for Deltas<O> {
+    type Target = [Delta<O>];
+
+    fn deref(&self) -> &[Delta<O>] {
+        &self.deltas
+    }
+}
+
+impl<O> IntoIterator for Deltas<O> {
+    type Item = Delta<O>;
+    type IntoIter = std::vec::IntoIter<Delta<O>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.deltas.into_iter()
+    }
+}
+
+impl<'a, O> IntoIterator for &'a Deltas<O> {
+    type Item = &'a Delta<O>;
+    type IntoIter = std::slice::Iter<'a, Delta<O>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.deltas.iter()
+    }
+}
+
+impl<O> Clone for Delta<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(object) => Self::Added(Arc::clone(object)),
+            Self::Updated(object) => Self::Updated(Arc::clone(object)),
+            Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
+            Self::Replaced(object) => Self::Replaced(Arc::clone(object)),
+            Self::Sync(object) => Self::Sync(Arc::clone(object)),
+        }
+    }
+}
+
+impl<O> Clone for Deltas<O> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), deltas: self.deltas.clone() }
+    }
+}
+
+impl<O: Object> fmt::Debug for Delta<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, object) = match self {
+            Self::Added(object) => ("Added", object),
+            Self::Updated(object) => ("Updated", object),
+            Self::Replaced(object) => ("Replaced", object),
+            Self::Sync(object) => ("Sync", object),
+            Self::Deleted(tombstone) => return f.debug_tuple("Deleted").field(tombstone).finish(),
+        };
+        write!(f, "{word}({} @{})", object.key(), object.resource_version())
+    }
+}
+
+impl<O: Object> fmt::Debug for Deltas<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deltas").field("key", &self.key).field("deltas", &self.deltas).finish()
+    }
+}

@@ -1,0 +1,298 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use informer_core::{ObjectKey, Tombstone};
+
+use super::delta::{Delta, Deltas};
+use crate::queue::line::{LineState, Signals};
+use crate::queue::popped::Taken;
+use crate::queue::population::Population;
+use crate::queue::room::Room;
+
+/// An object of the known-objects view: its key, and its state unless the view lost it between two looks.
+pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
+
+/// The pure state of a [`DeltaFifo`](super::DeltaFifo): no lock, no clock, no waiting, no user code.
+///
+/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not ask
+/// whether the queue is closed; that is up to the caller, too.
+///
+/// # Invariants
+///
+/// 1. A key is in `line` once if it is in `items`, and not otherwise.
+/// 2. `room` weighs the deltas in `items`.
+/// 3. A key is in `in_process` from its pop until it is done or requeued, and while the queue is held also after.
+/// 4. Nothing is popped while the queue is held.
+pub struct DeltaState<O> {
+    items: HashMap<ObjectKey, Deltas<O>>,
+    line: VecDeque<ObjectKey>,
+    in_process: BTreeMap<ObjectKey, InProcess<O>>,
+    holds: usize,
+    room: Room,
+    population: Population,
+    sync_on_replace: bool,
+    closed: bool,
+}
+
+/// What a known-objects view will show of a key once its popped deltas are processed.
+struct InProcess<O> {
+    /// Pops that are neither done nor requeued; with one consumer at most one.
+    running: usize,
+    /// The state that the newest popped delta leads to; `None` where it is a deletion.
+    newest: Option<Arc<O>>,
+}
+
+impl<O> DeltaState<O> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self {
+            items: HashMap::new(),
+            line: VecDeque::new(),
+            in_process: BTreeMap::new(),
+            holds: 0,
+            room: Room::default(),
+            population: Population::default(),
+            sync_on_replace: false,
+            closed: false,
+        }
+    }
+
+    /// An empty queue whose [`replace`](Self::replace) queues [`Delta::Sync`] instead of [`Delta::Replaced`].
+    pub fn with_sync_on_replace() -> Self {
+        Self { sync_on_replace: true, ..Self::new() }
+    }
+
+    /// Queues an [`Added`](Delta::Added) or [`Updated`](Delta::Updated).
+    pub fn enqueue(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
+        self.population.event();
+        self.append(key, delta)
+    }
+
+    /// Queues a deletion, unless nobody knows the object: it is neither queued nor known. `known` says what the
+    /// known-objects view says; `None` where there is no view.
+    ///
+    /// A key in process is known as its popped deltas leave it, whatever the view already shows.
+    pub fn delete(
+        &mut self,
+        key: ObjectKey,
+        tombstone: Tombstone<O>,
+        known: Option<bool>,
+    ) -> Option<Delta<O>> {
+        self.population.event();
+        let known = known.is_some_and(|known| {
+            self.in_process.get(&key).map_or(known, |in_process| in_process.newest.is_some())
+        });
+        match known || self.items.contains_key(&key) {
+            true => self.append(key, Delta::Deleted(tombstone)),
+            false => Some(Delta::Deleted(tombstone)),
+        }
+    }
+
+    /// Queues what was popped before, unless something newer is queued for the key; then it is returned.
+    pub fn add_if_not_present(&mut self, deltas: Deltas<O>) -> Option<Deltas<O>> {
+        self.population.event();
+        if self.items.contains_key(deltas.key()) {
+            return Some(deltas);
+        }
+        self.insert(deltas);
+        None
+    }
+
+    /// Queues a complete list: a delta for each of `items`, then a missed deletion for each key that is queued or
+    /// known and not among them. Keys in `seen` are there but could not be read: no deletion.
+    ///
+    /// A queued key's deletion carries its newest queued object, a known key's the known one. The first list sets the
+    /// initial population: as many keys as it lists and deletes.
+    pub fn replace(
+        &mut self,
+        items: Vec<(ObjectKey, Arc<O>)>,
+        seen: &[ObjectKey],
+        known: Option<&[KnownObject<O>]>,
+    ) -> Vec<Delta<O>> {
+        let mut present: HashSet<ObjectKey> = items.iter().map(|(key, _)| key.clone()).collect();
+        let listed = present.len();
+        present.extend(seen.iter().cloned());
+        let mut discarded = Vec::new();
+        for (key, object) in items {
+            let delta = if self.sync_on_replace { Delta::Sync(object) } else { Delta::Replaced(object) };
+            discarded.extend(self.append(key, delta));
+        }
+        let queued = self.line.iter().filter(|key| !present.contains(*key));
+        let queued = queued.map(|key| (key.clone(), self.items[key].newest().object().cloned()));
+        let unqueued = known.map(|known| self.settled(known)).unwrap_or_default().into_iter();
+        let unqueued = unqueued.filter(|(key, _)| !present.contains(key) && !self.items.contains_key(key));
+        let gone: Vec<_> = queued.chain(unqueued).collect();
+        self.population.list(listed + gone.len());
+        for (key, last) in gone {
+            discarded.extend(self.append(key.clone(), Delta::Deleted(Tombstone::missed(key, last))));
+        }
+        discarded
+    }
+
+    /// Queues a [`Sync`](Delta::Sync) for every known object that has nothing queued.
+    pub fn resync(&mut self, known: &[KnownObject<O>]) {
+        for (key, object) in self.settled(known) {
+            if let Some(object) = object
+                && !self.items.contains_key(&key)
+            {
+                self.append(key, Delta::Sync(object));
+            }
+        }
+    }
+
+    /// Takes the deltas of the key whose turn it is; `None` where nothing is queued or the queue is held.
+    pub fn pop(&mut self) -> Option<Taken<Deltas<O>>> {
+        if self.holds > 0 {
+            return None;
+        }
+        let key = self.line.pop_front()?;
+        let item = self.items.remove(&key).expect("a key in line has deltas");
+        self.room.shrink(item.len());
+        let is_initial = self.population.is_initial();
+        let initial = self.population.popped(1);
+        let newest = item.newest();
+        let newest = if newest.is_deleted() { None } else { newest.object().cloned() };
+        let running = self.in_process.get(&key).map_or(0, |in_process| in_process.running) + 1;
+        self.in_process.insert(key.clone(), InProcess { running, newest });
+        Some(Taken { key, item, is_initial, initial })
+    }
+
+    /// Popped deltas are processed: the known-objects view shows them. `initial` as [`Taken`] said.
+    pub fn done(&mut self, key: &str, initial: usize) -> Option<Arc<O>> {
+        self.population.processed(initial);
+        let in_process = self.in_process.get_mut(key)?;
+        in_process.running = in_process.running.saturating_sub(1);
+        let through = in_process.running == 0 && self.holds == 0;
+        if through { self.in_process.remove(key)?.newest } else { None }
+    }
+
+    /// Popped deltas could not be processed: they are queued again, before what was queued for the key meanwhile.
+    /// Returns what compression leaves over.
+    pub fn requeue(&mut self, deltas: Deltas<O>, initial: usize) -> Vec<Delta<O>> {
+        let _held_by_the_deltas = self.done(deltas.key().as_str(), initial);
+        let Some(newer) = self.items.get_mut(deltas.key()) else {
+            self.insert(deltas);
+            return Vec::new();
+        };
+        let newer = std::mem::replace(newer, deltas);
+        let older = self.items.get_mut(newer.key()).expect("the key was queued a line above");
+        let weight = older.len();
+        let discarded: Vec<_> = newer.into_iter().filter_map(|delta| older.push(delta)).collect();
+        self.room.grow(weight);
+        self.room.shrink(discarded.len());
+        discarded
+    }
+
+    /// Stops pops, so that queue and known-objects view can be read as of one moment.
+    pub fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    /// Ends one [`hold`](Self::hold).
+    pub fn release(&mut self) -> Vec<Arc<O>> {
+        self.holds -= 1;
+        let mut through = Vec::new();
+        if self.holds == 0 {
+            self.in_process.retain(|_, in_process| {
+                if in_process.running == 0 {
+                    through.extend(in_process.newest.take());
+                }
+                in_process.running > 0
+            });
+        }
+        through
+    }
+
+    /// The deltas queued for a key.
+    pub fn get(&self, key: &str) -> Option<&Deltas<O>> {
+        self.items.get(key)
+    }
+
+    /// What is queued, in the order of pops.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas<O>> {
+        self.line.iter().map(|key| &self.items[key])
+    }
+
+    /// How many keys are queued.
+    pub fn depth(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// True once the initial population is processed.
+    pub fn has_synced(&self) -> bool {
+        self.population.has_synced()
+    }
+
+    fn append(&mut self, key: ObjectKey, delta: Delta<O>) -> Option<Delta<O>> {
+        let Some(deltas) = self.items.get_mut(&key) else {
+            self.insert(Deltas::new(key, delta));
+            return None;
+        };
+        let discarded = deltas.push(delta);
+        self.room.grow(usize::from(discarded.is_none()));
+        discarded
+    }
+
+    fn insert(&mut self, deltas: Deltas<O>) {
+        self.room.grow(deltas.len());
+        self.line.push_back(deltas.key().clone());
+        self.items.insert(deltas.key().clone(), deltas);
+    }
+
+    /// What the view will show when everything in process is processed.
+    fn settled(&self, known: &[KnownObject<O>]) -> Vec<KnownObject<O>> {
+        let settled = known.iter().filter(|(key, _)| !self.in_process.contains_key(key));
+        let soon = self.in_process.iter().filter_map(|(key, in_process)| {
+            let newest = in_process.newest.clone()?;
+            Some((key.clone(), Some(newest)))
+        });
+        settled.cloned().chain(soon).collect()
+    }
+}
+
+impl<O> LineState for DeltaState<O> {
+    fn signals(&self) -> Signals {
+        Signals {
+            poppable: !self.line.is_empty() && self.holds == 0,
+            empty: self.line.is_empty(),
+            has_room: self.room.is_left(),
+            has_synced: self.has_synced(),
+            closed: self.closed,
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl<O> Default for DeltaState<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for DeltaState<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaState")
+            .field("depth", &self.depth())
+            .field("in_process", &self.in_process.len())
+            .field("holds", &self.holds)
+            .field("room", &self.room)
+            .field("population", &self.population)
+            .field("closed", &self.closed)
+            .finish()
+    }
+}

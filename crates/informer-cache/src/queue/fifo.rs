@@ -1,0 +1,285 @@
+//! The queue of the newest state, per key: client-go's
+//! [`FIFO`](https://pkg.go.dev/k8s.io/client-go/tools/cache#FIFO).
+//!
+//! # Invariants
+//!
+//! 1. A key stands in line once, at the place of its first enqueue; what is popped is its newest state.
+//! 2. A deleted object is not popped. Its place in line is kept while anything is queued.
+//! 3. It holds at most one object a key, so it is as large as a store of its objects and needs no other limit.
+//!
+//! # Lock order
+//!
+//! The one lock of the line only. The key function and the process function run without it.
+//!
+//! # Shutdown
+//!
+//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is queued, and may requeue. 3. Then they get
+//!    [`QueueClosed`].
+
+pub(super) mod state;
+
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey};
+
+use self::state::FifoState;
+use super::keyed::object_key;
+use super::line::Line;
+use super::popped::{Origin, Popped};
+use super::{EnqueueError, KeyFunction, Processed, Queue, QueueClosed, ReflectorStore};
+use crate::Change;
+
+/// A queue of the newest state, per key. A cheap handle; clones share one queue.
+///
+/// A consumer sees the newest state of each key, not how it came about, and never hears of deletions.
+///
+/// ```
+/// use informer_cache::queue::Fifo;
+/// use informer_core::{Header, Object, ObjectKey};
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let queue = Fifo::new();
+/// let key = ObjectKey::new("default", "web")?;
+/// queue.add(Arc::new(Header::new(key.clone()).with_version("1")))?;
+/// queue.add(Arc::new(Header::new(key).with_version("2")))?;
+/// assert_eq!(*queue.pop().await?.resource_version(), "2");
+/// assert_eq!(queue.depth(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Fifo<O> {
+    line: Arc<Line<FifoState<O>>>,
+    key: KeyFunction<O>,
+}
+
+impl<O: Object> Fifo<O> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::with_key_function(object_key())
+    }
+
+    /// An empty queue that names objects by this function instead of [`Object::key`].
+    pub fn with_key_function(key: KeyFunction<O>) -> Self {
+        Self { line: Arc::new(Line::new(FifoState::new())), key }
+    }
+
+    /// Queues an object: in the place of its key, or at the end. An older state of it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed or the key function fails.
+    pub fn add(&self, object: Arc<O>) -> Result<(), EnqueueError> {
+        let key = (self.key)(&object)?;
+        self.line.write(|state| state.add(key, object))?;
+        Ok(())
+    }
+
+    /// As [`add`](Self::add).
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed or the key function fails.
+    pub fn update(&self, object: Arc<O>) -> Result<(), EnqueueError> {
+        self.add(object)
+    }
+
+    /// Queues an object, unless one is queued under its key. Returns whether it was queued.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed or the key function fails.
+    pub fn add_if_not_present(&self, object: Arc<O>) -> Result<bool, EnqueueError> {
+        let key = (self.key)(&object)?;
+        Ok(self.line.write(|state| state.add_if_not_present(key, object))?.is_none())
+    }
+
+    /// Takes an object out of the queue, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed.
+    pub fn delete(&self, key: &str) -> Result<Option<Arc<O>>, EnqueueError> {
+        Ok(self.line.write(|state| state.delete(key))?)
+    }
+
+    /// Queues exactly these objects, in this order. What was queued before and is not among them is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed or the key function fails; then nothing is changed.
+    pub fn replace(&self, objects: impl IntoIterator<Item = Arc<O>>) -> Result<(), EnqueueError> {
+        let named = |object: Arc<O>| Ok::<_, EnqueueError>(((self.key)(&object)?, object));
+        let list = objects.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        self.line.write(|state| state.replace(list))?;
+        Ok(())
+    }
+
+    /// Takes the object whose turn it is; waits while nothing is queued. It counts as processed when what is returned
+    /// is done or dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped before it resolved took nothing.
+    pub async fn pop(&self) -> Result<Popped<Arc<O>>, QueueClosed> {
+        let taken = self.line.take(FifoState::pop).await?;
+        Ok(Popped::new(taken, Arc::clone(&self.line) as _))
+    }
+
+    /// As [`pop`](Self::pop), but `None` where nothing is queued.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    pub fn try_pop(&self) -> Result<Option<Popped<Arc<O>>>, QueueClosed> {
+        let taken = self.line.try_take(FifoState::pop)?;
+        Ok(taken.map(|taken| Popped::new(taken, Arc::clone(&self.line) as _)))
+    }
+
+    /// Pops and runs `process` on the object and whether it belongs to the initial population. No lock is held.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`pop`](Self::pop): between pop and `process` nothing is awaited.
+    pub async fn pop_with<R>(
+        &self,
+        process: impl FnOnce(&Arc<O>, bool) -> Processed<R>,
+    ) -> Result<R, QueueClosed> {
+        Ok(self.pop().await?.process(process))
+    }
+
+    /// Closes the queue: writers are refused; what is queued can still be popped.
+    pub fn close(&self) {
+        self.line.close();
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
+    /// True once what the first list queued is processed or deleted. A write before any list makes it true at once.
+    pub fn has_synced(&self) -> bool {
+        self.line.has_synced()
+    }
+
+    /// Resolves when [`has_synced`](Self::has_synced) is true.
+    ///
+    /// # Errors
+    ///
+    /// When the queue is closed before.
+    pub async fn synced(&self) -> Result<(), QueueClosed> {
+        self.line.synced().await
+    }
+
+    /// The queued objects, in the order of pops.
+    pub fn list(&self) -> Vec<Arc<O>> {
+        self.line.lock().iter().map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    /// The queued keys, in the order of pops.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.line.lock().iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The object queued under a key.
+    pub fn get(&self, key: &str) -> Option<Arc<O>> {
+        self.line.lock().get(key).cloned()
+    }
+
+    /// How many objects are queued.
+    pub fn depth(&self) -> usize {
+        self.line.lock().depth()
+    }
+}
+
+impl<O: Object> Origin<Arc<O>> for Line<FifoState<O>> {
+    fn done(&self, _: &ObjectKey, initial: usize) {
+        self.update(|state| state.done(initial));
+    }
+
+    fn requeue(&self, key: &ObjectKey, item: Arc<O>, initial: usize) {
+        self.update(|state| state.requeue(key.clone(), item, initial));
+    }
+}
+
+impl<O: Object> ReflectorStore<O> for Fifo<O> {
+    /// Queues the newest states. Resyncs and bookmarks are nothing to this queue, nor are objects that could not be
+    /// read or have no key: it holds what is to be worked on.
+    fn push(&self, changes: Vec<Change<O>>) -> Result<(), QueueClosed> {
+        for change in changes {
+            let outcome = match change {
+                Change::Added(object) | Change::Updated(object) => self.add(object),
+                Change::Deleted(tombstone) => self.delete(tombstone.key().as_str()).map(drop),
+                Change::Replaced(replacement) => {
+                    let objects = replacement.items.into_iter().map(crate::source::Listed::into_object);
+                    self.replace(objects.filter(|object| (self.key)(object).is_ok()))
+                }
+                Change::Resync | Change::Bookmark(_) | Change::Undecodable(_) => Ok(()),
+            };
+            if let Err(EnqueueError::Closed(closed)) = outcome {
+                return Err(closed);
+            }
+        }
+        if self.is_closed() { Err(QueueClosed) } else { Ok(()) }
+    }
+}
+
+impl<O: Object> Queue for Fifo<O> {
+    type Popped = Popped<Arc<O>>;
+
+    async fn pop(&self) -> Result<Self::Popped, QueueClosed> {
+        Self::pop(self).await
+    }
+
+    fn requeue(&self, popped: Self::Popped) {
+        popped.requeue();
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn has_synced(&self) -> bool {
+        Self::has_synced(self)
+    }
+
+    async fn synced(&self) -> Result<(), QueueClosed> {
+        Self::synced(self).await
+    }
+}
+
+impl<O> Clone for Fifo<O> {
+    fn clone(&self) -> Self {
+        Self { line: Arc::clone(&self.line), key: Arc::clone(&self.key) }
+    }
+}
+
+impl<O: Object> Default for Fifo<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for Fifo<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fifo").field(&*self.line.lock()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

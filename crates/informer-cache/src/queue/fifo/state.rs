@@ -1,0 +1,188 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use informer_core::ObjectKey;
+
+use crate::queue::line::{LineState, Signals};
+use crate::queue::popped::Taken;
+use crate::queue::population::Population;
+
+/// The pure state of a [`Fifo`](super::Fifo): no lock, no clock, no waiting, no user code.
+///
+/// Methods return what they no longer need, so that the caller can drop objects outside its lock. They do not ask
+/// whether the queue is closed; that is up to the caller, too.
+///
+/// # Invariants
+///
+/// 1. The keys of `line` and of `items` are the same, each once.
+/// 2. `live` counts the objects in `items`; the other entries are places of deleted objects.
+/// 3. Where nothing is live, nothing is in line.
+pub struct FifoState<O> {
+    /// `None` keeps the place of an object that was deleted.
+    items: HashMap<ObjectKey, Option<Arc<O>>>,
+    line: VecDeque<ObjectKey>,
+    live: usize,
+    population: Population,
+    closed: bool,
+}
+
+impl<O> FifoState<O> {
+    /// An empty queue.
+    pub fn new() -> Self {
+        let (items, line, population) = (HashMap::new(), VecDeque::new(), Population::default());
+        Self { items, line, live: 0, population, closed: false }
+    }
+
+    /// Queues an object in the place of its key, or at the end. Returns the older state that it supersedes.
+    pub fn add(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
+        self.population.event();
+        let superseded = if let Some(place) = self.items.get_mut(&key) {
+            place.replace(object)
+        } else {
+            self.line.push_back(key.clone());
+            self.items.insert(key, Some(object)).flatten()
+        };
+        self.live += usize::from(superseded.is_none());
+        superseded
+    }
+
+    /// Queues an object, unless one is queued under the key; then the given one is returned.
+    pub fn add_if_not_present(&mut self, key: ObjectKey, object: Arc<O>) -> Option<Arc<O>> {
+        self.population.event();
+        match self.items.get(&key) {
+            Some(Some(_)) => Some(object),
+            _ => self.add(key, object),
+        }
+    }
+
+    /// Takes an object out. Its place is kept while anything is queued.
+    pub fn delete(&mut self, key: &str) -> Option<Arc<O>> {
+        self.population.event();
+        let deleted = self.items.get_mut(key)?.take()?;
+        self.live -= 1;
+        self.clear_places();
+        Some(deleted)
+    }
+
+    /// Queues exactly these objects, in this order; of a key that occurs twice the last. The first list sets the
+    /// initial population.
+    pub fn replace(&mut self, list: Vec<(ObjectKey, Arc<O>)>) -> Vec<Arc<O>> {
+        self.line.clear();
+        let mut discarded: Vec<_> = self.items.drain().filter_map(|(_, object)| object).collect();
+        for (key, object) in list {
+            match self.items.insert(key.clone(), Some(object)) {
+                None => self.line.push_back(key),
+                Some(superseded) => discarded.extend(superseded),
+            }
+        }
+        self.live = self.line.len();
+        self.population.relisted(self.live);
+        discarded
+    }
+
+    /// Takes the object whose turn it is.
+    pub fn pop(&mut self) -> Option<Taken<Arc<O>>> {
+        if self.live == 0 {
+            return None;
+        }
+        loop {
+            let key = self.line.pop_front()?;
+            let is_initial = self.population.is_initial();
+            let initial = self.population.popped(1);
+            match self.items.remove(&key)? {
+                None => self.population.processed(initial),
+                Some(item) => {
+                    self.live -= 1;
+                    self.clear_places();
+                    return Some(Taken { key, item, is_initial, initial });
+                }
+            }
+        }
+    }
+
+    /// A popped object is processed; `initial` as [`Taken`] said.
+    pub fn done(&mut self, initial: usize) {
+        self.population.processed(initial);
+    }
+
+    /// A popped object could not be processed: it is queued again, unless a newer one is; then it is returned.
+    pub fn requeue(&mut self, key: ObjectKey, object: Arc<O>, initial: usize) -> Option<Arc<O>> {
+        self.population.processed(initial);
+        self.add_if_not_present(key, object)
+    }
+
+    /// Nobody would pop places alone, and has-synced would wait for them.
+    fn clear_places(&mut self) {
+        if self.live == 0 {
+            let initial = self.population.popped(self.line.len());
+            self.population.processed(initial);
+            self.line.clear();
+            self.items.clear();
+        }
+    }
+
+    /// The object queued under a key.
+    pub fn get(&self, key: &str) -> Option<&Arc<O>> {
+        self.items.get(key)?.as_ref()
+    }
+
+    /// What is queued, in the order of pops.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<O>)> {
+        self.line.iter().filter_map(|key| Some((key, self.items.get(key)?.as_ref()?)))
+    }
+
+    /// How many objects are queued.
+    pub fn depth(&self) -> usize {
+        self.live
+    }
+
+    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// True once the initial population is processed.
+    pub fn has_synced(&self) -> bool {
+        self.population.has_synced()
+    }
+}
+
+impl<O> LineState for FifoState<O> {
+    fn signals(&self) -> Signals {
+        Signals {
+            poppable: self.live > 0,
+            empty: self.live == 0,
+            // As many objects as there are keys: what a store of them holds anyway.
+            has_room: true,
+            has_synced: self.has_synced(),
+            closed: self.closed,
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl<O> Default for FifoState<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O> fmt::Debug for FifoState<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FifoState")
+            .field("depth", &self.live)
+            .field("population", &self.population)
+            .field("closed", &self.closed)
+            .finish()
+    }
+}

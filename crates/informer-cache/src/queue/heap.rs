@@ -1,0 +1,198 @@
+//! The queue in an order of its own: client-go's
+//! [`Heap`](https://pkg.go.dev/k8s.io/client-go/tools/cache#Heap).
+//!
+//! # Invariants
+//!
+//! 1. A key is in the heap once, with its newest item.
+//! 2. The item of the lowest rank is popped first, and among equal ranks the one that was added first.
+//! 3. It holds what was added, without a limit: its writer decides what is worth work, and one item a key bounds it.
+//!
+//! # Lock order
+//!
+//! The one lock of the line only. The key and the rank function run without it; only ranks are compared under it, so
+//! a rank is plain data.
+//!
+//! # Shutdown
+//!
+//! 1. `close` refuses writers and wakes everybody. 2. Readers get what is there. 3. Then they get [`QueueClosed`].
+
+pub(super) mod state;
+
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::{Object, ObjectKey};
+
+use self::state::HeapState;
+use super::keyed::object_key;
+use super::line::Line;
+use super::{EnqueueError, KeyFunction, QueueClosed};
+
+type RankFunction<T, R> = Arc<dyn Fn(&T) -> R + Send + Sync>;
+
+/// A queue whose items are popped by rank, lowest first. A cheap handle; clones share one heap.
+///
+/// ```
+/// use informer_cache::queue::Heap;
+/// use informer_core::{Header, Object, ObjectKey};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let heap = Heap::new(|header: &Header| header.resource_version().as_u64());
+/// heap.add(Header::new(ObjectKey::new("default", "late")?).with_version("7"))?;
+/// heap.add(Header::new(ObjectKey::new("default", "early")?).with_version("3"))?;
+/// assert_eq!(heap.pop().await?.key().name(), "early");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Heap<T, R> {
+    line: Arc<Line<HeapState<T, R>>>,
+    key: KeyFunction<T>,
+    rank: RankFunction<T, R>,
+}
+
+impl<T: Object, R: Ord + Clone> Heap<T, R> {
+    /// An empty heap of objects; `rank` says what goes first.
+    pub fn new(rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
+        Self::with_key_function(object_key(), rank)
+    }
+}
+
+impl<T, R: Ord + Clone> Heap<T, R> {
+    /// An empty heap of anything that `key` can name; `rank` says what goes first.
+    pub fn with_key_function(key: KeyFunction<T>, rank: impl Fn(&T) -> R + Send + Sync + 'static) -> Self {
+        Self { line: Arc::new(Line::new(HeapState::new())), key, rank: Arc::new(rank) }
+    }
+
+    /// Adds an item. One of the same key is replaced, and the new one stands where its rank belongs.
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed or the key function fails.
+    pub fn add(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
+        let (key, rank, item) = self.named(item.into())?;
+        self.line.write(|state| state.add(key, rank, item))?;
+        Ok(())
+    }
+
+    /// As [`add`](Self::add).
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed or the key function fails.
+    pub fn update(&self, item: impl Into<Arc<T>>) -> Result<(), EnqueueError> {
+        self.add(item)
+    }
+
+    /// Adds items at once: nobody pops before all are there.
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed or the key function fails; then nothing is added.
+    pub fn bulk_add(&self, items: impl IntoIterator<Item = Arc<T>>) -> Result<(), EnqueueError> {
+        let items = items.into_iter().map(|item| self.named(item)).collect::<Result<Vec<_>, _>>()?;
+        let add = |state: &mut HeapState<T, R>| {
+            let added = items.into_iter().map(|(key, rank, item)| state.add(key, rank, item));
+            added.collect::<Vec<_>>()
+        };
+        self.line.write(add)?;
+        Ok(())
+    }
+
+    /// Adds an item, unless there is one under its key. Returns whether it was added.
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed or the key function fails.
+    pub fn add_if_not_present(&self, item: impl Into<Arc<T>>) -> Result<bool, EnqueueError> {
+        let (key, rank, item) = self.named(item.into())?;
+        Ok(self.line.write(|state| state.add_if_not_present(key, rank, item))?.is_none())
+    }
+
+    fn named(&self, item: Arc<T>) -> Result<(ObjectKey, R, Arc<T>), EnqueueError> {
+        Ok(((self.key)(&item)?, (self.rank)(&item), item))
+    }
+
+    /// Takes an item out, wherever it stands. Works on a closed heap, too.
+    ///
+    /// # Errors
+    ///
+    /// When there is none under the key.
+    pub fn delete(&self, key: &str) -> Result<Arc<T>, NotQueued> {
+        self.line.update(|state| state.delete(key)).ok_or_else(|| NotQueued { key: key.into() })
+    }
+
+    /// Takes the item of the lowest rank; waits while there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped before it resolved took nothing.
+    pub async fn pop(&self) -> Result<Arc<T>, QueueClosed> {
+        self.line.take(HeapState::pop).await
+    }
+
+    /// As [`pop`](Self::pop), but `None` where the heap is empty.
+    ///
+    /// # Errors
+    ///
+    /// When the heap is closed and everything was taken.
+    pub fn try_pop(&self) -> Result<Option<Arc<T>>, QueueClosed> {
+        self.line.try_take(HeapState::pop)
+    }
+
+    /// Closes the heap: nothing can be added; what is there can still be popped.
+    pub fn close(&self) {
+        self.line.close();
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
+    /// The item under a key.
+    pub fn get(&self, key: &str) -> Option<Arc<T>> {
+        self.line.lock().get(key).cloned()
+    }
+
+    /// The items, lowest rank first.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.line.lock().iter().map(|(_, item)| Arc::clone(item)).collect()
+    }
+
+    /// The keys, lowest rank first.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.line.lock().iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    /// How many items there are.
+    pub fn depth(&self) -> usize {
+        self.line.lock().len()
+    }
+}
+
+/// Nothing is queued under a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing is queued under {key:?}")]
+pub struct NotQueued {
+    key: Box<str>,
+}
+
+impl<T, R> Clone for Heap<T, R> {
+    fn clone(&self) -> Self {
+        Self { line: Arc::clone(&self.line), key: Arc::clone(&self.key), rank: Arc::clone(&self.rank) }
+    }
+}
+
+impl<T, R: Ord + Clone> fmt::Debug for Heap<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Heap").field(&*self.line.lock()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use informer_core::ObjectKey;
+
+use crate::queue::line::{LineState, Signals};
+
+/// The pure state of a [`Heap`](super::Heap): no lock, no clock, no waiting.
+///
+/// Methods return what they no longer need, so that the caller can drop objects outside its lock.
+///
+/// # Invariants
+///
+/// `order` and `items` hold the same keys, each once; ranks and tickets agree.
+pub struct HeapState<T, R> {
+    items: HashMap<ObjectKey, Entry<T, R>>,
+    order: BTreeMap<(R, u64), ObjectKey>,
+    /// Counts up with each item: among equal ranks the one that came first goes first.
+    next_ticket: u64,
+    closed: bool,
+}
+
+struct Entry<T, R> {
+    item: Arc<T>,
+    place: (R, u64),
+}
+
+impl<T, R: Ord + Clone> HeapState<T, R> {
+    /// An empty heap.
+    pub fn new() -> Self {
+        Self { items: HashMap::new(), order: BTreeMap::new(), next_ticket: 0, closed: false }
+    }
+
+    /// Adds an item, or moves it to where its new rank belongs. Returns the older one.
+    pub fn add(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
+        let superseded = self.delete(key.as_str());
+        let place = (rank, self.next_ticket);
+        self.next_ticket += 1;
+        self.order.insert(place.clone(), key.clone());
+        self.items.insert(key, Entry { item, place });
+        superseded
+    }
+
+    /// Adds an item, unless there is one under the key; then the given one is returned.
+    pub fn add_if_not_present(&mut self, key: ObjectKey, rank: R, item: Arc<T>) -> Option<Arc<T>> {
+        if self.items.contains_key(&key) { Some(item) } else { self.add(key, rank, item) }
+    }
+
+    /// Takes an item out, wherever it stands.
+    pub fn delete(&mut self, key: &str) -> Option<Arc<T>> {
+        let entry = self.items.remove(key)?;
+        self.order.remove(&entry.place);
+        Some(entry.item)
+    }
+
+    /// Takes the item of the lowest rank.
+    pub fn pop(&mut self) -> Option<Arc<T>> {
+        let (_, key) = self.order.pop_first()?;
+        Some(self.items.remove(&key)?.item)
+    }
+
+    /// The item under a key.
+    pub fn get(&self, key: &str) -> Option<&Arc<T>> {
+        Some(&self.items.get(key)?.item)
+    }
+
+    /// Keys and items, lowest rank first.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<T>)> {
+        self.order.values().filter_map(|key| Some((key, self.get(key.as_str())?)))
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Refuses further writes, as [`is_closed`](Self::is_closed) tells the writer.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// True after [`close`](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+impl<T, R: Ord + Clone> LineState for HeapState<T, R> {
+    fn signals(&self) -> Signals {
+        let empty = self.is_empty();
+        Signals { poppable: !empty, empty, has_room: true, has_synced: true, closed: self.closed }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+impl<T, R: Ord + Clone> Default for HeapState<T, R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, R> fmt::Debug for HeapState<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapState")
+            .field("len", &self.items.len())
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}

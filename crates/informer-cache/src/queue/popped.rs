@@ -1,0 +1,122 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use informer_core::ObjectKey;
+
+use super::Processed;
+
+/// Where a popped item came from, and where its fate is told.
+pub(super) trait Origin<T>: Send + Sync {
+    fn done(&self, key: &ObjectKey, initial: usize);
+    fn requeue(&self, key: &ObjectKey, item: T, initial: usize);
+}
+
+/// What a pure keyed state hands out.
+#[derive(Debug)]
+pub struct Taken<T> {
+    /// The key.
+    pub key: ObjectKey,
+    /// What was queued for it.
+    pub item: T,
+    /// True where it belongs to the initial population.
+    pub is_initial: bool,
+    /// How much it counts for has-synced; to be told to the state once it is processed.
+    pub initial: usize,
+}
+
+/// One key's item, popped. It counts as processed when this is [done](Self::done) or dropped.
+#[must_use = "an item that is dropped counts as processed"]
+pub struct Popped<T> {
+    item: T,
+    receipt: Receipt<T>,
+}
+
+/// Stands for an item that is being processed; when it is [done](Self::done) or dropped, it is.
+#[must_use = "a receipt that is dropped says that the item is processed"]
+pub struct Receipt<T> {
+    /// `None` once its fate is told.
+    origin: Option<Arc<dyn Origin<T>>>,
+    key: ObjectKey,
+    is_initial: bool,
+    initial: usize,
+}
+
+impl<T> Popped<T> {
+    pub(super) fn new(taken: Taken<T>, origin: Arc<dyn Origin<T>>) -> Self {
+        let Taken { key, item, is_initial, initial } = taken;
+        Self { item, receipt: Receipt { origin: Some(origin), key, is_initial, initial } }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &ObjectKey {
+        &self.receipt.key
+    }
+
+    /// True where the item belongs to the initial population.
+    pub fn is_initial(&self) -> bool {
+        self.receipt.is_initial
+    }
+
+    /// Takes the item out. The receipt is to be kept until it is processed.
+    pub fn into_parts(self) -> (T, Receipt<T>) {
+        (self.item, self.receipt)
+    }
+
+    /// The item is processed. The same as dropping it.
+    pub fn done(self) {}
+
+    /// Queues the item again, behind what is queued. What was queued for the key meanwhile is newer and stays newer.
+    /// A closed queue takes it too: it was not drained yet.
+    pub fn requeue(self) {
+        let Self { item, mut receipt } = self;
+        if let Some(origin) = receipt.origin.take() {
+            origin.requeue(&receipt.key, item, receipt.initial);
+        }
+    }
+
+    /// Runs `process` on the item and whether it is [initial](Self::is_initial), and does as it says. No lock is held.
+    pub fn process<R>(self, process: impl FnOnce(&T, bool) -> Processed<R>) -> R {
+        match process(&self.item, self.receipt.is_initial) {
+            Processed::Done(answer) => answer,
+            Processed::Requeue(answer) => {
+                self.requeue();
+                answer
+            }
+        }
+    }
+}
+
+impl<T> Receipt<T> {
+    /// The item is processed. The same as dropping the receipt.
+    pub fn done(self) {}
+}
+
+impl<T> Drop for Receipt<T> {
+    fn drop(&mut self) {
+        if let Some(origin) = self.origin.take() {
+            origin.done(&self.key, self.initial);
+        }
+    }
+}
+
+impl<T> Deref for Popped<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.item
+    }
+}
+
+impl<T> fmt::Debug for Popped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, is_initial) = (self.key(), self.is_initial());
+        f.debug_struct("Popped").field("key", key).field("is_initial", &is_initial).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receipt<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("key", &self.key).finish_non_exhaustive()
+    }
+}
