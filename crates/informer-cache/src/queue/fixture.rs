@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::{Header, Object, ObjectKey, Tombstone};
 
-use crate::source::Listed;
+use crate::queue::{Delta, Deltas};
+use crate::source::{KnownObjects, Listed};
 use crate::{Change, Replacement};
 
 /// An object with a value to tell its states apart.
@@ -63,5 +65,48 @@ pub(super) fn text(change: &Change<Foo>) -> String {
         Change::Undecodable(undecodable) => {
             format!("undecodable {}", undecodable.key().map_or("", ObjectKey::as_str))
         }
+    }
+}
+
+/// One delta in words, as `added a=1`.
+pub(super) fn delta_text(delta: &Delta<Foo>) -> String {
+    match delta {
+        Delta::Added(object) => format!("added {}={}", object.key(), object.value),
+        Delta::Updated(object) => format!("updated {}={}", object.key(), object.value),
+        Delta::Deleted(tombstone) => tombstone_text(tombstone),
+        Delta::Replaced(object) => format!("replaced {}={}", object.key(), object.value),
+        Delta::Sync(object) => format!("sync {}={}", object.key(), object.value),
+    }
+}
+
+/// What a consumer holds.
+#[derive(Default)]
+pub(super) struct Held(pub(super) parking_lot::Mutex<BTreeMap<ObjectKey, Arc<Foo>>>);
+
+impl Held {
+    pub(super) fn new(objects: &[(&str, u64)]) -> Arc<Self> {
+        let objects = objects.iter().map(|(name, value)| (key(name), foo(name, *value)));
+        Arc::new(Self(parking_lot::Mutex::new(objects.collect())))
+    }
+
+    /// Processes deltas as a pump does.
+    pub(super) fn apply(&self, deltas: &Deltas<Foo>) {
+        for delta in deltas {
+            match (delta, delta.object()) {
+                (Delta::Deleted(tombstone), _) => drop(self.0.lock().remove(tombstone.key())),
+                (_, Some(object)) => drop(self.0.lock().insert(object.key().clone(), Arc::clone(object))),
+                (_, None) => unreachable!("only a deletion is without an object"),
+            }
+        }
+    }
+}
+
+impl KnownObjects<Foo> for Held {
+    fn get(&self, key: &str) -> Option<Arc<Foo>> {
+        self.0.lock().get(key).cloned()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.lock().keys().cloned().collect()
     }
 }
