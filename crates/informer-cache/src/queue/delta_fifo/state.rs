@@ -28,16 +28,16 @@ pub type KnownObject<O> = (ObjectKey, Option<Arc<O>>);
 pub struct DeltaState<O> {
     items: HashMap<ObjectKey, Deltas<O>>,
     line: VecDeque<ObjectKey>,
-    in_process: BTreeMap<ObjectKey, InProcess<O>>,
+    pub(super) in_process: BTreeMap<ObjectKey, InProcess<O>>,
     holds: usize,
-    room: Room,
+    pub(super) room: Room,
     population: Population,
     sync_on_replace: bool,
     closed: bool,
 }
 
 /// What a known-objects view will show of a key once its popped deltas are processed.
-struct InProcess<O> {
+pub(super) struct InProcess<O> {
     /// Pops that are neither done nor requeued; with one consumer at most one.
     running: usize,
     /// The state that the newest popped delta leads to; `None` where it is a deletion.

@@ -24,7 +24,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (0_u8..3).prop_map(Step::Event),
         2 => (0_u8..3).prop_map(Step::Delete),
-        2 => prop_oneof![Just(0_usize), Just(2), Just(6000)].prop_map(Step::List),
+        2 => prop_oneof![4 => Just(0_usize), 4 => Just(2), 1 => Just(6000)].prop_map(Step::List),
         2 => Just(Step::Resync),
         2 => Just(Step::Bookmark),
         5 => (0_usize..5).prop_map(Step::Pop),
