@@ -1,0 +1,230 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::world::{Recorder, World};
+use crate::queue::{QueueClosed, ReflectorStore};
+use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase};
+use crate::source::{Source, SourceErrorKind};
+use crate::testing::{ScriptedSource, TestObject, added, bookmark, object};
+
+fn assert_thread_safe<T: Send + Sync + 'static>() {}
+
+#[test]
+fn reflectors_and_handles_can_be_shared() {
+    assert_thread_safe::<Reflector<TestObject>>();
+    assert_thread_safe::<ReflectorHandle>();
+}
+
+fn reflector(source: ScriptedSource<TestObject>, queue: &Arc<Recorder>) -> Reflector<TestObject> {
+    let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
+    Reflector::new(Source::new(source), store, ReflectorConfig::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_that_is_stopped_before_it_runs_asks_for_nothing() {
+    let (source, server) = ScriptedSource::new();
+    let queue = Recorder::new();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    assert_eq!(reflector(source, &queue).run(cancel).await, Ok(()));
+    assert_eq!(server.requests(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_whatever_is_under_way_at_once() {
+    // While a list is asked for, read, while a watch is asked for, read, and during a wait.
+    for place in 0..5 {
+        let mut world = World::start(ReflectorConfig::default());
+        let list = world.server.expect_list().await;
+        let (mut held_list, mut held_peer, mut held_watch, mut held_stream) = (None, None, None, None);
+        match place {
+            0 => held_list = Some(list),
+            1 => held_peer = Some(list.accept()),
+            4 => list.fail_with(SourceErrorKind::Forbidden),
+            _ => {
+                list.reply_page([], 1);
+                let watch = world.server.expect_watch().await;
+                match place {
+                    2 => held_watch = Some(watch),
+                    _ => held_stream = Some(watch.accept()),
+                }
+            }
+        }
+        world.told().await;
+        let before = world.server.requests().len();
+        world.lap();
+        world.cancel.cancel();
+        assert_eq!((&mut world.task).await.unwrap(), Ok(()));
+        assert_eq!(world.lap(), Duration::ZERO, "place {place}");
+        assert_eq!(world.status().phase, ReflectorPhase::Stopped);
+        assert_eq!(world.server.requests().len(), before);
+        if let Some(list) = held_list {
+            list.given_up().await;
+        }
+        if let Some(peer) = held_peer {
+            peer.dropped().await;
+        }
+        if let Some(watch) = held_watch {
+            watch.given_up().await;
+        }
+        if let Some(stream) = held_stream {
+            assert!(stream.is_dropped());
+        }
+        world.server.expect_silence(Duration::from_secs(1000)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_closes_the_watch_and_says_that_it_has_stopped() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 1).await;
+    world.task.abort();
+    watch.dropped().await;
+    let status = world.handle.status_when(|status| status.phase == ReflectorPhase::Stopped).await;
+    assert!(status.synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_ends_the_run() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 1).await;
+    world.queue.close();
+    watch.send(added(object("default/a", 2)));
+    watch.dropped().await;
+    assert_eq!((&mut world.task).await.unwrap(), Err(QueueClosed));
+    assert_eq!(world.status().phase, ReflectorPhase::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_runs_once_at_a_time_and_begins_anew_each_time() {
+    let (source, mut server) = ScriptedSource::new();
+    let queue = Recorder::new();
+    let reflector = Arc::new(reflector(source, &queue));
+    let spawn = || {
+        let (reflector, cancel) = (Arc::clone(&reflector), CancellationToken::new());
+        let token = cancel.clone();
+        (cancel, tokio::spawn(async move { reflector.run(token).await }))
+    };
+    let (first, _) = spawn();
+    let watch = server.expect_sync([], 10).await;
+    let (second, waiting) = spawn();
+    server.expect_silence(Duration::from_secs(60)).await;
+    second.cancel();
+    assert_eq!(waiting.await.unwrap(), Ok(()));
+    first.cancel();
+    watch.dropped().await;
+    let (_third, _) = spawn();
+    server.expect_list().await.assert_version("0").reply_page([], 11);
+    let _open = server.expect_watch().await.accept();
+    let status = reflector.handle().status_when(|status| status.phase == ReflectorPhase::Watching).await;
+    assert_eq!(status.relists.total(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_at_hand_come_in_batches_of_a_thousand() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 1).await;
+    world.told().await;
+    for version in 2..2502_u64 {
+        watch.send(added(object("default/a", version)));
+    }
+    watch.close();
+    let told = world.told().await;
+    assert_eq!((told.len(), told.last().map(String::as_str)), (2500, Some("Added(default/a @2501)")));
+    let pushes = world.queue.pushes();
+    assert!(pushes.iter().all(|&size| size <= 1000), "{pushes:?}");
+    assert!(pushes.len() < 100, "events at hand are not handed on one by one: {}", pushes.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_holds_the_source_up_and_costs_no_connection() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 1).await;
+    watch.send(bookmark(2));
+    world.told().await;
+    world.queue.set_room(false);
+    // What is being read already still comes; what follows waits.
+    watch.send(bookmark(3));
+    world.told().await;
+    watch.send(bookmark(4));
+    assert_eq!(world.told().await, Vec::<String>::new());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!watch.is_dropped(), "a queue that is full for an hour is no silence of the source");
+    assert_eq!(world.told().await, Vec::<String>::new());
+    world.queue.set_room(true);
+    assert_eq!(world.told().await, ["Bookmark(@4)"]);
+    assert!(!watch.is_dropped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
+    let mut config = ReflectorConfig::default();
+    config.resync_period = Some(Duration::from_secs(10));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    // Every third one is skipped.
+    config.should_resync = Some(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) % 3 != 2));
+    let mut world = World::start(config);
+    let watch = world.server.expect_sync([], 1).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(world.told().await, ["Replaced[] @1", "Resync", "Resync", "Resync", "Resync"]);
+    assert_eq!((asked.load(Ordering::Relaxed), world.status().resyncs), (6, 6));
+    assert_eq!(world.server.requests().len(), 2, "a resync asks nobody");
+
+    watch.fail_with(SourceErrorKind::Connection);
+    for _ in 0..8 {
+        world.server.expect_watch().await.fail_with(SourceErrorKind::ConnectionRefused);
+    }
+    let last = world.server.expect_watch().await;
+    assert_eq!(world.told().await, Vec::<String>::new());
+    let _open = last.accept();
+    // The one that fell due meanwhile comes once.
+    world.told().await;
+    assert_eq!(world.status().resyncs, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_watch_does_not_hold_up_a_resync() {
+    let mut config = ReflectorConfig::default();
+    config.resync_period = Some(Duration::from_secs(10));
+    let mut world = World::start(config);
+    let watch = world.server.expect_sync([], 1).await;
+    world.told().await;
+    for version in 2..300_u64 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        watch.send(bookmark(version));
+    }
+    assert_eq!(world.told().await.iter().filter(|change| *change == "Resync").count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_says_what_is_going_on_at_each_step() {
+    let (source, mut server) = ScriptedSource::new();
+    let queue = Recorder::new();
+    let reflector = reflector(source, &queue);
+    let handle = reflector.handle();
+    assert_eq!(handle.status().to_string(), "not started");
+    let world_task = tokio::spawn(async move { reflector.run(CancellationToken::new()).await });
+    let list = server.expect_list().await;
+    assert_eq!(handle.status().to_string(), "listing");
+    assert!(!handle.status().synced && handle.status().last_version_at.is_none());
+    list.fail_with(SourceErrorKind::Forbidden);
+    let status = handle.status_when(|status| status.phase == ReflectorPhase::BackingOff).await;
+    assert_eq!(status.to_string(), "backing off after 1 failure, the last: the script failed it: forbidden");
+    server.expect_list().await.reply_page([], 10);
+    let watch = server.expect_watch().await;
+    let status = handle.status_when(|status| status.phase == ReflectorPhase::OpeningWatch).await;
+    assert!(status.synced);
+    assert_eq!((status.last_version.to_string(), status.list_requests), ("10".to_owned(), 2));
+    let watch = watch.accept();
+    let status = handle.status_when(|status| status.phase == ReflectorPhase::Watching).await;
+    assert_eq!(status.watches_opened, 1);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let now = tokio::time::Instant::now().into_std();
+    assert_eq!(handle.status().version_age(now).map(|age| age.as_secs()), Some(30));
+    drop(watch);
+    world_task.abort();
+}

@@ -1,0 +1,420 @@
+//! The state alone, without a runtime: random inputs with invariants after each, and a model server that is followed
+//! through cuts, expiries and lags.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::{Object, ResourceVersion};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::Change;
+use crate::reflector::{
+    Action, Effects, Input, Paging, ReflectorConfig, ReflectorPhase, ReflectorState, SHORT_WATCH,
+    StreamingList,
+};
+use crate::source::{ListEnd, ListPart, Listed, SourceErrorKind, WatchEvent};
+use crate::testing::{
+    TestObject, added, bookmark, deleted, error_event, failure, initial_events_end, modified, object,
+};
+
+/// Any instant will do: the state compares and adds.
+fn start() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+const KINDS: [SourceErrorKind; 9] = [
+    SourceErrorKind::Expired,
+    SourceErrorKind::VersionTooLarge,
+    SourceErrorKind::TooManyRequests,
+    SourceErrorKind::Unavailable,
+    SourceErrorKind::ConnectionRefused,
+    SourceErrorKind::Connection,
+    SourceErrorKind::Forbidden,
+    SourceErrorKind::Rejected,
+    SourceErrorKind::Protocol,
+];
+
+/// What a script does at one step; what of it applies depends on the step.
+#[derive(Debug, Clone)]
+struct Turn {
+    what: u8,
+    kind: usize,
+    version: u64,
+    pause_ms: u64,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn =
+        (0..12_u8, 0..KINDS.len(), 0..40_u64, prop_oneof![Just(0_u64), 0..5000_u64, Just(400_000_u64)])
+            .prop_map(|(what, kind, version, pause_ms)| Turn { what, kind, version, pause_ms });
+    prop::collection::vec(turn, 1..120)
+}
+
+struct Script {
+    state: ReflectorState<TestObject>,
+    now: Instant,
+    rng: StdRng,
+    /// The request that is open or was sent.
+    opened: bool,
+    listing: bool,
+    /// Requests since time passed, a wait ended or something was delivered.
+    requests_at_once: u32,
+    request: Option<Action>,
+}
+
+impl Script {
+    fn new(config: ReflectorConfig, seed: u64) -> Self {
+        let now = start();
+        let mut state = ReflectorState::new(Arc::new(config), now);
+        state.set_streaming_supported(true);
+        let rng = StdRng::seed_from_u64(seed);
+        Self { state, now, rng, opened: false, listing: false, requests_at_once: 0, request: None }
+    }
+
+    fn play(&mut self, turn: &Turn) {
+        let step = self.state.step();
+        let until = step.until.expect("every step but the last has an end");
+        self.note_request(&step.action);
+        if turn.pause_ms > 0 && step.action != Action::Wait {
+            self.now = (self.now + Duration::from_millis(turn.pause_ms)).min(until);
+            self.requests_at_once = 0;
+        }
+        let input = match (&step.action, turn.what) {
+            (_, 11) => Input::RelistRequested,
+            (Action::Wait, _) => {
+                (self.now, self.requests_at_once) = (self.now.max(until), 0);
+                Input::Timer
+            }
+            (_, 10) => {
+                (self.now, self.requests_at_once) = (self.now.max(until), 0);
+                Input::Timer
+            }
+            (_, 9) => Input::Failed(failure(KINDS[turn.kind])),
+            (Action::Read, _) if self.listing => self.list_input(turn),
+            (Action::Read, _) => self.watch_input(turn),
+            _ => Input::Opened,
+        };
+        self.handle(input);
+    }
+
+    fn note_request(&mut self, action: &Action) {
+        match action {
+            Action::List(_) | Action::Watch(_) => {
+                if self.request.as_ref() != Some(action) || self.opened {
+                    self.requests_at_once += 1;
+                }
+                self.listing = matches!(action, Action::List(_));
+                (self.request, self.opened) = (Some(action.clone()), false);
+            }
+            Action::Read => assert!(self.opened, "nothing is open to be read"),
+            Action::Wait | Action::Done => (self.request, self.opened) = (None, false),
+        }
+        assert!(self.requests_at_once <= 6, "a storm of requests: {:?}", self.state);
+        if let Action::Watch(plan) = action {
+            let last = &self.state.status().last_version;
+            assert!(!plan.send_initial_events || !plan.version.is_any(), "a streaming list at version 0");
+            assert!(plan.version == *last || plan.version.is_empty(), "{plan:?} after {last}");
+        }
+    }
+
+    fn list_input(&mut self, turn: &Turn) -> Input<TestObject> {
+        let token = (turn.what == 1).then(|| turn.version.to_string());
+        match turn.what {
+            0..=2 => {
+                let version = ResourceVersion::from(turn.version);
+                Input::Part(ListPart::End(ListEnd { version, continue_token: token, remaining: None }))
+            }
+            3 => Input::Ended,
+            _ => {
+                self.requests_at_once = 0;
+                let keys = [turn.version % 7, turn.version % 5];
+                let items =
+                    keys.map(|key| Listed::Fresh(Arc::new(object(&format!("ns/{key}"), turn.version))));
+                Input::Part(ListPart::Items(items.into()))
+            }
+        }
+    }
+
+    fn watch_input(&mut self, turn: &Turn) -> Input<TestObject> {
+        let subject = object(&format!("ns/{}", turn.version % 7), turn.version);
+        let event = match turn.what {
+            0 | 1 => return Input::Ended,
+            2 => initial_events_end(turn.version),
+            3 => error_event([410, 429, 500, 403][turn.kind % 4], ""),
+            4 => bookmark(turn.version),
+            5 => deleted(subject),
+            6 => modified(subject),
+            _ => added(subject),
+        };
+        // Errors deliver nothing.
+        if turn.what != 3 {
+            self.requests_at_once = 0;
+        }
+        Input::Events(vec![event])
+    }
+
+    fn handle(&mut self, input: Input<TestObject>) {
+        let before = self.state.status().clone();
+        let closed = matches!(input, Input::Ended);
+        let in_time = before.phase == ReflectorPhase::Watching && closed;
+        self.opened |= matches!(input, Input::Opened);
+        let ends_list = matches!(&input, Input::Part(ListPart::End(_)) | Input::Events(_));
+        let effects = self.state.handle(input, self.now, &mut self.rng);
+        let after = self.state.status();
+        let back = after.last_version.is_older_than(&before.last_version);
+        assert!(
+            !back || after.rewound > before.rewound,
+            "{} after {}",
+            after.last_version,
+            before.last_version
+        );
+        assert!(before.last_version.is_empty() || !after.last_version.is_empty(), "the version was lost");
+        let relisted = after.relists.total() - before.relists.total();
+        assert!(!in_time || relisted == 0, "a list at once after a watch that was closed");
+        assert_eq!(after.phase == ReflectorPhase::BackingOff, after.next_attempt_at.is_some());
+        let lists: Vec<_> =
+            effects.changes.iter().filter(|change| matches!(change, Change::Replaced(_))).collect();
+        assert!(lists.len() <= usize::from(ends_list), "a list that has not ended");
+        assert!(after.synced || effects.changes.is_empty(), "changes before a list");
+        for list in lists {
+            check_replacement(list, &before.last_version);
+        }
+    }
+}
+
+fn check_replacement(change: &Change<TestObject>, seen: &ResourceVersion) {
+    let Change::Replaced(list) = change else { return };
+    let keys: BTreeSet<_> = list.items.iter().map(|item| item.object().key().clone()).collect();
+    assert_eq!(keys.len(), list.items.len(), "a key twice");
+    assert_eq!(list.version.is_older_than(seen), list.rewound, "{} after {seen}", list.version);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_versions_requests_and_lists_stay_in_order(
+        turns in turns(),
+        seed: u64,
+        streaming in prop_oneof![Just(StreamingList::Off), Just(StreamingList::Auto)],
+        paging in prop_oneof![Just(Paging::Auto), Just(Paging::Always)],
+    ) {
+        let mut config = ReflectorConfig::default();
+        (config.streaming_list, config.paging) = (streaming, paging);
+        config.resync_period = Some(Duration::from_secs(3));
+        let mut script = Script::new(config, seed);
+        for turn in &turns {
+            script.play(turn);
+        }
+        script.state.handle(Input::Stop, script.now, &mut script.rng);
+        prop_assert_eq!(script.state.step().action, Action::Done);
+    }
+
+    #[test]
+    fn a_reflector_that_always_fails_asks_less_and_less(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
+        let mut config = ReflectorConfig::default();
+        config.streaming_list = if streaming { StreamingList::On } else { StreamingList::Off };
+        let mut script = Script::new(config, seed);
+        let (begin, mut requests) = (script.now, 0_u32);
+        while script.now < begin + Duration::from_secs(3600) {
+            let step = script.state.step();
+            match step.action {
+                Action::Wait => {
+                    script.now = script.now.max(step.until.expect("a wait ends"));
+                    script.handle(Input::Timer);
+                }
+                _ => {
+                    requests += 1;
+                    script.handle(Input::Failed(failure(KINDS[kind])));
+                }
+            }
+        }
+        // An hour of waits of 30 s at least, up to four requests each, and the short ones at the beginning.
+        prop_assert!(requests < 4 * 130, "{} requests in an hour", requests);
+    }
+}
+
+/// A server of one kind: its state, and the changes that it still remembers.
+#[derive(Default)]
+struct Model {
+    version: u64,
+    objects: BTreeMap<String, u64>,
+    history: Vec<(u64, WatchEvent<TestObject>)>,
+    /// Watches from before this version have expired.
+    oldest: u64,
+}
+
+impl Model {
+    fn change(&mut self, rng: &mut StdRng) {
+        let key = format!("ns/{}", rng.random_range(0..12));
+        self.version += 1;
+        let subject = object(&key, self.version);
+        let event = match self.objects.contains_key(&key) {
+            true if rng.random_bool(0.4) => {
+                self.objects.remove(&key);
+                deleted(subject)
+            }
+            known => {
+                self.objects.insert(key, self.version);
+                if known { modified(subject) } else { added(subject) }
+            }
+        };
+        self.history.push((self.version, event));
+        if rng.random_bool(0.03) {
+            self.oldest = self.version;
+            self.history.clear();
+        }
+    }
+
+    fn present(&self) -> impl Iterator<Item = TestObject> + '_ {
+        self.objects.iter().map(|(key, version)| object(key, *version))
+    }
+}
+
+/// What a reader of the queue makes of the changes.
+#[derive(Default)]
+struct View(BTreeMap<String, u64>);
+
+impl View {
+    fn apply(&mut self, effects: Effects<TestObject>) {
+        let version = |object: &TestObject| {
+            object.resource_version().as_u64().expect("the model's versions are numbers")
+        };
+        for change in effects.changes {
+            match change {
+                Change::Added(object) | Change::Updated(object) => {
+                    self.0.insert(object.key().to_string(), version(&object));
+                }
+                Change::Deleted(tombstone) => {
+                    self.0.remove(tombstone.key().as_str());
+                }
+                Change::Replaced(list) => {
+                    let items = list.items.into_iter().map(Listed::into_object);
+                    self.0 = items.map(|object| (object.key().to_string(), version(&object))).collect();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A connection to the model.
+#[derive(Default)]
+struct Connection {
+    list: Option<Vec<ListPart<TestObject>>>,
+    /// The version up to which a watch was served.
+    at: Option<u64>,
+    /// The end mark of a streaming list is still to come; the objects before it.
+    initial: Option<Vec<WatchEvent<TestObject>>>,
+}
+
+impl Connection {
+    fn answer(
+        &mut self,
+        action: &Action,
+        model: &mut Model,
+        calm: bool,
+        rng: &mut StdRng,
+    ) -> Input<TestObject> {
+        let refused = !calm && rng.random_bool(0.1);
+        match action {
+            _ if refused => Input::Failed(failure(KINDS[rng.random_range(0..KINDS.len())])),
+            Action::List(_) => {
+                let mut items: Vec<_> =
+                    model.present().map(|object| Listed::Fresh(Arc::new(object))).collect();
+                let rest = items.split_off(items.len() / 2);
+                let version = model.version.into();
+                let end = ListEnd { version, ..ListEnd::default() };
+                let parts = vec![ListPart::End(end), ListPart::Items(rest), ListPart::Items(items)];
+                *self = Self { list: Some(parts), ..Self::default() };
+                Input::Opened
+            }
+            Action::Watch(plan) if plan.send_initial_events => {
+                let initial = model.present().map(added).collect();
+                *self = Self { list: None, at: Some(model.version), initial: Some(initial) };
+                Input::Opened
+            }
+            Action::Watch(plan) => {
+                let from = plan.version.as_u64().unwrap_or_default();
+                if from < model.oldest {
+                    return Input::Failed(failure(SourceErrorKind::Expired));
+                }
+                *self = Self { at: Some(from), ..Self::default() };
+                Input::Opened
+            }
+            _ => self.read(model, calm, rng),
+        }
+    }
+
+    fn read(&mut self, model: &mut Model, calm: bool, rng: &mut StdRng) -> Input<TestObject> {
+        if !calm && rng.random_bool(0.08) {
+            return if rng.random_bool(0.5) {
+                Input::Ended
+            } else {
+                Input::Failed(failure(SourceErrorKind::Connection))
+            };
+        }
+        if let Some(part) = self.list.as_mut().and_then(Vec::pop) {
+            return Input::Part(part);
+        }
+        let at = self.at.expect("a watch is open");
+        if let Some(mut events) = self.initial.take() {
+            events.push(initial_events_end(at));
+            return Input::Events(events);
+        }
+        if at < model.oldest {
+            return Input::Events(vec![error_event(410, "Expired")]);
+        }
+        let position = model.history.iter().position(|(version, _)| *version > at);
+        let Some(position) = position else { return Input::Timer };
+        self.at = Some(model.history[position].0);
+        Input::Events(vec![clone_event(&model.history[position].1)])
+    }
+}
+
+fn clone_event(event: &WatchEvent<TestObject>) -> WatchEvent<TestObject> {
+    match event {
+        WatchEvent::Added(object) => added(Arc::clone(object)),
+        WatchEvent::Modified(object) => modified(Arc::clone(object)),
+        WatchEvent::Deleted(object) => deleted(Arc::clone(object)),
+        other => unreachable!("the model has no {other:?}"),
+    }
+}
+
+fn follow(seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut config = ReflectorConfig::default();
+    config.streaming_list = if seed.is_multiple_of(2) { StreamingList::Auto } else { StreamingList::Off };
+    let mut now = start();
+    let mut state = ReflectorState::new(Arc::new(config), now);
+    state.set_streaming_supported(true);
+    let (mut model, mut view, mut connection) = (Model::default(), View::default(), Connection::default());
+    (0..20).for_each(|_| model.change(&mut rng));
+    for round in 0..2000 {
+        let calm = round >= 1500;
+        if !calm && rng.random_bool(0.5) {
+            model.change(&mut rng);
+        }
+        let step = state.step();
+        let input = match step.action {
+            Action::Wait => {
+                now = now.max(step.until.expect("a wait ends"));
+                Input::Timer
+            }
+            action => connection.answer(&action, &mut model, calm, &mut rng),
+        };
+        now += if calm { SHORT_WATCH } else { Duration::from_millis(rng.random_range(0..50)) };
+        view.apply(state.handle(input, now, &mut rng));
+    }
+    assert_eq!(view.0, model.objects, "seed {seed}");
+    assert_eq!(state.status().last_version.as_u64(), Some(model.version), "seed {seed}");
+    assert_eq!((state.status().rewound, state.status().stale_lists), (0, 0), "seed {seed}");
+}
+
+#[test]
+fn a_reader_of_the_queue_ends_with_what_the_server_has() {
+    (0..300).for_each(follow);
+}

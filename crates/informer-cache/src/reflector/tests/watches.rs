@@ -1,0 +1,378 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::world::{World, wait_bounds};
+use crate::Undecodable;
+use crate::reflector::{ReflectorConfig, ReflectorPhase, RelistReason, SHORT_WATCHES_MAX};
+use crate::source::{ServerStatus, SourceErrorKind, WatchEvent};
+use crate::testing::{added, bookmark, deleted, error_event, modified, object};
+
+#[tokio::test(start_paused = true)]
+async fn every_new_version_is_told_in_order() {
+    let versions: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mut config = ReflectorConfig::default();
+    let sink = Arc::clone(&versions);
+    config.on_version = Some(Arc::new(move |version| sink.lock().push(version.to_string())));
+    let mut world = World::start(config);
+    let watch = world.server.expect_sync([], 5).await;
+    watch.send(added(object("default/a", 10))).send(modified(object("default/a", 20)));
+    watch.send(bookmark(30)).send(bookmark(30)).send(deleted(object("default/a", 40)));
+    let told = world.told().await;
+    let expected = [
+        "Replaced[] @5",
+        "Added(default/a @10)",
+        "Updated(default/a @20)",
+        "Bookmark(@30)",
+        "Bookmark(@30)",
+        "Deleted(default/a)",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(*versions.lock(), ["5", "10", "20", "30", "40"]);
+    let events = world.status().events;
+    assert_eq!((events.added, events.modified, events.deleted, events.bookmarks), (1, 1, 1, 2));
+    assert_eq!(events.total(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_events_are_handed_on_but_never_move_the_version_back() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([object("default/foo", 1)], 10).await;
+    watch.send(deleted(object("default/foo", 50))).send(added(object("default/bar", 55)));
+    watch.send(added(object("default/baz", 32))).send(bookmark(20)).close();
+    let _open = world.server.expect_watch().await.assert_version("55").accept();
+    let told = world.told().await;
+    assert_eq!(told[1..], ["Deleted(default/foo)", "Added(default/bar @55)", "Added(default/baz @32)"]);
+    assert_eq!(world.status().older_versions, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_a_version_keeps_the_one_there_is() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    watch.send(added(object("default/a", ""))).send(bookmark("")).close();
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.told().await[1..], ["Added(default/a @)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_not_numbers_follow_the_last_event() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], "zz").await;
+    watch.send(added(object("default/a", "aa"))).close();
+    let _open = world.server.expect_watch().await.assert_version("aa").accept();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_closed_in_time_is_opened_again_at_once_without_a_relist() {
+    let mut world = World::start(ReflectorConfig::default());
+    let mut watch = world.server.expect_sync([], 10).await;
+    for version in 11..31_u64 {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        watch.send(bookmark(version)).close();
+        world.lap();
+        watch = world.server.expect_watch().await.assert_version(version).accept();
+        assert_eq!(world.lap(), Duration::ZERO);
+    }
+    // Silent ones too.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    watch.close();
+    let _open = world.server.expect_watch().await.assert_version("30").accept();
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    assert_eq!(world.status().last_error.map(|error| error.kind()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_closed_early_with_an_event_is_opened_again_at_once_but_not_for_ever() {
+    let mut world = World::start(ReflectorConfig::default());
+    let mut watch = world.server.expect_sync([], 10).await;
+    for nth in 0..10_u64 {
+        watch.send(bookmark(11 + nth)).close();
+        world.lap();
+        watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
+        let at_once = nth < u64::from(SHORT_WATCHES_MAX);
+        assert_eq!(world.lap() == Duration::ZERO, at_once, "watch {nth}");
+    }
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
+    let mut world = World::start(ReflectorConfig::default());
+    let mut watch = world.server.expect_sync([], 10).await;
+    for nth in 0..SHORT_WATCHES_MAX {
+        // One is closed after a while, another at once.
+        tokio::time::sleep(Duration::from_millis(if nth == 1 { 10 } else { 0 })).await;
+        watch.close();
+        world.lap();
+        let again = world.server.expect_watch().await.assert_version("10");
+        assert!(wait_bounds(nth).contains(&world.lap()));
+        watch = again.accept();
+    }
+    watch.close();
+    world.server.expect_list().await.assert_version("10").reply_page([], 11);
+    let _open = world.server.expect_watch().await.accept();
+    assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ShortWatches, 1)]);
+    assert_eq!(world.status().short_watches, u64::from(SHORT_WATCHES_MAX) + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_watch_between_short_ones_makes_them_count_anew() {
+    let mut world = World::start(ReflectorConfig::default());
+    let mut watch = world.server.expect_sync([], 10).await;
+    for _ in 0..4 {
+        for _ in 0..SHORT_WATCHES_MAX {
+            watch.close();
+            watch = world.server.expect_watch().await.accept();
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        watch.close();
+        watch = world.server.expect_watch().await.accept();
+    }
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_watches_wait_longer_each_time_and_never_relist() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    for nth in 0..40 {
+        let watch = world.server.expect_watch().await.assert_version("10");
+        let lap = world.lap();
+        assert!(nth == 0 || wait_bounds(nth - 1).contains(&lap), "wait {nth}: {lap:?}");
+        match nth % 2 {
+            0 => watch.fail_with(SourceErrorKind::ConnectionRefused),
+            _ => watch.too_many_requests(None),
+        }
+    }
+    assert_eq!(world.asked(), (vec!["0".into()], 40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_of_ones_own_is_kept() {
+    let mut config = ReflectorConfig::default();
+    config.backoff.initial = Duration::from_millis(10);
+    config.backoff.cap = Duration::from_millis(100);
+    config.backoff.jitter = 0.0;
+    let mut world = World::start(config);
+    world.server.expect_list().await.reply_page([], 10);
+    for _ in 0..5 {
+        world.server.expect_watch().await.fail_with(SourceErrorKind::ConnectionRefused);
+    }
+    let _open = world.server.expect_watch().await.accept();
+    let lap = world.lap().as_millis();
+    assert!((250..=256).contains(&lap), "10+20+40+80+100, got {lap}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_backoff_starts_over_only_after_two_minutes_without_a_failure() {
+    let mut world = World::start(ReflectorConfig::default());
+    let mut watch = world.server.expect_sync([], 10).await;
+    // Each watch works for a while: as long as that is short, the waits grow.
+    for nth in 0..6 {
+        tokio::time::sleep(Duration::from_secs(119)).await;
+        watch.fail_with(SourceErrorKind::Connection);
+        world.lap();
+        watch = world.server.expect_watch().await.accept();
+        assert!(wait_bounds(nth).contains(&world.lap()));
+    }
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    watch.fail_with(SourceErrorKind::Connection);
+    world.lap();
+    let _open = world.server.expect_watch().await.accept();
+    assert!(wait_bounds(0).contains(&world.lap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_requests_delay_once_each_as_status_and_as_event() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    world.server.expect_watch().await.too_many_requests(Some(Duration::from_secs(7)));
+    world.lap();
+    let watch = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.lap().as_secs(), 7);
+    let status =
+        ServerStatus { code: 429, retry_after: Some(Duration::from_secs(9)), ..ServerStatus::default() };
+    watch.send(WatchEvent::Error(status)).close();
+    let watch = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.lap().as_secs(), 9);
+    watch.send(error_event(429, "TooManyRequests")).close();
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.asked(), (vec!["0".into()], 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_has_expired_is_listed_from_and_a_broken_connection_is_not() {
+    use SourceErrorKind::{
+        Connection, Expired, Forbidden, Other, Protocol, Timeout, Unavailable, VersionTooLarge,
+    };
+    // What comes, whether before the watch is accepted or after it, and whether a list follows.
+    let cases = [
+        (Expired, false, Some(RelistReason::WatchExpired)),
+        (Expired, true, Some(RelistReason::WatchExpired)),
+        (VersionTooLarge, false, Some(RelistReason::WatchExpired)),
+        (Forbidden, false, Some(RelistReason::WatchFailed)),
+        (Unavailable, false, Some(RelistReason::WatchFailed)),
+        (Unavailable, true, Some(RelistReason::WatchFailed)),
+        (Protocol, true, Some(RelistReason::WatchFailed)),
+        (Other, true, Some(RelistReason::WatchFailed)),
+        (Connection, false, Some(RelistReason::WatchFailed)),
+        (Connection, true, None),
+        (Timeout, true, None),
+    ];
+    for (kind, accepted, relist) in cases {
+        let mut world = World::start(ReflectorConfig::default());
+        world.server.expect_list().await.reply_page([], 10);
+        let watch = world.server.expect_watch().await;
+        world.lap();
+        if accepted {
+            watch.send(bookmark(11)).fail_with(kind);
+        } else {
+            watch.fail_with(kind);
+        }
+        let version = if accepted { "11" } else { "10" };
+        match relist {
+            Some(reason) => {
+                let list = world.server.expect_list().await.assert_version(version).assert_limit(None);
+                assert!(wait_bounds(0).contains(&world.lap()), "{kind}");
+                list.reply_page([], 12);
+                assert_eq!(world.relists(), [(RelistReason::First, 1), (reason, 1)]);
+            }
+            None => {
+                let _open = world.server.expect_watch().await.assert_version(version).accept();
+                assert!(wait_bounds(0).contains(&world.lap()), "{kind}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
+    for (code, reason, relists) in
+        [(410, "Expired", true), (410, "Gone", true), (500, "InternalError", true), (403, "Forbidden", true)]
+    {
+        let mut world = World::start(ReflectorConfig::default());
+        let watch = world.server.expect_sync([], 10).await;
+        watch
+            .send(added(object("default/a", 11)))
+            .send(error_event(code, reason))
+            .send(added(object("default/b", 12)));
+        watch.dropped().await;
+        assert_eq!(world.told().await[1..], ["Added(default/a @11)"], "nothing follows an error");
+        assert_eq!(world.status().phase, ReflectorPhase::BackingOff);
+        assert!(relists);
+        world.server.expect_list().await.assert_version("11").reply_page([], 13);
+        let _open = world.server.expect_watch().await.assert_version("13").accept();
+        assert_eq!(world.status().events.errors, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_cut_past_its_timeout_and_resumed_from_the_last_version() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    let expected = world.server.expect_watch().await;
+    let timeout = expected.request().timeout;
+    let watch = expected.send(bookmark(11));
+    world.lap();
+    watch.dropped().await;
+    assert_eq!(world.lap().as_secs(), (timeout + ReflectorConfig::default().watch_grace).as_secs());
+    let _open = world.server.expect_watch().await.assert_version("11").accept();
+    assert_eq!(world.lap(), Duration::ZERO);
+    assert_eq!(world.status().silent_watches, 1);
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_outlasts_its_timeout_with_events_is_left_alone() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    for version in 11..100_u64 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        watch.send(bookmark(version));
+    }
+    assert!(!watch.is_dropped());
+    watch.dropped().await;
+    assert_eq!(world.status().silent_watches, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_accepted_is_given_up() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    let watch = world.server.expect_watch().await;
+    world.lap();
+    watch.given_up().await;
+    assert_eq!(world.lap(), ReflectorConfig::default().progress_timeout);
+    world.server.expect_list().await.assert_version("10").gone();
+    let error = world.status().last_error.unwrap();
+    assert!(error.to_string().contains("not accepted"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes() {
+    for (min, range) in [(1, 300..600), (300, 300..600), (1800, 1800..3600)] {
+        let mut drawn = Vec::new();
+        for _ in 0..20 {
+            let mut config = ReflectorConfig::default();
+            config.watch_timeout_min = Duration::from_secs(min);
+            let mut world = World::start(config);
+            world.server.expect_list().await.reply_page([], 10);
+            let timeout = world.server.expect_watch().await.request().timeout;
+            assert!(range.contains(&timeout.as_secs()), "{timeout:?} of {min}");
+            drawn.push(timeout);
+        }
+        drawn.dedup();
+        assert!(drawn.len() > 1, "not all the same");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_event_is_skipped_and_its_version_counts() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    watch.send(WatchEvent::Unknown { event_type: "MOVED".to_owned(), version: 15.into() });
+    watch.send(added(object("default/a", 16))).close();
+    let _open = world.server.expect_watch().await.assert_version("16").accept();
+    assert_eq!(world.told().await, ["Replaced[] @10", "Added(default/a @16)"]);
+    assert_eq!((world.status().events.unknown, world.relists().len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_handed_on_and_the_version_moves_past_it() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    let broken = |key: Option<&str>, version: u64| {
+        Undecodable::new(key.map(|key| key.parse().unwrap()), "spec.x: wrong")
+            .with_version("u", version.into())
+    };
+    watch.send(WatchEvent::Undecodable(broken(Some("default/a"), 11)));
+    watch.send(WatchEvent::DeletedUndecodable(broken(Some("default/b"), 12)));
+    watch.send(WatchEvent::DeletedUndecodable(broken(None, 13))).close();
+    let _open = world.server.expect_watch().await.assert_version("13").accept();
+    let told = world.told().await;
+    assert_eq!(told[1], "Undecodable(default/a at version 11: spec.x: wrong)");
+    assert_eq!(told[2], "Deleted(default/b missed)");
+    assert_eq!(told[3], "Undecodable(an object without a readable name: spec.x: wrong)");
+    assert_eq!(world.status().undecodable, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_to_the_error_hook_with_their_kind() {
+    let kinds: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
+    let mut config = ReflectorConfig::default();
+    let sink = Arc::clone(&kinds);
+    config.on_error = Some(Arc::new(move |error| sink.lock().push(error.kind())));
+    let mut world = World::start(config);
+    world.server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
+    world.server.expect_list().await.gone();
+    let watch = world.server.expect_sync([], 10).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    watch.close();
+    let watch = world.server.expect_watch().await.accept();
+    watch.send(error_event(500, "InternalError"));
+    world.server.expect_list().await.reply_page([], 11);
+    let expected = [SourceErrorKind::Forbidden, SourceErrorKind::Expired, SourceErrorKind::Unavailable];
+    assert_eq!(*kinds.lock(), expected, "a watch closed in time is no failure");
+}
