@@ -137,7 +137,14 @@ impl<K: QueueKey> Shared<K> {
         let now = if again.is_some() { self.driver.clock().now() } else { self.driver.now() };
         let wish = again.map(|(delay, priority)| Wish { due: deadline(now.after(delay), delay), priority });
         let mut inner = self.driver.lock();
-        let Finished { key, effect, kept, worked } = inner.state.finish(ticket, wish, now)?;
+        let due_before = self.driver.promote(&mut inner);
+        let finished = inner.state.finish(ticket, wish, now);
+        let Some(Finished { key, effect, kept, worked }) = finished else {
+            self.driver.settle(inner, due_before);
+            self.count_added(due_before.added);
+            return None;
+        };
+        let effect = effect.and(due_before);
         self.driver.settle(inner, effect);
         drop(key);
         self.count_added(effect.added);

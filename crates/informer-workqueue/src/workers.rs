@@ -13,8 +13,6 @@
 
 mod outcome;
 mod report;
-#[cfg(test)]
-mod tests;
 
 use std::any::Any;
 use std::fmt;

@@ -183,9 +183,9 @@ impl Collector for Queues {
             *longest = longest.max(stats.longest.as_secs_f64());
         }
         let names = [
-            ("workqueue_depth", "Keys that are ready"),
-            ("workqueue_unfinished_work_seconds", "How long the keys in process have been so, added up"),
-            ("workqueue_longest_running_processor_seconds", "How long the longest key has been in process"),
+            ("workqueue_depth", "Keys that are ready."),
+            ("workqueue_unfinished_work_seconds", "How long the keys in process have been so, added up."),
+            ("workqueue_longest_running_processor_seconds", "How long the longest key has been in process."),
         ];
         for ((name, help), rows) in names.into_iter().zip(rows) {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::groups::NO_GROUP;
-use super::state::{Effect, Phase, Wish};
+use super::state::{Phase, Wish};
 use super::{QueueKey, Shared, WorkQueue, deadline};
 
 /// The priority of work that should not hold up news: the initial list, a resync. New work is added with 0.
@@ -146,7 +146,9 @@ impl<K: QueueKey> Shared<K> {
                 }
             }
         };
-        let effect: Effect = state.mark(id, Wish { due, priority }, now);
+        // What was due before this add comes before it.
+        let due_before = self.driver.promote(&mut inner);
+        let effect = inner.state.mark(id, Wish { due, priority }, now).and(due_before);
         self.driver.settle(inner, effect);
         self.count_added(effect.added);
         true

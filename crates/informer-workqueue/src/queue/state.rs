@@ -55,6 +55,16 @@ pub(super) struct Effect {
     pub(super) rearm: bool,
 }
 
+impl Effect {
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            pushed: self.pushed + other.pushed,
+            added: self.added + other.added,
+            rearm: self.rearm || other.rearm,
+        }
+    }
+}
+
 /// A key that is handed out.
 #[derive(Debug)]
 pub(super) struct Taken<K> {
@@ -209,9 +219,7 @@ impl<K: Eq + Clone> State<K> {
         }
         for _ in 0..PROMOTED_AT_ONCE {
             let Some((id, due)) = self.delays.pop_due(now) else { break };
-            let effect = self.make_ready(id, due);
-            total.pushed += effect.pushed;
-            total.added += effect.added;
+            total = total.and(self.make_ready(id, due));
         }
         total
     }

@@ -1,3 +1,10 @@
-//! Scenarios of the work queue, in paused time and through the public API.
+//! Scenarios of the work queue through the public API: in paused time, but for the one of real threads.
 
+mod bad_input;
 mod client_go;
+mod controller_runtime;
+mod delays;
+mod getters;
+mod metrics;
+mod rate_limits;
+mod workers;

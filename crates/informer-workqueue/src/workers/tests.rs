@@ -1,1 +1,0 @@
-//! Workers in paused time.

@@ -1,0 +1,264 @@
+//! What is wrong has a defined result: nothing hangs, nothing is left half done.
+
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use informer_workqueue::{DrainError, RateLimiter, WorkQueue};
+use tokio::time::{Instant, advance, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+const FOREVER: Duration = Duration::from_secs(86_400 * 365);
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_zero_is_now() {
+    let queue = WorkQueue::new();
+    assert!(queue.add_after("foo", Duration::ZERO));
+    assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_overflows_never_ends_and_does_not_hide_others() {
+    let queue = WorkQueue::new();
+    assert!(queue.add_after("never", Duration::MAX));
+    assert!(queue.due(&"never").unwrap() > Instant::now() + FOREVER * 20);
+    assert!(timeout(FOREVER, queue.get()).await.is_err());
+    queue.add_after("soon", SECOND);
+    assert_eq!(*queue.get().await.unwrap(), "soon");
+    assert!(queue.cancel_waiting(&"never"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_ahead_makes_ready_what_is_due_in_the_order_of_the_deadlines() {
+    let queue = WorkQueue::new();
+    queue.add_after(2, SECOND * 2);
+    queue.add_after(1, SECOND);
+    queue.add_after(3, FOREVER);
+    advance(FOREVER - SECOND).await;
+    let ready: Vec<_> = std::iter::from_fn(|| queue.try_get().map(|item| *item)).collect();
+    assert_eq!(ready, [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_without_get_and_done_twice_do_nothing() {
+    let queue = WorkQueue::new();
+    assert!(!queue.done(&"foo"), "it was never added");
+    queue.add("foo");
+    assert!(!queue.done(&"foo"), "it was not handed out");
+    let item = queue.get().await.unwrap();
+    assert!(queue.done(&"foo"));
+    assert!(!queue.done(&"foo"));
+    queue.add("foo");
+    let second = queue.get().await.unwrap();
+    item.done();
+    assert_eq!(queue.processing_len(), 1, "the outcome of the first hand-out does not end the second");
+    second.done();
+    assert_eq!(queue.processing_len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_comes_after_done_by_key_does_not_add_the_key_again() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    assert!(queue.done(&"foo"));
+    assert!(!item.retry(), "it ended before");
+    assert_eq!((queue.len(), queue.waiting_len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_added_after_shutdown() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.shut_down();
+    queue.shut_down();
+    assert!(!queue.add("bar"));
+    assert!(!queue.add_after("bar", SECOND));
+    assert!(!queue.add_rate_limited("bar"));
+    assert_eq!(queue.add_all(["a", "b"]), 0);
+    assert!(!item.retry(), "nor is what was in process");
+    assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (0, 0, 0));
+    assert!(queue.get().await.is_none());
+    queue.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_never_ends_ends_at_its_deadline() {
+    let queue = WorkQueue::new();
+    queue.add_all(["foo", "bar"]);
+    let item = queue.get().await.unwrap();
+    let start = Instant::now();
+    let result = queue.shut_down_with_drain(SECOND * 5).await;
+    assert_eq!(result, Err(DrainError::DeadlinePassed { ready: 1, processing: 1 }));
+    assert_eq!(start.elapsed(), SECOND * 5);
+    assert!(queue.is_shutting_down());
+    item.done();
+    queue.get().await.unwrap().done();
+    assert_eq!(queue.shut_down_with_drain(Duration::ZERO).await, Ok(()), "it is done already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_may_begin_after_shutdown() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.shut_down();
+    let drain = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.shut_down_with_drain(SECOND).await }
+    });
+    tokio::task::yield_now().await;
+    item.done();
+    assert_eq!(drain.await.unwrap(), Ok(()));
+}
+
+const HASH: u8 = 1;
+const EQ: u8 = 2;
+const CLONE: u8 = 4;
+const CLONE_ONCE: u8 = 8;
+
+/// Panics in whatever its switch says.
+#[derive(Debug)]
+struct Spiteful {
+    name: &'static str,
+    panics: Arc<AtomicU8>,
+}
+
+impl Spiteful {
+    fn new(name: &'static str, panics: u8) -> (Self, Arc<AtomicU8>) {
+        let panics = Arc::new(AtomicU8::new(panics));
+        (Self { name, panics: Arc::clone(&panics) }, panics)
+    }
+
+    fn check(&self, what: u8) {
+        assert!(self.panics.load(Ordering::Relaxed) & what == 0, "panic number {what} of {}", self.name);
+    }
+}
+
+impl Hash for Spiteful {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.check(HASH);
+        state.write_u8(0);
+    }
+}
+
+impl PartialEq for Spiteful {
+    fn eq(&self, other: &Self) -> bool {
+        self.check(EQ);
+        other.check(EQ);
+        self.name == other.name
+    }
+}
+
+impl Eq for Spiteful {}
+
+impl Clone for Spiteful {
+    fn clone(&self) -> Self {
+        self.check(CLONE);
+        let once = self.panics.fetch_and(!CLONE_ONCE, Ordering::Relaxed) & CLONE_ONCE;
+        assert!(once == 0, "the first clone of {} panics", self.name);
+        Self { name: self.name, panics: Arc::clone(&self.panics) }
+    }
+}
+
+fn panics<T>(call: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(call)).is_err()
+}
+
+#[test]
+fn a_key_whose_hash_or_eq_panics_is_not_added_and_harms_nobody() {
+    let queue = WorkQueue::new();
+    assert!(panics(|| queue.add(Spiteful::new("hash", HASH).0)));
+    assert!(queue.add(Spiteful::new("good", 0).0));
+    assert!(panics(|| queue.add(Spiteful::new("eq", EQ).0)), "it is compared to the good one");
+    assert!(panics(|| queue.done(&Spiteful::new("eq", EQ).0)));
+    assert!(panics(|| queue.cancel_waiting(&Spiteful::new("eq", EQ).0)));
+    assert_eq!(queue.len(), 1);
+    let item = queue.try_get().unwrap();
+    assert_eq!(item.name, "good");
+    item.done();
+    assert_eq!((queue.len(), queue.processing_len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_clone_panics_goes_to_the_end_and_comes_when_it_has_stopped() {
+    let queue = WorkQueue::new();
+    let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
+    queue.add(spiteful);
+    queue.add(Spiteful::new("good", 0).0);
+    assert!(panics(|| queue.try_get()));
+    assert_eq!((queue.len(), queue.processing_len()), (2, 0));
+    let item = queue.try_get().unwrap();
+    assert_eq!(item.name, "good");
+    item.done();
+    switch.store(0, Ordering::Relaxed);
+    let item = queue.get().await.unwrap();
+    assert_eq!(item.name, "spiteful");
+    item.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_that_a_batch_had_when_a_clone_panicked_come_again() {
+    let queue = WorkQueue::new();
+    queue.add(Spiteful::new("good", 0).0);
+    let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
+    queue.add(spiteful);
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get_batch(2).await.len() }
+    });
+    assert!(getter.await.unwrap_err().is_panic());
+    assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (1, 1, 0));
+    switch.store(0, Ordering::Relaxed);
+    let names = [queue.get().await.unwrap().name, queue.get().await.unwrap().name];
+    assert_eq!(names, ["spiteful", "good"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_that_panics_on_a_key_leaves_the_others_to_those_who_wait() {
+    let queue = WorkQueue::<Spiteful>::new();
+    let spawn = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.get().await.map(|item| item.name) })
+    };
+    let (first, second) = (spawn(), spawn());
+    tokio::task::yield_now().await;
+    queue.add(Spiteful::new("spiteful", CLONE_ONCE).0);
+    assert!(first.await.unwrap_err().is_panic());
+    assert_eq!(timeout(SECOND, second).await.expect("it was woken").unwrap(), Some("spiteful"));
+}
+
+struct PanickingLimiter(Arc<AtomicBool>);
+
+impl RateLimiter<&'static str> for PanickingLimiter {
+    fn when(&self, _: &&'static str, _: Instant) -> Duration {
+        assert!(!self.0.load(Ordering::Relaxed), "the limiter fails");
+        Duration::ZERO
+    }
+
+    fn forget(&self, _: &&'static str) {}
+
+    fn retries(&self, _: &&'static str) -> u32 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_dropped_by_a_panic_survives_a_rate_limiter_that_panics_too() {
+    let on = Arc::new(AtomicBool::new(true));
+    let queue = WorkQueue::builder().rate_limiter(PanickingLimiter(Arc::clone(&on))).build();
+    queue.add("foo");
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _item = queue.get().await.unwrap();
+            panic!("the work failed");
+        }
+    });
+    assert!(worker.await.unwrap_err().is_panic());
+    assert_eq!((queue.processing_len(), queue.waiting_len()), (0, 1));
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+}

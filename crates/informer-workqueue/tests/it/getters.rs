@@ -1,0 +1,213 @@
+//! Getters that wait, are dropped, or take many keys at once; and the guard.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use informer_workqueue::{OnDrop, WorkQueue, default_item_rate_limiter};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_get_loses_no_item() {
+    let queue = WorkQueue::new();
+    let mut dropped = Box::pin(queue.get());
+    assert!(dropped.as_mut().now_or_never().is_none());
+    queue.add("foo");
+    drop(dropped);
+    assert_eq!(*queue.get().await.unwrap(), "foo");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_get_that_is_dropped_after_it_was_woken_passes_the_wake_up_on() {
+    let queue = WorkQueue::new();
+    let mut first = Box::pin(queue.get());
+    assert!(first.as_mut().now_or_never().is_none());
+    let second = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|item| *item) }
+    });
+    tokio::task::yield_now().await;
+    queue.add("foo");
+    drop(first);
+    assert_eq!(timeout(SECOND, second).await.expect("it was woken").unwrap(), Some("foo"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_get_in_a_select_that_loses_again_and_again_loses_no_key() {
+    let queue = WorkQueue::new();
+    queue.add_all(0..100);
+    let mut seen = Vec::new();
+    while seen.len() < 100 {
+        tokio::select! {
+            item = queue.get() => { let item = item.unwrap(); seen.push(*item); item.done(); }
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    assert!(seen.into_iter().eq(0..100));
+}
+
+/// Real threads: the hand-over between add, get, cancelled gets and shutdown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_key_is_lost_between_threads_that_add_get_and_cancel() {
+    let queue = WorkQueue::<u32>::new();
+    let mut getters = JoinSet::new();
+    for _ in 0..4 {
+        let queue = queue.clone();
+        getters.spawn(async move {
+            let mut seen = 0;
+            loop {
+                tokio::select! {
+                    biased;
+                    item = queue.get() => match item {
+                        Some(item) => { seen += 1; item.done() }
+                        None => return seen,
+                    },
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        });
+    }
+    let mut adders = JoinSet::new();
+    for adder in 0..4_u32 {
+        let queue = queue.clone();
+        adders.spawn(async move {
+            for n in 0..20_000 {
+                queue.add(adder * 20_000 + n);
+                if n % 64 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+    }
+    adders.join_all().await;
+    queue.shut_down_with_drain(Duration::MAX).await.unwrap();
+    assert_eq!(getters.join_all().await.into_iter().sum::<u32>(), 80_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_takes_what_is_ready_up_to_its_size() {
+    let queue = WorkQueue::new();
+    queue.add_all(0..10);
+    let mut sizes = Vec::new();
+    for max in [4, 0, 100] {
+        let items = queue.get_batch(max).await;
+        sizes.push(items.len());
+        items.into_iter().for_each(informer_workqueue::Item::done);
+    }
+    assert_eq!(sizes, [4, 1, 5]);
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get_batch(9).await.len() }
+    });
+    tokio::task::yield_now().await;
+    queue.add(1);
+    assert_eq!(waiting.await.unwrap(), 1);
+    queue.shut_down();
+    assert!(queue.get_batch(5).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_dropped_without_an_outcome_comes_again_through_the_rate_limiter() {
+    let queue = WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build();
+    queue.add("foo");
+    let start = Instant::now();
+    drop(queue.get().await.unwrap());
+    let item = queue.get().await.unwrap();
+    assert_eq!((start.elapsed().as_millis(), item.retries()), (1, 1));
+    item.forget();
+    item.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_task_that_panics_or_is_cancelled_comes_again() {
+    let queue = WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build();
+    queue.add("foo");
+    let panicking = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _item = queue.get().await.unwrap();
+            panic!("the work failed");
+        }
+    });
+    assert!(panicking.await.unwrap_err().is_panic());
+    let cancelled = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _item = queue.get().await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    });
+    tokio::time::sleep(SECOND).await;
+    cancelled.abort();
+    let item = queue.get().await.unwrap();
+    assert_eq!((*item, item.retries()), ("foo", 2));
+    item.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_dropped_without_an_outcome_is_done_where_that_is_wished() {
+    let queue = WorkQueue::builder().on_drop(OnDrop::Done).build();
+    queue.add("foo");
+    drop(queue.get().await.unwrap());
+    assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detached_item_stays_in_process_until_done_is_called_with_its_key() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let key = queue.get().await.unwrap().detach();
+    queue.add("foo");
+    assert!(queue.try_get().is_none());
+    assert!(queue.done(&key));
+    assert_eq!(*queue.try_get().unwrap(), "foo");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_getter_stays_for_a_key_in_process_that_was_added_again_before_shutdown() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.add("foo");
+    queue.shut_down();
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move { (queue.get().await.map(|item| item.done()), queue.get().await.is_none()) }
+    });
+    tokio::task::yield_now().await;
+    item.done();
+    assert_eq!(getter.await.unwrap(), (Some(()), true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_never_finds_the_queue_empty_lets_other_tasks_run() {
+    let queue = WorkQueue::new();
+    queue.add(0);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            while let Some(item) = queue.get().await {
+                queue.add(*item + 1);
+                item.done();
+            }
+        }
+    });
+    tokio::task::yield_now().await;
+    queue.shut_down();
+    assert!(timeout(SECOND, worker).await.is_ok());
+}
+
+#[test]
+fn handles_and_items_go_between_threads() {
+    fn check<T: Send + Sync + Clone>() {}
+    fn check_item<T: Send>() {}
+    check::<WorkQueue<String>>();
+    check_item::<informer_workqueue::Item<String>>();
+    fn check_future<T: Send>(_: &T) {}
+    let queue = WorkQueue::<String>::new();
+    check_future(&queue.get());
+    check_future(&queue.get_batch(3));
+    check_future(&queue.shut_down_with_drain(SECOND));
+}
