@@ -75,17 +75,8 @@ async fn main() {
 
 /// Ready when nothing is left to crawl, or somebody pressed Ctrl-C.
 async fn finished_or_interrupted(queue: WorkQueue<PathBuf>) {
-    let finished = async {
-        loop {
-            let stats = queue.stats();
-            if stats.ready + stats.waiting + stats.processing == 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
     tokio::select! {
-        () = finished => {}
+        () = queue.idle() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
 }

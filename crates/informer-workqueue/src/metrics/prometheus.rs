@@ -152,10 +152,13 @@ impl QueueMetrics for OneQueue {
     }
 }
 
+/// A queue and the name it has in labels.
+type Named = (Arc<str>, QueueProbe);
+
 /// Reads the gauges from the queues when they are scraped.
 #[derive(Clone, Debug, Default)]
 struct Queues {
-    list: Arc<Mutex<Vec<(Arc<str>, QueueProbe)>>>,
+    list: Arc<Mutex<Vec<Named>>>,
 }
 
 impl Queues {

@@ -17,7 +17,9 @@
 //!
 //! # Shutdown
 //! 1. The phase changes under the lock. 2. All sleepers are woken. 3. What waits for a deadline is dropped, a few
-//! keys at a time. Getters leave when nothing is ready and no key in process is to be handed out again.
+//!    keys at a time.
+//!
+//! Getters leave when nothing is ready and no key in process is to be handed out again.
 
 use std::pin::pin;
 
@@ -32,6 +34,8 @@ pub(super) struct Inner<K> {
     pub(super) state: State<K>,
     sleepers: usize,
     keeper: bool,
+    /// Those who wait until the queue is empty.
+    idlers: usize,
 }
 
 /// The queue without what concerns single keys: rate limiter, groups, metrics.
@@ -47,6 +51,8 @@ pub(super) struct Driver<K> {
     pub(super) drained: Notify,
     /// For those who wait for a shutdown.
     pub(super) closed: Notify,
+    /// For those who wait until the queue is empty.
+    idle: Notify,
 }
 
 /// What a getter found.
@@ -60,10 +66,10 @@ pub(super) enum Found {
 
 impl<K: Eq + Clone> Driver<K> {
     pub(super) fn new(state: State<K>, timed: bool) -> Self {
-        let inner = Mutex::new(Inner { state, sleepers: 0, keeper: false });
+        let inner = Mutex::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 });
         let (wake, rearm) = (Notify::new(), Notify::new());
-        let (drained, closed) = (Notify::new(), Notify::new());
-        Self { inner, clock: Clock::start(), timed, wake, rearm, drained, closed }
+        let (drained, closed, idle) = (Notify::new(), Notify::new(), Notify::new());
+        Self { inner, clock: Clock::start(), timed, wake, rearm, drained, closed, idle }
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -83,6 +89,7 @@ impl<K: Eq + Clone> Driver<K> {
     pub(super) fn settle(&self, inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
         let ended = inner.sleepers > 0 && inner.state.is_finished();
         let drained = inner.state.phase == Phase::Draining && inner.state.is_drained();
+        let idle = inner.idlers > 0 && inner.state.is_empty();
         let rearm = effect.rearm && inner.keeper;
         let keeper = inner.sleepers > 0 && !inner.keeper && inner.state.next_due().is_some();
         let wakes = effect.pushed.max(usize::from(keeper)).min(inner.sleepers);
@@ -99,6 +106,28 @@ impl<K: Eq + Clone> Driver<K> {
         if drained {
             self.drained.notify_waiters();
         }
+        if idle {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Waits until the queue holds no key at all.
+    pub(super) async fn idle(&self) {
+        loop {
+            let mut idle = pin!(self.idle.notified());
+            idle.as_mut().enable();
+            let Some(_idler) = self.wait_for_idle() else { return };
+            idle.await;
+        }
+    }
+
+    fn wait_for_idle(&self) -> Option<Idler<'_, K>> {
+        let mut inner = self.lock();
+        if inner.state.is_empty() {
+            return None;
+        }
+        inner.idlers += 1;
+        Some(Idler { driver: self })
     }
 
     /// Wakes everybody who waits, so that they look at the phase.
@@ -188,6 +217,16 @@ impl<K: Eq + Clone> Driver<K> {
         effect.pushed = effect.pushed.saturating_sub(taken);
         self.settle(inner, effect);
         (found, effect.added)
+    }
+}
+
+struct Idler<'d, K> {
+    driver: &'d Driver<K>,
+}
+
+impl<K> Drop for Idler<'_, K> {
+    fn drop(&mut self) {
+        self.driver.inner.lock().idlers -= 1;
     }
 }
 

@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use tokio::time::Instant;
 
+use super::state::Effect;
 use super::{QueueKey, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueDepth, QueueStats};
 
@@ -80,7 +81,7 @@ impl<K: QueueKey> WorkQueue<K> {
         let mut inner = self.shared.driver.lock();
         let Some(id) = inner.state.find(hash, key) else { return false };
         let (waited, key) = inner.state.cancel_waiting(id);
-        drop(inner);
+        self.shared.driver.settle(inner, Effect::default());
         drop(key);
         waited
     }
@@ -97,7 +98,7 @@ impl<K: QueueKey> WorkQueue<K> {
             {
                 keys.push(key);
             }
-            drop(inner);
+            self.shared.driver.settle(inner, Effect::default());
             if keys.is_empty() {
                 break;
             }

@@ -49,6 +49,12 @@ impl<K: QueueKey> WorkQueue<K> {
         self.shared.driver.lock().state.phase != Phase::Open
     }
 
+    /// Waits until no key is ready, waits or is in process: until all work that was asked for is done. More may be
+    /// added before the caller looks. Cancel safe.
+    pub async fn idle(&self) {
+        self.shared.driver.idle().await;
+    }
+
     /// Waits until the queue takes no more keys. Cancel safe.
     pub async fn closed(&self) {
         let mut closed = std::pin::pin!(self.shared.driver.closed.notified());

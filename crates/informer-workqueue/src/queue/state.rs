@@ -136,6 +136,11 @@ impl<K: Eq + Clone> State<K> {
         self.processing
     }
 
+    /// No key is ready, waits or is in process.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// Nothing will be handed out any more.
     pub(super) fn is_finished(&self) -> bool {
         self.phase != Phase::Open && self.dirty == 0 && self.order.len() == 0

@@ -199,6 +199,31 @@ async fn a_worker_that_never_finds_the_queue_empty_lets_other_tasks_run() {
     assert!(timeout(SECOND, worker).await.is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_idle_when_nothing_is_ready_waits_or_is_in_process() {
+    let queue = WorkQueue::new();
+    queue.idle().await;
+    queue.add("ready");
+    queue.add_after("waiting", SECOND);
+    queue.add_after("cancelled", SECOND * 9);
+    let start = Instant::now();
+    let idle = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            queue.idle().await;
+            start.elapsed()
+        }
+    });
+    for _ in 0..2 {
+        let item = queue.get().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        assert!(!idle.is_finished());
+        item.done();
+    }
+    queue.cancel_waiting(&"cancelled");
+    assert_eq!(idle.await.unwrap(), SECOND * 2);
+}
+
 #[test]
 fn handles_and_items_go_between_threads() {
     fn check<T: Send + Sync + Clone>() {}
