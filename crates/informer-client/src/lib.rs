@@ -1,1 +1,40 @@
 //! The Kubernetes source of informers: list and watch over HTTP, read as bytes.
+//!
+//! The one crate of `informer` that speaks to an API server. [`Client`] is its HTTP stack on kube's configuration;
+//! [`KubeListWatch`] implements the source traits of `informer-cache` on it.
+//!
+//! A body is cut into objects while it arrives, `metadata.managedFields` is cut away, and key, version, labels and owners
+//! are read in the same pass. What an object becomes is a type parameter:
+//!
+//! | form | for |
+//! |---|---|
+//! | [`Lazy<K>`] | the default: the text itself, typed on access |
+//! | [`Typed<K>`] | decoded at once, five to ten times the memory |
+//! | [`Dynamic`] | kinds without a type |
+//! | [`Metadata<K>`] | labels, annotations and owners only, also on the wire |
+//!
+//! # Guarantees
+//!
+//! - Memory while listing, beyond the objects that are kept: one object and one network frame.
+//! - An object that cannot be read is set aside, and the others flow.
+//! - An object that is held already in the very version that is listed is not decoded.
+//! - No error, log or `Debug` shows a value of an object.
+//! - Nothing is retried: statuses, `Retry-After` and causes reach the caller.
+
+mod client;
+mod fields;
+mod header;
+mod kind;
+mod list_watch;
+mod prune;
+mod represent;
+mod scan;
+mod splitter;
+
+pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody};
+pub use header::HeaderError;
+pub use kind::{ResourceKind, StaticKind};
+pub use list_watch::{KubeListWatch, ReadOptions, StreamingLists};
+pub use prune::Pruning;
+pub use represent::{DecodeError, Dynamic, Lazy, Metadata, Origin, RawObject, Representation, Typed};
+pub use splitter::Limits;

@@ -1,0 +1,2 @@
+//! Benches of the byte path.
+fn main() {}

@@ -1,0 +1,89 @@
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use flate2::write::MultiGzDecoder;
+use http_body::{Body, Frame};
+
+use super::{BoxError, ResponseBody};
+
+/// How much compressed text is inflated at once: bounds what one step may yield (gzip reaches 1:1000).
+const STEP_BYTES: usize = 4 << 10;
+
+/// Inflates a gzip body while it arrives, whatever number of members it has: a watch has one for each event.
+pub(super) struct GzipBody {
+    body: ResponseBody,
+    decoder: MultiGzDecoder<Vec<u8>>,
+    /// Compressed bytes that are not inflated yet.
+    waiting: Bytes,
+    /// True once something was read, so that an empty body is none.
+    begun: bool,
+    ended: bool,
+}
+
+impl GzipBody {
+    pub(super) fn new(body: ResponseBody) -> Self {
+        let decoder = MultiGzDecoder::new(Vec::new());
+        Self { body, decoder, waiting: Bytes::new(), begun: false, ended: false }
+    }
+
+    /// Inflates one step of what waits.
+    fn inflate(&mut self) -> io::Result<Bytes> {
+        let step = self.waiting.len().min(STEP_BYTES);
+        let used = self.decoder.write(&self.waiting[..step])?;
+        if used == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "gzip: the stream does not go on"));
+        }
+        self.waiting.advance(used);
+        self.decoder.flush()?;
+        Ok(std::mem::take(self.decoder.get_mut()).into())
+    }
+
+    fn finish(&mut self) -> io::Result<Bytes> {
+        self.ended = true;
+        if self.begun {
+            self.decoder.try_finish()?;
+        }
+        Ok(std::mem::take(self.decoder.get_mut()).into())
+    }
+}
+
+impl Body for GzipBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            let inflated = if !self.waiting.is_empty() {
+                self.inflate()
+            } else if self.ended {
+                return Poll::Ready(None);
+            } else {
+                match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                    Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                    Some(Ok(frame)) => {
+                        self.waiting = frame.into_data().unwrap_or_default();
+                        self.begun |= !self.waiting.is_empty();
+                        continue;
+                    }
+                    None => self.finish(),
+                }
+            };
+            match inflated {
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Err(error) => {
+                    (self.ended, self.waiting) = (true, Bytes::new());
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

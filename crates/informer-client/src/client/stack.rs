@@ -1,0 +1,142 @@
+//! The layers between a request and the socket.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::uri::Scheme;
+use http::{HeaderValue, Uri};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube_client::Config;
+use kube_client::client::ConfigExt;
+use tower::util::{BoxCloneSyncService, option_layer};
+use tower::{Service, ServiceBuilder};
+
+use super::connections::Connections;
+use super::{BoxError, BoxService, ClientError, ClientOptions};
+
+/// A dead peer is noticed at the latest after the first of these and five of the second: 40 s.
+const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const TCP_KEEPALIVE_RETRIES: u32 = 5;
+/// On HTTP/2 a ping goes out after this silence, and its answer must come within the same time: 30 s.
+const HTTP2_PING: Duration = Duration::from_secs(15);
+/// Windows that let a list flow: 64 KiB over a round trip of 1 ms are 64 MB/s.
+const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
+const HTTP2_CONNECTION_WINDOW: u32 = 8 << 20;
+/// Idle connections are closed before servers close them (90 s).
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
+
+/// True for servers on this machine.
+pub(super) fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// The whole stack of a configuration.
+pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(config.connect_timeout);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE_IDLE));
+    tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE_IDLE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
+    let Some(proxy) = &config.proxy_url else { return over(tcp, config, options) };
+    match proxy.scheme_str() {
+        Some("socks5") => over(SocksV5::new(proxy.clone(), tcp), config, options),
+        Some("http") => over(tunnel(proxy, tcp), config, options),
+        Some("https") => over(tunnel(proxy, tls(config, tcp, false)?), config, options),
+        _ => Err(ClientError::new("the proxy is of an unknown kind", "use an http, https or socks5 URL")),
+    }
+}
+
+fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.clone(), connector);
+    let user = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    let Some((user, _)) = user else { return tunnel };
+    let user: Vec<u8> = percent_encoding::percent_decode_str(user).collect();
+    let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(user));
+    match HeaderValue::try_from(text) {
+        Ok(header) => tunnel.with_auth(header),
+        Err(_) => tunnel,
+    }
+}
+
+/// The layers over a way to connect.
+fn over<C>(connector: C, config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+{
+    if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
+        return layered(tls(config, connector, true)?, config, options);
+    }
+    layered(connector, config, options)
+}
+
+fn layered<C>(connector: C, config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let unusable = |cause| {
+        let advice = "check the user in the kubeconfig";
+        ClientError::new("credentials or headers cannot be used", advice).because(cause)
+    };
+    let connections = Connections::new(connector, builder(options));
+    let service = ServiceBuilder::new()
+        .layer(config.extra_headers_layer().map_err(unusable)?)
+        .layer(option_layer(config.auth_layer().map_err(unusable)?))
+        .map_err(BoxError::from)
+        .layer(config.base_uri_layer())
+        .service(connections);
+    Ok(BoxCloneSyncService::new(service))
+}
+
+fn builder(options: &ClientOptions) -> legacy::Builder {
+    let mut builder = legacy::Client::builder(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT)
+        .http2_only(options.http2_prior_knowledge)
+        .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
+        .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
+        .http2_keep_alive_interval(HTTP2_PING)
+        .http2_keep_alive_timeout(HTTP2_PING)
+        .http2_keep_alive_while_idle(true);
+    builder
+}
+
+/// TLS as the configuration says, with HTTP/2 offered where it is for the server.
+fn tls<C>(config: &Config, connector: C, http2: bool) -> Result<HttpsConnector<C>, ClientError> {
+    if rustls::crypto::CryptoProvider::get_default().is_none()
+        && cfg!(feature = "ring") == cfg!(feature = "aws-lc-rs")
+    {
+        let advice = "enable one of the features ring and aws-lc-rs, or install a rustls CryptoProvider";
+        return Err(ClientError::new("no provider of TLS is chosen", advice));
+    }
+    let unusable = "the TLS settings cannot be used";
+    let advice = "check certificates and keys in the kubeconfig";
+    let settings = config.rustls_client_config();
+    let settings = settings.map_err(|cause| ClientError::new(unusable, advice).because(cause))?;
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into();
+        let name = name.map_err(|cause: rustls::pki_types::InvalidDnsNameError| {
+            ClientError::new("the tls-server-name is not a name", advice).because(cause)
+        })?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(match http2 {
+        true => builder.enable_all_versions().wrap_connector(connector),
+        false => builder.enable_http1().wrap_connector(connector),
+    })
+}

@@ -1,0 +1,56 @@
+//! Single fields of an object, read from its text or its values.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::scan::{Cursor, ScanError};
+
+/// The scalar at the end of a path, as text; `None` where it is absent, null, an object, an array, or unreadable. Of a key
+/// that is there twice the last one counts.
+pub(crate) fn scalar<'a, 'p>(text: &'a str, path: impl IntoIterator<Item = &'p str>) -> Option<Cow<'a, str>> {
+    let mut cursor = Cursor::new(text);
+    for name in path {
+        let range = member(&mut cursor, name).ok()??;
+        cursor = Cursor::over(text, &range);
+    }
+    match cursor.peek()? {
+        b'"' => cursor.string().ok()?.decode().ok(),
+        b'{' | b'[' | b'n' => None,
+        _ => cursor.skip().ok().map(|range| Cow::Borrowed(cursor.slice(&range))),
+    }
+}
+
+/// The scalar at the end of a path of values, as text.
+pub(crate) fn of_value<'a, 'p>(
+    mut value: &'a Value,
+    path: impl IntoIterator<Item = &'p str>,
+) -> Option<Cow<'a, str>> {
+    for name in path {
+        value = value.as_object()?.get(name)?;
+    }
+    match value {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Bool(_) | Value::Number(_) => Some(Cow::Owned(value.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Where the value of the last member of that name stands.
+fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Option<std::ops::Range<usize>>, ScanError> {
+    if cursor.peek() != Some(b'{') {
+        return Ok(None);
+    }
+    cursor.object()?;
+    let (mut first, mut found) = (true, None);
+    while let Some(key) = cursor.member(&mut first)? {
+        let value = cursor.skip()?;
+        if key.is(name) {
+            found = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! The header of an object, read from its bytes without serde: who it is, which version, and what can be cut away.
+//!
+//! One walk over the members of the object and of its `metadata`; everything else is skipped at the speed of
+//! [`Structure`](crate::scan::Structure). What a key means twice is what serde makes of it: the last one counts.
+
+mod build;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use crate::prune::{Cuts, Members};
+use crate::scan::{Cursor, ScanError, Text};
+
+/// What the scan of one object found. Texts are borrowed where they hold no escapes.
+#[derive(Debug, Default)]
+pub(crate) struct RawHeader<'a> {
+    pub(crate) api_version: Option<Cow<'a, str>>,
+    pub(crate) kind: Option<Cow<'a, str>>,
+    pub(crate) metadata: Metadata<'a>,
+    /// True once a `metadata` that is an object was seen.
+    pub(crate) has_metadata: bool,
+    /// The members of `metadata` that the pruning cuts.
+    pub(crate) cuts: Cuts,
+}
+
+/// What stands in `metadata`. Parts with an inner structure are read when they are needed.
+#[derive(Debug, Default)]
+pub(crate) struct Metadata<'a> {
+    pub(crate) name: Option<Cow<'a, str>>,
+    pub(crate) namespace: Option<Cow<'a, str>>,
+    pub(crate) uid: Option<Cow<'a, str>>,
+    pub(crate) version: Option<Cow<'a, str>>,
+    pub(crate) generation: Option<i64>,
+    pub(crate) deletion_timestamp: Option<Cow<'a, str>>,
+    pub(crate) labels: Option<Range<usize>>,
+    pub(crate) annotations: Option<Range<usize>>,
+    pub(crate) owners: Option<Range<usize>>,
+    pub(crate) finalizers: Option<Range<usize>>,
+    pub(crate) creation_timestamp: Option<Cow<'a, str>>,
+}
+
+/// An object whose header could not be read.
+///
+/// Names the field and the problem, never a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", Field(.field))]
+pub struct HeaderError {
+    field: &'static str,
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Problem {
+    Syntax(ScanError),
+    NotUtf8(usize),
+    Missing,
+    /// Another kind of value than the one that belongs there.
+    Type(&'static str),
+    BadString,
+    Key(String),
+}
+
+struct Field<'a>(&'a str);
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "{}: ", self.0) }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => write!(f, "not JSON: {error}"),
+            Self::NotUtf8(at) => write!(f, "not UTF-8 at byte {at}"),
+            Self::Missing => f.write_str("missing"),
+            Self::Type(expected) => write!(f, "is not {expected}"),
+            Self::BadString => f.write_str("a string with a broken escape or a control character"),
+            Self::Key(problem) => f.write_str(problem),
+        }
+    }
+}
+
+impl HeaderError {
+    pub(crate) fn new(field: &'static str, problem: Problem) -> Self {
+        Self { field, problem }
+    }
+}
+
+impl From<ScanError> for HeaderError {
+    fn from(error: ScanError) -> Self {
+        Self::new("", Problem::Syntax(error))
+    }
+}
+
+impl<'a> RawHeader<'a> {
+    /// True where the object says its `apiVersion` or `kind`.
+    pub(crate) fn has_type(&self) -> bool {
+        self.kind.is_some() || self.api_version.is_some()
+    }
+
+    /// Reads the header of the object that is `text`, into `self`, which keeps what was read before an error.
+    pub(crate) fn scan(&mut self, text: &'a str, cut_managed_fields: bool) -> Result<(), HeaderError> {
+        let mut cursor = Cursor::new(text);
+        if cursor.peek() != Some(b'{') {
+            return Err(HeaderError::new("", Problem::Type("an object")));
+        }
+        cursor.object()?;
+        let mut first = true;
+        while let Some(key) = cursor.member(&mut first)? {
+            if key.is("metadata") {
+                self.scan_metadata(&mut cursor, cut_managed_fields)?;
+            } else if key.is("apiVersion") {
+                self.api_version = string(&mut cursor, "apiVersion")?;
+            } else if key.is("kind") {
+                self.kind = string(&mut cursor, "kind")?;
+            } else {
+                cursor.skip()?;
+            }
+        }
+        match self.has_metadata {
+            true => Ok(()),
+            false => Err(HeaderError::new("metadata", Problem::Missing)),
+        }
+    }
+
+    fn scan_metadata(&mut self, cursor: &mut Cursor<'a>, cut: bool) -> Result<(), HeaderError> {
+        // A second `metadata` replaces the first; what the first had to cut is cut all the same.
+        (self.metadata, self.has_metadata) = (Metadata::default(), false);
+        if cursor.peek() == Some(b'n') {
+            cursor.skip()?;
+            return Ok(());
+        }
+        if cursor.peek() != Some(b'{') {
+            return Err(HeaderError::new("metadata", Problem::Type("an object")));
+        }
+        cursor.object()?;
+        let (mut members, mut first) = (Members::begin(cursor.at()), true);
+        while let Some(key) = cursor.member(&mut first)? {
+            if cut && key.is("managedFields") {
+                let value = cursor.skip()?;
+                members.cut(&mut self.cuts, value.end);
+            } else {
+                members.keep(&mut self.cuts, key.start());
+                self.metadata.take(key, cursor)?;
+                members.ended(cursor.at());
+            }
+        }
+        self.has_metadata = true;
+        Ok(())
+    }
+}
+
+impl<'a> Metadata<'a> {
+    fn take(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {
+        if key.is("name") {
+            self.name = string(cursor, "metadata.name")?;
+        } else if key.is("namespace") {
+            self.namespace = string(cursor, "metadata.namespace")?;
+        } else if key.is("uid") {
+            self.uid = string(cursor, "metadata.uid")?;
+        } else if key.is("resourceVersion") {
+            self.version = string(cursor, "metadata.resourceVersion")?;
+        } else if key.is("generation") {
+            self.generation = integer(cursor, "metadata.generation")?;
+        } else if key.is("deletionTimestamp") {
+            self.deletion_timestamp = string(cursor, "metadata.deletionTimestamp")?;
+        } else if key.is("creationTimestamp") {
+            self.creation_timestamp = string(cursor, "metadata.creationTimestamp")?;
+        } else if key.is("labels") {
+            self.labels = container(cursor, b'{', "metadata.labels", "an object")?;
+        } else if key.is("annotations") {
+            self.annotations = container(cursor, b'{', "metadata.annotations", "an object")?;
+        } else if key.is("ownerReferences") {
+            self.owners = container(cursor, b'[', "metadata.ownerReferences", "an array")?;
+        } else if key.is("finalizers") {
+            self.finalizers = container(cursor, b'[', "metadata.finalizers", "an array")?;
+        } else {
+            cursor.skip()?;
+        }
+        Ok(())
+    }
+}
+
+/// A string, or nothing for null.
+pub(crate) fn string<'a>(
+    cursor: &mut Cursor<'a>,
+    field: &'static str,
+) -> Result<Option<Cow<'a, str>>, HeaderError> {
+    match cursor.peek() {
+        Some(b'"') => {
+            let text = cursor.string()?.decode();
+            text.map(Some).map_err(|_| HeaderError::new(field, Problem::BadString))
+        }
+        Some(b'n') => {
+            cursor.skip()?;
+            Ok(None)
+        }
+        Some(b'0'..=b'9' | b'-') => Err(HeaderError::new(field, Problem::Type("a string but a number"))),
+        _ => Err(HeaderError::new(field, Problem::Type("a string"))),
+    }
+}
+
+fn integer(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option<i64>, HeaderError> {
+    let value = cursor.skip()?;
+    match cursor.slice(&value) {
+        "null" => Ok(None),
+        text => match text.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(HeaderError::new(field, Problem::Type("an integer of 64 bits"))),
+        },
+    }
+}
+
+fn container(
+    cursor: &mut Cursor<'_>,
+    open: u8,
+    field: &'static str,
+    expected: &'static str,
+) -> Result<Option<Range<usize>>, HeaderError> {
+    match cursor.peek() {
+        Some(b'n') => {
+            cursor.skip()?;
+            Ok(None)
+        }
+        Some(byte) if byte == open => Ok(Some(cursor.skip()?)),
+        _ => Err(HeaderError::new(field, Problem::Type(expected))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::borrow::Cow;
+use std::ops::Range;
+
+use informer_core::{Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
+
+use super::{HeaderError, Metadata, Problem, RawHeader, string};
+use crate::scan::Cursor;
+
+impl RawHeader<'_> {
+    /// The key as text, written over `buffer`. `None` without a name.
+    pub(crate) fn key_text<'b>(&self, buffer: &'b mut String) -> Option<&'b str> {
+        let name = self.metadata.name.as_deref().filter(|name| !name.is_empty())?;
+        buffer.clear();
+        if let Some(namespace) = self.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+        {
+            buffer.push_str(namespace);
+            buffer.push('/');
+        }
+        buffer.push_str(name);
+        Some(buffer)
+    }
+
+    /// The key.
+    pub(crate) fn key(&self) -> Result<ObjectKey, HeaderError> {
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        if name.is_empty() {
+            return Err(HeaderError::new("metadata.name", Problem::Missing));
+        }
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        ObjectKey::new(namespace, name)
+            .map_err(|error| HeaderError::new("metadata.name", Problem::Key(error.to_string())))
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn version(&self) -> ResourceVersion {
+        self.metadata.version.as_deref().map_or_else(ResourceVersion::unset, ResourceVersion::from)
+    }
+
+    /// The header, from `text`, which was scanned.
+    pub(crate) fn build(&self, text: &str) -> Result<Header, HeaderError> {
+        let metadata = &self.metadata;
+        let mut header = Header::new(self.key()?)
+            .with_uid(self.uid())
+            .with_version(self.version())
+            .with_generation(metadata.generation)
+            .with_deletion_timestamp(metadata.deletion_timestamp.as_deref().map(Box::from));
+        if let Some(range) = &metadata.labels {
+            header = header.with_labels(pairs(text, range, "metadata.labels")?);
+        }
+        if let Some(range) = &metadata.owners {
+            header = header.with_owners(owners(text, range)?);
+        }
+        Ok(header)
+    }
+}
+
+impl Metadata<'_> {
+    /// The annotations, for representations that hold them.
+    pub(crate) fn annotations(&self, text: &str) -> Result<Labels, HeaderError> {
+        let Some(range) = &self.annotations else { return Ok(Labels::default()) };
+        Ok(pairs(text, range, "metadata.annotations")?.into_iter().collect())
+    }
+
+    /// The finalizers, for representations that hold them.
+    pub(crate) fn finalizers(&self, text: &str) -> Result<Box<[Box<str>]>, HeaderError> {
+        const FIELD: &str = "metadata.finalizers";
+        let Some(range) = &self.finalizers else { return Ok(Box::default()) };
+        let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
+        cursor.expect(b'[', "an array")?;
+        while cursor.element(&mut first)? {
+            let text = string(&mut cursor, FIELD)?;
+            found.push(text.ok_or(HeaderError::new(FIELD, Problem::Type("an array of strings")))?.into());
+        }
+        Ok(found.into())
+    }
+}
+
+type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// The members of an object of strings.
+fn pairs<'a>(text: &'a str, range: &Range<usize>, field: &'static str) -> Result<Vec<Pair<'a>>, HeaderError> {
+    let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
+    cursor.object()?;
+    while let Some(key) = cursor.member(&mut first)? {
+        let key = key.decode().map_err(|_| HeaderError::new(field, Problem::BadString))?;
+        let value = string(&mut cursor, field)?;
+        let value = value.ok_or(HeaderError::new(field, Problem::Type("an object of strings")))?;
+        found.push((key, value));
+    }
+    Ok(found)
+}
+
+fn owners(text: &str, range: &Range<usize>) -> Result<Vec<OwnerReference>, HeaderError> {
+    const FIELD: &str = "metadata.ownerReferences";
+    let (mut cursor, mut found, mut first) = (Cursor::over(text, range), Vec::new(), true);
+    cursor.expect(b'[', "an array")?;
+    while cursor.element(&mut first)? {
+        if cursor.peek() != Some(b'{') {
+            return Err(HeaderError::new(FIELD, Problem::Type("an array of objects")));
+        }
+        found.push(owner(&mut cursor, FIELD)?);
+    }
+    Ok(found)
+}
+
+fn owner(cursor: &mut Cursor<'_>, field: &'static str) -> Result<OwnerReference, HeaderError> {
+    let mut owner = OwnerReference {
+        api_version: Box::default(),
+        kind: Box::default(),
+        name: Box::default(),
+        uid: Box::default(),
+        controller: false,
+    };
+    cursor.object()?;
+    let mut first = true;
+    while let Some(key) = cursor.member(&mut first)? {
+        let place = if key.is("apiVersion") {
+            &mut owner.api_version
+        } else if key.is("kind") {
+            &mut owner.kind
+        } else if key.is("name") {
+            &mut owner.name
+        } else if key.is("uid") {
+            &mut owner.uid
+        } else {
+            let value = cursor.skip()?;
+            if key.is("controller") {
+                owner.controller = match cursor.slice(&value) {
+                    "true" => true,
+                    "false" | "null" => false,
+                    _ => {
+                        return Err(HeaderError::new(
+                            field,
+                            Problem::Type("an array with boolean controllers"),
+                        ));
+                    }
+                };
+            }
+            continue;
+        };
+        *place = string(cursor, field)?.unwrap_or_default().into();
+    }
+    Ok(owner)
+}

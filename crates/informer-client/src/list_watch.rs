@@ -1,0 +1,242 @@
+//! List and watch of one kind over HTTP.
+
+mod list;
+mod objects;
+mod query;
+mod reply;
+mod watch;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::ACCEPT;
+use informer_cache::source::{
+    ListRequest, ListStream, ListWatch, Lister, SourceError, WatchRequest, WatchStream, Watcher,
+};
+use informer_core::{FieldSelector, LabelSelector};
+
+use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
+
+/// Lists and watches one kind of a Kubernetes API server, in one namespace or in all, with selectors.
+///
+/// The form of the objects is the type parameter: [`Lazy`](crate::Lazy), [`Typed`](crate::Typed),
+/// [`Dynamic`](crate::Dynamic) or [`Metadata`](crate::Metadata).
+///
+/// ```no_run
+/// use informer_client::{Client, KubeListWatch, Lazy};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::try_default().await?;
+/// let pods = KubeListWatch::<Lazy<Pod>>::all(client).namespace("default").labels("app in (web, api)".parse()?);
+/// # Ok(()) }
+/// ```
+///
+/// # Wire
+///
+/// Queries are as client-go sends them, in the order of their names; `resourceVersion=0` and `limit` are both sent
+/// where both are asked for. A body is read as it arrives: beyond the objects that are handed on, memory holds one
+/// object and one network frame. Nothing is retried here; every status is told as it came.
+pub struct KubeListWatch<O> {
+    client: Client,
+    kind: Arc<ResourceKind>,
+    selection: Selection,
+    options: ReadOptions,
+    streaming_lists: StreamingLists,
+    form: PhantomData<fn() -> O>,
+}
+
+/// Which objects.
+#[derive(Debug, Clone, Default)]
+struct Selection {
+    namespace: Option<String>,
+    labels: Option<String>,
+    fields: Option<String>,
+}
+
+/// How answers are read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// How large the parts of an answer may be.
+    pub limits: Limits,
+    /// What is cut out of each object.
+    pub pruning: Pruning,
+    /// How long the server may take to answer with its headers. 75 s by default: servers end requests after 60.
+    pub answer_timeout: Duration,
+    /// How long the body of a list may be silent. 60 s by default.
+    pub list_idle_timeout: Duration,
+    /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by default.
+    /// A dead connection is noticed earlier, by the transport.
+    pub watch_idle_margin: Duration,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            pruning: Pruning::default(),
+            answer_timeout: Duration::from_secs(75),
+            list_idle_timeout: Duration::from_secs(60),
+            watch_idle_margin: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Whether a list is asked for as a watch with initial events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StreamingLists {
+    /// Until the server refuses one; the client remembers that for the kind.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+impl<O: Representation + StaticKind> KubeListWatch<O> {
+    /// All objects of the kind, in all namespaces.
+    pub fn all(client: impl Into<Client>) -> Self {
+        Self::of(client, O::resource_kind())
+    }
+}
+
+impl<O: Representation> KubeListWatch<O> {
+    /// All objects of a kind that is known at run time only, in all namespaces.
+    pub fn of(client: impl Into<Client>, kind: impl Into<ResourceKind>) -> Self {
+        Self {
+            client: client.into(),
+            kind: Arc::new(kind.into()),
+            selection: Selection::default(),
+            options: ReadOptions::default(),
+            streaming_lists: StreamingLists::default(),
+            form: PhantomData,
+        }
+    }
+
+    /// Only the objects of one namespace.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.selection.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
+        self
+    }
+
+    /// Only objects with these labels; the server selects.
+    pub fn labels(mut self, selector: LabelSelector) -> Self {
+        self.selection.labels = (!selector.is_everything()).then(|| selector.to_string());
+        self
+    }
+
+    /// Only objects with these fields; the server selects, and knows few fields of each kind.
+    pub fn fields(mut self, selector: FieldSelector) -> Self {
+        self.selection.fields = (!selector.is_everything()).then(|| selector.to_string());
+        self
+    }
+
+    /// Sets limits, pruning and timeouts.
+    pub fn read_options(mut self, options: ReadOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets whether lists are asked for as streams.
+    pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
+        self.streaming_lists = streaming_lists;
+        self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &ResourceKind {
+        &self.kind
+    }
+
+    /// What is read, for the errors of one request.
+    fn attempt(&self, verb: &str) -> String {
+        format!("{verb} {}", self.describe())
+    }
+
+    fn request(&self, query: &str, accept: &'static str) -> http::Request<bytes::Bytes> {
+        let path = query::path(&self.kind.gvr(), self.selection.namespace.as_deref());
+        let mut request = http::Request::new(bytes::Bytes::new());
+        *request.uri_mut() = format!("{path}?{query}").parse().expect("path and query are escaped");
+        request.headers_mut().insert(ACCEPT, http::HeaderValue::from_static(accept));
+        request
+    }
+
+    fn describe(&self) -> String {
+        let Selection { namespace, labels, fields } = &self.selection;
+        let mut text = self.kind.resource();
+        if let Some(namespace) = namespace {
+            text.push_str(" in namespace ");
+            text.push_str(namespace);
+        }
+        let selectors = [("labels", labels), ("fields", fields)];
+        for (word, selector) in selectors.into_iter().filter_map(|(word, it)| Some((word, it.as_ref()?))) {
+            text.push_str(&format!(" with {word} {selector}"));
+        }
+        text
+    }
+}
+
+impl<O: Representation> Lister<O> for KubeListWatch<O> {
+    async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
+        let attempt = self.attempt("list");
+        let accept = if O::METADATA_ONLY { query::ACCEPT_METADATA_LIST } else { query::ACCEPT_JSON };
+        let http = self.request(&query::list(&self.selection, &request), accept);
+        let body = reply::open(&self.client, http, &attempt, self.options.answer_timeout).await?;
+        let reader = list::ListReader::new(attempt, body, &self.kind, &self.options, request.context);
+        Ok(ListStream::new(reader.into_stream()))
+    }
+}
+
+impl<O: Representation> Watcher<O> for KubeListWatch<O> {
+    async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
+        let attempt = self.attempt("watch");
+        let accept = if O::METADATA_ONLY { query::ACCEPT_METADATA } else { query::ACCEPT_JSON };
+        let http = self.request(&query::watch(&self.selection, &request), accept);
+        let body = reply::open(&self.client, http, &attempt, self.options.answer_timeout).await?;
+        let reader = watch::WatchReader::new(attempt, body, &self.kind, &self.options, request);
+        Ok(WatchStream::new(reader.into_stream()))
+    }
+}
+
+impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
+    fn describe(&self) -> String {
+        KubeListWatch::describe(self)
+    }
+
+    fn supports_streaming_list(&self) -> bool {
+        match self.streaming_lists {
+            StreamingLists::On => true,
+            StreamingLists::Off => false,
+            StreamingLists::Auto => !self.client.refuses_streaming_lists(&self.kind.gvr()),
+        }
+    }
+
+    fn streaming_list_failed(&self) {
+        self.client.remember_streaming_refusal(self.kind.gvr());
+    }
+}
+
+impl<O> Clone for KubeListWatch<O> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            kind: Arc::clone(&self.kind),
+            selection: self.selection.clone(),
+            options: self.options.clone(),
+            streaming_lists: self.streaming_lists,
+            form: PhantomData,
+        }
+    }
+}
+
+impl<O> fmt::Debug for KubeListWatch<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeListWatch")
+            .field("kind", &self.kind)
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+use std::sync::Arc;
+
+use informer_cache::Undecodable;
+use informer_cache::source::SourceContext;
+
+use crate::header::{HeaderError, Problem, RawHeader};
+use crate::represent::{Origin, RawObject};
+use crate::{Pruning, Representation, ResourceKind};
+
+/// The kind that a server gives objects whose metadata alone was asked for.
+const METADATA_KIND: &str = "PartialObjectMetadata";
+
+/// Makes objects of their bytes.
+pub(super) struct ObjectReader<O: informer_core::Object> {
+    origin: Arc<Origin>,
+    api_version: String,
+    context: SourceContext<O>,
+    pruning: Pruning,
+    key: String,
+}
+
+/// What became of one object.
+pub(super) enum Read<O> {
+    Fresh(Arc<O>),
+    /// The very state that is held already.
+    Known(Arc<O>),
+    Undecodable(Undecodable),
+    /// It is of another kind than was asked for.
+    OtherKind(String),
+}
+
+/// A read object, and whether it said its kind itself.
+pub(super) struct ReadObject<O> {
+    pub(super) read: Read<O>,
+    pub(super) has_kind: bool,
+}
+
+impl<O: Representation> ObjectReader<O> {
+    pub(super) fn new(kind: &ResourceKind, pruning: Pruning, context: SourceContext<O>) -> Self {
+        let origin = Arc::new(Origin::new(kind.clone(), context.undecodable().clone()));
+        Self { origin, api_version: kind.gvk().api_version(), context, pruning, key: String::new() }
+    }
+
+    /// Reads one object; where it `may_be_known`, it is first compared with what is held.
+    pub(super) fn read(&mut self, bytes: &[u8], may_be_known: bool) -> ReadObject<O> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.read_text(text, may_be_known),
+            Err(error) => {
+                let error = HeaderError::new("", Problem::NotUtf8(error.valid_up_to()));
+                ReadObject { read: Read::Undecodable(Undecodable::new(None, error)), has_kind: false }
+            }
+        }
+    }
+
+    pub(super) fn read_text(&mut self, text: &str, may_be_known: bool) -> ReadObject<O> {
+        let mut raw = RawHeader::default();
+        let cut = self.pruning.cuts_managed_fields() && self.pruning.is_simple();
+        let scanned = raw.scan(text, cut);
+        let has_kind = raw.kind.is_some();
+        let read = if let Some(other) = self.other_kind(&raw) {
+            Read::OtherKind(other)
+        } else if let Err(error) = scanned {
+            undecodable(&raw, error)
+        } else if may_be_known && let Some(known) = self.known(&raw) {
+            Read::Known(known)
+        } else {
+            self.decode(text, &mut raw)
+        };
+        ReadObject { read, has_kind }
+    }
+
+    fn known(&mut self, raw: &RawHeader<'_>) -> Option<Arc<O>> {
+        let key = raw.key_text(&mut self.key)?;
+        self.context.unchanged(key, raw.uid(), &raw.version())
+    }
+
+    fn decode(&self, text: &str, raw: &mut RawHeader<'_>) -> Read<O> {
+        let header = match raw.build(text) {
+            Ok(header) => header,
+            Err(error) => return undecodable(raw, error),
+        };
+        if !self.pruning.is_simple() {
+            match self.pruning.cuts(text) {
+                Ok(cuts) => raw.cuts = cuts,
+                Err(error) => return undecodable(raw, HeaderError::from(error)),
+            }
+        }
+        let object = RawObject { header, raw, text, cuts: &raw.cuts, origin: &self.origin };
+        match O::decode(object) {
+            Ok(object) => Read::Fresh(Arc::new(object)),
+            Err(error) => undecodable(raw, error),
+        }
+    }
+
+    fn other_kind(&self, raw: &RawHeader<'_>) -> Option<String> {
+        let expected = self.origin.kind();
+        let kind = raw.kind.as_deref()?;
+        if O::METADATA_ONLY && kind == METADATA_KIND {
+            return None;
+        }
+        let other_version = raw.api_version.as_deref().filter(|version| *version != self.api_version);
+        if kind == expected.kind() && other_version.is_none() {
+            return None;
+        }
+        Some(format!("{kind} of {}", raw.api_version.as_deref().unwrap_or("no apiVersion")))
+    }
+}
+
+/// Sets an object aside with what is known of it.
+fn undecodable<O, E: std::error::Error + Send + Sync + 'static>(raw: &RawHeader<'_>, error: E) -> Read<O> {
+    let undecodable = Undecodable::new(raw.key().ok(), error).with_version(raw.uid(), raw.version());
+    Read::Undecodable(undecodable)
+}

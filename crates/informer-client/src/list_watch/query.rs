@@ -1,0 +1,88 @@
+//! Paths and queries, as a server expects them.
+
+use form_urlencoded::Serializer;
+use informer_cache::source::{ListRequest, VersionMatch, WatchRequest};
+use informer_core::{Gvr, Object};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::Selection;
+
+pub(super) const ACCEPT_JSON: &str = "application/json";
+pub(super) const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub(super) const ACCEPT_METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// What a segment of a path may hold as it is.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The path of a collection. Names are escaped, so that no name reaches another path.
+pub(super) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
+    let escape = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
+    let gvr = Gvr::new(escape(&gvr.group), escape(&gvr.version), escape(&gvr.resource));
+    gvr.path(namespace.map(escape).as_deref())
+}
+
+/// The query of a list.
+pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -> String {
+    let mut query = Query::default();
+    query.add("continue", request.continue_token.as_deref());
+    query.select(selection);
+    query.add("limit", request.limit.map(|limit| limit.to_string()).as_deref());
+    // A token holds its version; a server refuses another one beside it.
+    if request.continue_token.is_none() && !request.version.is_empty() {
+        query.add("resourceVersion", Some(&request.version.to_string()));
+        query.add(
+            "resourceVersionMatch",
+            match request.version_match {
+                VersionMatch::Unset => None,
+                VersionMatch::NotOlderThan => Some("NotOlderThan"),
+                VersionMatch::Exact => Some("Exact"),
+            },
+        );
+    }
+    query.finish()
+}
+
+/// The query of a watch.
+pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>) -> String {
+    let mut query = Query::default();
+    query.add("allowWatchBookmarks", request.bookmarks.then_some("true"));
+    query.select(selection);
+    if !request.version.is_empty() {
+        query.add("resourceVersion", Some(&request.version.to_string()));
+    }
+    if request.send_initial_events {
+        query.add("resourceVersionMatch", Some("NotOlderThan"));
+        query.add("sendInitialEvents", Some("true"));
+    }
+    // Zero would mean the server's own choice.
+    query.add("timeoutSeconds", Some(&request.timeout.as_secs().max(1).to_string()));
+    query.add("watch", Some("true"));
+    query.finish()
+}
+
+struct Query(Serializer<'static, String>);
+
+impl Default for Query {
+    fn default() -> Self {
+        Self(Serializer::new(String::new()))
+    }
+}
+
+impl Query {
+    fn add(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.0.append_pair(name, value);
+        }
+    }
+
+    fn select(&mut self, selection: &Selection) {
+        self.add("fieldSelector", selection.fields.as_deref());
+        self.add("labelSelector", selection.labels.as_deref());
+    }
+
+    fn finish(mut self) -> String {
+        self.0.finish()
+    }
+}

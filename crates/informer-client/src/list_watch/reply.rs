@@ -1,0 +1,149 @@
+//! The beginning of an answer: its status, its type, and the text of a refusal.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, Request, Response, StatusCode};
+use informer_cache::source::{ServerStatus, SourceError, SourceErrorKind};
+use serde::Deserialize;
+
+use crate::client::{Client, ResponseBody};
+
+/// How much of the body of a refusal is read: a status fits, a page of a proxy need not.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// How long the body of a refusal may take.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of a text that is no status goes into an error.
+const TEXT_SHOWN_MAX: usize = 256;
+
+/// Sends a request and answers with the body of a good reply in JSON.
+pub(super) async fn open(
+    client: &Client,
+    request: Request<Bytes>,
+    attempt: &str,
+    timeout: Duration,
+) -> Result<ResponseBody, SourceError> {
+    let Ok(answer) = tokio::time::timeout(timeout, client.request(request)).await else {
+        let text =
+            format!("{attempt}: no answer within {timeout:?}; check that the address is an API server");
+        return Err(SourceError::new(SourceErrorKind::Timeout, text));
+    };
+    let response = answer.map_err(|error| {
+        let text = format!("{attempt}: {error}");
+        SourceError::new(error.kind(), text).with_cause(error)
+    })?;
+    if response.status() != StatusCode::OK {
+        return Err(refusal(response).await.into_error(attempt));
+    }
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or("application/json").to_owned();
+    if !is_json(&content_type) {
+        let text = format!(
+            "{attempt}: the server answered with {content_type} instead of application/json; check that the address is \
+             that of an API server"
+        );
+        return Err(SourceError::new(SourceErrorKind::Protocol, text));
+    }
+    Ok(response.into_body())
+}
+
+/// An answer that cannot be read.
+pub(super) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
+    SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// What a refused request says.
+pub(crate) async fn refusal(response: Response<ResponseBody>) -> ServerStatus {
+    let (head, mut body) = response.into_parts();
+    let code = head.status.as_u16();
+    let reading = body.read_up_to(REFUSAL_BYTES_MAX);
+    // Whatever breaks while the text is read: the code is known and says enough.
+    let text = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.unwrap_or_default();
+    let mut status = parse(&text).unwrap_or_else(|| plain(head.status, &text));
+    status.code = code;
+    status.retry_after = retry_after(&head.headers).or(status.retry_after);
+    status
+}
+
+/// A status that is no JSON: the text itself, if it is one.
+fn plain(code: StatusCode, text: &[u8]) -> ServerStatus {
+    let reason = code.canonical_reason().unwrap_or("Unknown").replace(' ', "");
+    let text = String::from_utf8_lossy(text);
+    let message = match text.trim() {
+        "" => "no message".to_owned(),
+        text => text.chars().filter(|letter| !letter.is_control()).take(TEXT_SHOWN_MAX).collect(),
+    };
+    ServerStatus { code: code.as_u16(), reason, message, ..ServerStatus::default() }
+}
+
+/// The parts of a `Status` that mean something here.
+#[derive(Deserialize)]
+struct StatusText {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    code: Option<u16>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Details {
+    #[serde(default)]
+    retry_after_seconds: Option<u64>,
+    #[serde(default)]
+    causes: Option<Vec<Cause>>,
+}
+
+#[derive(Deserialize)]
+struct Cause {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// A `Status` in JSON.
+pub(super) fn parse(text: &[u8]) -> Option<ServerStatus> {
+    let status: StatusText = serde_json::from_slice(text).ok()?;
+    if status.kind.is_some_and(|kind| kind != "Status") {
+        return None;
+    }
+    let details = status.details.unwrap_or(Details { retry_after_seconds: None, causes: None });
+    let too_large =
+        |cause: &Cause| cause.reason.as_deref().is_some_and(|reason| reason == "ResourceVersionTooLarge");
+    Some(ServerStatus {
+        code: status.code.unwrap_or_default(),
+        reason: status.reason.unwrap_or_default(),
+        message: status.message.unwrap_or_default(),
+        version_too_large: details.causes.unwrap_or_default().iter().any(too_large),
+        retry_after: details.retry_after_seconds.map(Duration::from_secs),
+    })
+}
+
+/// `Retry-After`: seconds, or a date, which is taken against the date of the answer itself, so that no clock of ours
+/// matters.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let value = text(RETRY_AFTER)?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    let sent = jiff::fmt::rfc2822::parse(text(http::header::DATE)?).ok()?.timestamp();
+    Some(Duration::try_from(until.duration_since(sent)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

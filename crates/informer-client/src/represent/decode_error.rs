@@ -1,0 +1,98 @@
+use informer_core::{Header, Object, ObjectKey, ResourceVersion};
+use serde::de::DeserializeOwned;
+
+use crate::ResourceKind;
+
+/// An object that could not be read as its type.
+///
+/// Names kind, key, version and field. It never shows a value: what serde says is reduced to what it expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read {kind} {key} at version {version}: {}{problem}", Place(.field))]
+pub struct DecodeError {
+    kind: Box<str>,
+    key: ObjectKey,
+    version: ResourceVersion,
+    field: Box<str>,
+    problem: Box<str>,
+}
+
+struct Place<'a>(&'a str);
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "field {}: ", self.0) }
+    }
+}
+
+impl DecodeError {
+    /// An error of one object. `problem` must not show a value of it.
+    pub fn new(kind: &ResourceKind, header: &Header, field: &str, problem: impl Into<Box<str>>) -> Self {
+        Self {
+            kind: kind.kind().into(),
+            key: header.key().clone(),
+            version: header.resource_version().clone(),
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// The key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The kind that it was to be read as.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The field that failed, as `spec.containers[0].name`; empty where it is not known.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}
+
+/// Reads `text` as `K`.
+pub(super) fn decode<K: DeserializeOwned>(
+    text: &str,
+    kind: &ResourceKind,
+    header: &Header,
+) -> Result<K, DecodeError> {
+    serde_json::from_str(text).map_err(|_| explain::<K>(text, kind, header))
+}
+
+/// Reads again what failed, to find out where: the way there is only paid for when it is needed.
+fn explain<K: DeserializeOwned>(text: &str, kind: &ResourceKind, header: &Header) -> DecodeError {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read: Result<K, _> = serde_path_to_error::deserialize(&mut reader);
+    match read {
+        Err(error) => {
+            let field = error.path().to_string();
+            let field = if field == "." { "" } else { &field };
+            DecodeError::new(kind, header, field, harmless(&error.into_inner()))
+        }
+        Ok(_) => DecodeError::new(kind, header, "", "text after the object"),
+    }
+}
+
+/// What an error of serde says without the value that it complains of.
+fn harmless(error: &serde_json::Error) -> String {
+    if !error.is_data() {
+        return format!("not JSON at line {}, column {}", error.line(), error.column());
+    }
+    let message = error.to_string();
+    if message.starts_with("missing field `") || message.starts_with("duplicate field `") {
+        // The name of a field of the type, not of the object.
+        return message.split(" at line ").next().unwrap_or_default().to_owned();
+    }
+    let what = ["invalid type", "invalid value", "invalid length", "unknown variant"];
+    let what =
+        what.into_iter().find(|what| message.starts_with(what)).unwrap_or("a value that the type refuses");
+    // What was expected is text of the type; it comes last, and the position behind it is cut.
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) if what.starts_with("invalid") => {
+            format!("{what}, expected {}", expected.split(" at line ").next().unwrap_or_default())
+        }
+        _ => what.to_owned(),
+    }
+}

@@ -1,0 +1,77 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use informer_core::{FieldPath, Header, Object};
+use kube_core::DynamicObject;
+use serde_json::Value;
+
+use super::decode_error::decode;
+use super::{DecodeError, RawObject, Representation};
+use crate::{ResourceKind, fields};
+
+/// An object as a tree of JSON values, for kinds without a type.
+///
+/// `apiVersion` and `kind` are always there, though items of built-in lists come without them.
+pub struct Dynamic {
+    header: Header,
+    value: Value,
+    kind: ResourceKind,
+    wire_bytes: usize,
+}
+
+impl Dynamic {
+    /// The whole object.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The object as kube's dynamic type: a copy.
+    ///
+    /// # Errors
+    ///
+    /// When the metadata does not fit Kubernetes' type of it.
+    pub fn to_dynamic_object(&self) -> Result<DynamicObject, DecodeError> {
+        decode(&self.value.to_string(), &self.kind, &self.header)
+    }
+}
+
+impl Representation for Dynamic {
+    fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
+        let kind = raw.origin.kind().clone();
+        let mut value: Value = decode(&raw.json(), &kind, &raw.header)?;
+        if let Some(members) = value.as_object_mut() {
+            for (name, text) in [("apiVersion", kind.gvk().api_version()), ("kind", kind.kind().to_owned())] {
+                let member = members.entry(name).or_insert(Value::Null);
+                if member.as_str().is_none_or(str::is_empty) {
+                    *member = Value::String(text);
+                }
+            }
+        }
+        Ok(Self { wire_bytes: raw.text.len(), header: raw.header, value, kind })
+    }
+}
+
+impl Object for Dynamic {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
+        fields::of_value(&self.value, ["metadata", "annotations", name])
+    }
+
+    fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
+        fields::of_value(&self.value, path.segments())
+    }
+
+    /// An estimate: trees of values take about nine times their text.
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.header.held_bytes() + 9 * self.wire_bytes
+    }
+}
+
+impl fmt::Debug for Dynamic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        super::fmt_header(f, "Dynamic", &self.header)
+    }
+}

@@ -1,0 +1,94 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use informer_core::{FieldPath, Header, Labels, Object};
+use kube_core::{DynamicObject, Resource};
+
+use super::{DecodeError, RawObject, Representation};
+use crate::{ResourceKind, StaticKind};
+
+/// The metadata of an object and nothing else: the server sends no more.
+///
+/// The smallest form, for controllers that only need to know that an object is there, what labels, annotations,
+/// owners and finalizers it has, and when it goes.
+pub struct Metadata<K = DynamicObject> {
+    header: Header,
+    annotations: Labels,
+    finalizers: Box<[Box<str>]>,
+    creation_timestamp: Option<Box<str>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Metadata<K> {
+    /// `metadata.annotations`.
+    pub fn annotations(&self) -> &Labels {
+        &self.annotations
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.finalizers.iter().map(|finalizer| &**finalizer)
+    }
+
+    /// `metadata.creationTimestamp`, as the server wrote it.
+    pub fn creation_timestamp(&self) -> Option<&str> {
+        self.creation_timestamp.as_deref()
+    }
+}
+
+impl<K: 'static> Representation for Metadata<K> {
+    const METADATA_ONLY: bool = true;
+
+    fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
+        let finalizers = raw.raw.metadata.finalizers(raw.text);
+        Ok(Self {
+            annotations: raw.annotations()?,
+            finalizers: finalizers.map_err(|error| raw.error(error.to_string()))?,
+            creation_timestamp: raw.raw.metadata.creation_timestamp.as_deref().map(Box::from),
+            header: raw.into_header(),
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<K: 'static> Object for Metadata<K> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.annotations.get(name).map(Cow::Borrowed)
+    }
+
+    /// Fields of the metadata; others are not there.
+    fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
+        let segments: Vec<&str> = path.segments().collect();
+        match segments.as_slice() {
+            ["metadata", "annotations", name] => self.annotation(name),
+            ["metadata", "labels", name] => self.labels().get(name).map(Cow::Borrowed),
+            ["metadata", "creationTimestamp"] => self.creation_timestamp().map(Cow::Borrowed),
+            ["metadata", "deletionTimestamp"] => self.deletion_timestamp().map(Cow::Borrowed),
+            ["metadata", "generation"] => self.generation().map(|number| number.to_string().into()),
+            _ => self.header.field(path),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let finalizers: usize =
+            self.finalizers().map(|finalizer| finalizer.len() + size_of::<Box<str>>()).sum();
+        size_of::<Self>() + self.header.held_bytes() + self.annotations.held_bytes() + finalizers
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> StaticKind for Metadata<K> {
+    fn resource_kind() -> ResourceKind {
+        ResourceKind::of::<K>()
+    }
+}
+
+impl<K> fmt::Debug for Metadata<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        super::fmt_header(f, "Metadata", &self.header)
+    }
+}

@@ -1,0 +1,84 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use informer_core::{FieldPath, Header, Object};
+use kube_core::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::decode_error::decode;
+use super::{DecodeError, RawObject, Representation};
+use crate::{ResourceKind, StaticKind, fields};
+
+/// An object decoded when it arrived.
+///
+/// Reads cost nothing, memory costs five to ten times what [`Lazy`](crate::Lazy) needs. It dereferences to the type.
+pub struct Typed<K> {
+    header: Header,
+    object: Arc<K>,
+    wire_bytes: usize,
+}
+
+impl<K> Typed<K> {
+    /// The typed object. It never fails; the result is what [`Lazy::get`](crate::Lazy::get) gives, so that code can be
+    /// written for both.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn get(&self) -> Result<Arc<K>, DecodeError> {
+        Ok(Arc::clone(&self.object))
+    }
+}
+
+impl<K> Deref for Typed<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.object
+    }
+}
+
+impl<K: DeserializeOwned + Serialize + Send + Sync + 'static> Representation for Typed<K> {
+    fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
+        let object = Arc::new(decode(&raw.json(), raw.origin.kind(), &raw.header)?);
+        Ok(Self { wire_bytes: raw.text.len(), object, header: raw.header })
+    }
+}
+
+impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
+        let value = serde_json::to_value(&*self.object).ok()?;
+        fields::of_value(&value, ["metadata", "annotations", name]).map(|text| text.into_owned().into())
+    }
+
+    /// Writes the object as JSON values to find the field: costs as much as a decode. Index functions over typed
+    /// objects read the type itself.
+    fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
+        let value = serde_json::to_value(&*self.object).ok()?;
+        fields::of_value(&value, path.segments()).map(|text| text.into_owned().into())
+    }
+
+    /// An estimate: decoded types take about five times their text.
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.header.held_bytes() + 5 * self.wire_bytes
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> StaticKind for Typed<K> {
+    fn resource_kind() -> ResourceKind {
+        ResourceKind::of::<K>()
+    }
+}
+
+impl<K> fmt::Debug for Typed<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        super::fmt_header(f, "Typed", &self.header)
+    }
+}

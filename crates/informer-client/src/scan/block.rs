@@ -1,0 +1,42 @@
+//! Sixty-four bytes at a time: which of them are quotes, backslashes and brackets, as one bit each.
+
+use wide::u8x16;
+
+/// How many bytes one mask covers.
+pub(crate) const BLOCK: usize = 64;
+
+/// One bit a byte, the first byte in the lowest bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Masks {
+    pub(crate) quotes: u64,
+    pub(crate) backslashes: u64,
+    /// `{` and `[`.
+    pub(crate) opens: u64,
+    /// `}` and `]`.
+    pub(crate) closes: u64,
+}
+
+/// The masks of one block.
+#[inline]
+pub(crate) fn masks(block: &[u8; BLOCK]) -> Masks {
+    let bits = |lanes: u8x16, byte: u8| u64::from(lanes.simd_eq(u8x16::splat(byte)).to_bitmask());
+    let mut found = Masks::default();
+    for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
+        let (bytes, shift) = (u8x16::new(*lane), index * 16);
+        // '{' and '[', '}' and ']' differ in one bit.
+        let folded = bytes | u8x16::splat(0x20);
+        found.quotes |= bits(bytes, b'"') << shift;
+        found.backslashes |= bits(bytes, b'\\') << shift;
+        found.opens |= bits(folded, b'{') << shift;
+        found.closes |= bits(folded, b'}') << shift;
+    }
+    found
+}
+
+/// For each bit the parity of all bits up to it: between two quotes it is set.
+pub(crate) fn parity(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}

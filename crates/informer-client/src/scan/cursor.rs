@@ -1,0 +1,237 @@
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::{Structure, StructureError, is_space};
+
+/// How deep a value may be that is skipped inside an object whose own depth was checked before.
+const SKIP_DEPTH_MAX: usize = usize::MAX;
+
+/// A reader at one place of a complete JSON text.
+///
+/// The text is valid UTF-8. Methods leave the cursor behind what they read; after an error it is where the error is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// A string of the text, without its quotes and still escaped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text<'a> {
+    raw: &'a str,
+    escaped: bool,
+    /// Where its opening quote stands.
+    start: usize,
+}
+
+/// The text is not JSON, or not the JSON that was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} at byte {at}")]
+pub(crate) struct ScanError {
+    pub(crate) at: usize,
+    pub(crate) expected: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(crate) fn over(text: &'a str, range: &Range<usize>) -> Self {
+        Self { text: &text[..range.end], at: range.start }
+    }
+
+    /// Where the cursor is in the text.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The text of a range that a method answered.
+    pub(crate) fn slice(&self, range: &Range<usize>) -> &'a str {
+        &self.text[range.clone()]
+    }
+
+    /// The next byte that is no space; the cursor stays before it.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            if !is_space(byte) {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Passes `byte`, if it comes next.
+    pub(crate) fn pass(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), ScanError> {
+        if self.pass(byte) { Ok(()) } else { Err(self.error(expected)) }
+    }
+
+    pub(crate) fn error(&self, expected: &'static str) -> ScanError {
+        ScanError { at: self.at, expected }
+    }
+
+    /// A string.
+    pub(crate) fn string(&mut self) -> Result<Text<'a>, ScanError> {
+        self.expect(b'"', "a string")?;
+        let (start, mut escaped) = (self.at, false);
+        loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let Some(found) = memchr::memchr2(b'"', b'\\', rest) else {
+                return Err(self.error("the end of a string"));
+            };
+            self.at += found;
+            if rest[found] == b'"' {
+                self.at += 1;
+                return Ok(Text { raw: &self.text[start..self.at - 1], escaped, start: start - 1 });
+            }
+            escaped = true;
+            if rest.len() < found + 2 {
+                return Err(self.error("the end of a string"));
+            }
+            // The escaped byte may begin a character of several; its other bytes are neither quote nor backslash.
+            self.at += 2;
+        }
+    }
+
+    /// Passes one value, whatever it is, and answers where it stood.
+    pub(crate) fn skip(&mut self) -> Result<Range<usize>, ScanError> {
+        let first = self.peek().ok_or_else(|| self.error("a value"))?;
+        let start = self.at;
+        match first {
+            b'"' => {
+                self.string()?;
+            }
+            b'{' | b'[' => {
+                let end = Structure::new(SKIP_DEPTH_MAX).find_end(&self.text.as_bytes()[start..]);
+                match end {
+                    Ok(Some(length)) => self.at += length,
+                    Err(StructureError::Mismatch(at)) => {
+                        self.at += at;
+                        return Err(self.error("a bracket of the other kind"));
+                    }
+                    Ok(None) | Err(StructureError::Deep) => return Err(self.error("the end of a value")),
+                }
+            }
+            _ => self.scalar()?,
+        }
+        Ok(start..self.at)
+    }
+
+    /// Passes `null`, `true`, `false` or a number.
+    fn scalar(&mut self) -> Result<(), ScanError> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let ends =
+            |byte: u8| is_space(byte) || matches!(byte, b',' | b']' | b'}' | b':' | b'"' | b'[' | b'{');
+        let length = rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len());
+        let word = &rest[..length];
+        let known = matches!(word, b"null" | b"true" | b"false") || is_number(word);
+        if !known {
+            return Err(self.error("a value"));
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    /// Begins an object.
+    pub(crate) fn object(&mut self) -> Result<(), ScanError> {
+        self.expect(b'{', "an object")
+    }
+
+    /// The key of the next member, with the cursor behind its colon; `None` behind the end of the object. `first` is
+    /// true for the first call in an object and is cleared.
+    pub(crate) fn member(&mut self, first: &mut bool) -> Result<Option<Text<'a>>, ScanError> {
+        if !self.next(b'}', first, "',' or '}'")? {
+            return Ok(None);
+        }
+        let key = self.string()?;
+        self.expect(b':', "':'")?;
+        Ok(Some(key))
+    }
+
+    /// True where an array has another element, with the cursor before it; false behind the end of the array.
+    pub(crate) fn element(&mut self, first: &mut bool) -> Result<bool, ScanError> {
+        self.next(b']', first, "',' or ']'")
+    }
+
+    fn next(&mut self, close: u8, first: &mut bool, expected: &'static str) -> Result<bool, ScanError> {
+        if std::mem::take(first) {
+            return Ok(!self.pass(close));
+        }
+        if self.pass(close) {
+            return Ok(false);
+        }
+        self.expect(b',', expected)?;
+        Ok(true)
+    }
+}
+
+/// True for a number as JSON writes it.
+fn is_number(word: &[u8]) -> bool {
+    let mut rest = word.strip_prefix(b"-").unwrap_or(word);
+    let digits = |rest: &mut &[u8]| {
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        *rest = &rest[count..];
+        count
+    };
+    let leading_zero = rest.first() == Some(&b'0');
+    match digits(&mut rest) {
+        0 => return false,
+        1 => {}
+        _ if leading_zero => return false,
+        _ => {}
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        rest = fraction;
+        if digits(&mut rest) == 0 {
+            return false;
+        }
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        rest = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        if digits(&mut rest) == 0 {
+            return false;
+        }
+    }
+    rest.is_empty()
+}
+
+impl<'a> Text<'a> {
+    /// The text without escapes.
+    ///
+    /// # Errors
+    ///
+    /// When an escape is none, or a control character stands in the string.
+    pub(crate) fn decode(self) -> Result<Cow<'a, str>, BadString> {
+        if !self.escaped {
+            let plain = !self.raw.bytes().any(|byte| byte < 0x20);
+            return if plain { Ok(Cow::Borrowed(self.raw)) } else { Err(BadString) };
+        }
+        let quoted = ["\"", self.raw, "\""].concat();
+        serde_json::from_str(&quoted).map(Cow::Owned).map_err(|_| BadString)
+    }
+
+    /// Where its opening quote stands in the text of the cursor.
+    pub(crate) fn start(self) -> usize {
+        self.start
+    }
+
+    /// True where the text is `plain`. A text that cannot be decoded is equal to nothing.
+    pub(crate) fn is(self, plain: &str) -> bool {
+        match self.escaped {
+            false => self.raw == plain,
+            true => self.decode().is_ok_and(|text| text == plain),
+        }
+    }
+}
+
+/// A string with a broken escape or a bare control character.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BadString;

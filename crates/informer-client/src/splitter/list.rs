@@ -1,0 +1,175 @@
+use super::value::ValueReader;
+use super::{Limits, SplitError};
+use crate::scan::{Cursor, is_space};
+
+/// Cuts the body of a list into its items and the members around them, in whatever order they come.
+#[derive(Debug)]
+pub(crate) struct ListSplitter {
+    value: ValueReader,
+    state: State,
+    limits: Limits,
+    /// Bytes of the body before the present frame.
+    base: u64,
+    /// Which member the value belongs to that is read now.
+    member: Member,
+    seen_items: bool,
+}
+
+/// A part of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// One element of `items`.
+    Item(&'a [u8]),
+    /// The value of a member beside `items`.
+    Member(Member, &'a [u8]),
+}
+
+/// The members of a list that mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Member {
+    ApiVersion,
+    Kind,
+    Metadata,
+    Items,
+    Other,
+}
+
+/// Where in the list the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the opening brace.
+    Start,
+    /// Behind a brace or a comma: before a key. An empty object may end only behind the brace.
+    Key {
+        may_close: bool,
+    },
+    Colon,
+    Value,
+    /// Behind a value.
+    AfterValue,
+    /// Behind the bracket of `items` or a comma in it.
+    Item {
+        may_close: bool,
+    },
+    AfterItem,
+    /// Behind the closing brace.
+    End,
+}
+
+impl ListSplitter {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let value = ValueReader::new(limits);
+        Self { value, state: State::Start, limits, base: 0, member: Member::Other, seen_items: false }
+    }
+
+    /// The next part that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
+    pub(crate) fn next<'a>(
+        &'a mut self,
+        frame: &'a [u8],
+        at: &mut usize,
+    ) -> Result<Option<Part<'a>>, SplitError> {
+        while let Some(start) = self.value_start(frame, *at)? {
+            *at = frame.len();
+            let wanted = self.member != Member::Other || !matches!(self.state, State::Value);
+            let Some(used) = self.value.read(&frame[start..], self.base + start as u64, wanted)? else {
+                break;
+            };
+            *at = start + used;
+            let part = &frame[start..*at];
+            match self.state {
+                State::Item { .. } => {
+                    self.state = State::AfterItem;
+                    return Ok(Some(Part::Item(self.value.whole(part))));
+                }
+                State::Value => {
+                    self.state = State::AfterValue;
+                    if wanted {
+                        return Ok(Some(Part::Member(self.member, self.value.whole(part))));
+                    }
+                }
+                _ => {
+                    self.member = member(self.value.whole(part));
+                    self.state = State::Colon;
+                    if self.member == Member::Items && std::mem::replace(&mut self.seen_items, true) {
+                        return Err(SplitError::Member { member: "items", problem: "comes twice" });
+                    }
+                }
+            }
+        }
+        *at = frame.len();
+        self.base += frame.len() as u64;
+        if self.base > self.limits.page_bytes {
+            let limit = self.limits.page_bytes;
+            return Err(SplitError::Large { what: "the list", limit, name: "page_bytes" });
+        }
+        Ok(None)
+    }
+
+    /// True where the list is complete.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state == State::End
+    }
+
+    /// The most bytes that were ever buffered at once.
+    pub(crate) fn buffered_max(&self) -> usize {
+        self.value.buffered_max()
+    }
+
+    /// Where in the frame a value begins or goes on, past space and punctuation; `None` where the frame has none.
+    fn value_start(&mut self, frame: &[u8], from: usize) -> Result<Option<usize>, SplitError> {
+        if self.value.is_inside() {
+            return Ok((from < frame.len()).then_some(from));
+        }
+        for (at, &byte) in frame.iter().enumerate().skip(from) {
+            if is_space(byte) {
+                continue;
+            }
+            match self.punctuation(byte) {
+                Ok(Some(next)) => self.state = next,
+                Ok(None) => return Ok(Some(at)),
+                Err(expected) => {
+                    return Err(SplitError::Syntax { at: self.base + at as u64, expected, seen: Some(byte) });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The state behind a byte that is no space; `None` where it begins a value.
+    fn punctuation(&self, byte: u8) -> Result<Option<State>, &'static str> {
+        let begins_value = !b",:]}".contains(&byte);
+        Ok(match (self.state, byte) {
+            (State::Start, b'{') => Some(State::Key { may_close: true }),
+            (State::Start, _) => return Err("an object"),
+            (State::Key { may_close: true } | State::AfterValue, b'}') => Some(State::End),
+            (State::Key { .. }, b'"') => None,
+            (State::Key { .. }, _) => return Err("a key"),
+            (State::Colon, b':') => Some(State::Value),
+            (State::Colon, _) => return Err("':'"),
+            (State::Value, b'[') if self.member == Member::Items => Some(State::Item { may_close: true }),
+            (State::Value, b'n') => None,
+            (State::Value, _) if self.member == Member::Items => return Err("an array of items"),
+            (State::Value | State::Item { .. }, _) if begins_value => None,
+            (State::Item { may_close: true } | State::AfterItem, b']') => Some(State::AfterValue),
+            (State::Value | State::Item { .. }, _) => return Err("a value"),
+            (State::AfterValue, b',') => Some(State::Key { may_close: false }),
+            (State::AfterValue, _) => return Err("',' or '}'"),
+            (State::AfterItem, b',') => Some(State::Item { may_close: false }),
+            (State::AfterItem, _) => return Err("',' or ']'"),
+            (State::End, _) => return Err("the end of the answer"),
+        })
+    }
+}
+
+/// Which member a key names; `key` stands in its quotes.
+fn member(key: &[u8]) -> Member {
+    let text = std::str::from_utf8(key).ok();
+    let Some(key) = text.and_then(|text| Cursor::new(text).string().ok()) else { return Member::Other };
+    let known = [
+        ("items", Member::Items),
+        ("metadata", Member::Metadata),
+        ("kind", Member::Kind),
+        ("apiVersion", Member::ApiVersion),
+    ];
+    known.into_iter().find(|(name, _)| key.is(name)).map_or(Member::Other, |(_, member)| member)
+}

@@ -1,0 +1,143 @@
+use super::{Limits, SplitError};
+use crate::scan::{Cursor, Structure, StructureError, is_space};
+
+/// Collects one JSON value across frames.
+#[derive(Debug)]
+pub(super) struct ValueReader {
+    limits: Limits,
+    structure: Structure,
+    shape: Shape,
+    /// The beginning of an unfinished value.
+    kept: Vec<u8>,
+    /// The most that `kept` ever held.
+    kept_max: usize,
+    /// True while `kept` may hold a value that was handed out.
+    spent: bool,
+}
+
+/// What kind of value is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Before its first byte.
+    None,
+    Container,
+    /// The opening quote counts as escaped, so that it does not close.
+    String {
+        escaped: bool,
+    },
+    Scalar,
+}
+
+impl ValueReader {
+    pub(super) fn new(limits: Limits) -> Self {
+        let structure = Structure::new(limits.depth);
+        Self { limits, structure, shape: Shape::None, kept: Vec::new(), kept_max: 0, spent: false }
+    }
+
+    /// The most bytes that were ever buffered at once.
+    pub(super) fn buffered_max(&self) -> usize {
+        self.kept_max
+    }
+
+    /// True where a value has begun and not ended.
+    pub(super) fn is_inside(&self) -> bool {
+        self.shape != Shape::None
+    }
+
+    /// Reads on in `frame`, whose first byte belongs to the value; the first byte of a value is no space. `base` is the
+    /// offset of the frame in the body. Answers how many bytes it used, if the value ends among them. A value that
+    /// is not wanted is passed without being kept.
+    pub(super) fn read(
+        &mut self,
+        frame: &[u8],
+        base: u64,
+        wanted: bool,
+    ) -> Result<Option<usize>, SplitError> {
+        if std::mem::take(&mut self.spent) {
+            self.forget();
+        }
+        if self.shape == Shape::None {
+            self.begin(frame[0]);
+        }
+        let end = self.find_end(frame, base)?;
+        let length = self.kept.len() + end.unwrap_or(frame.len());
+        if wanted && length > self.limits.object_bytes {
+            let limit = self.limits.object_bytes as u64;
+            return Err(SplitError::Large { what: "an object", limit, name: "object_bytes" });
+        }
+        let part = &frame[..end.unwrap_or(frame.len())];
+        if (wanted || self.shape == Shape::Scalar) && (end.is_none() || !self.kept.is_empty()) {
+            self.keep(part);
+        }
+        if end.is_some() {
+            if self.shape == Shape::Scalar {
+                self.check_scalar(part, base)?;
+            }
+            (self.shape, self.spent) = (Shape::None, true);
+        }
+        Ok(end)
+    }
+
+    /// The value that [`read`](Self::read) found to end, of which `part` is what it used of the last frame.
+    pub(super) fn whole<'a>(&'a self, part: &'a [u8]) -> &'a [u8] {
+        if self.kept.is_empty() { part } else { &self.kept }
+    }
+
+    /// What looks like a word or a number must be one.
+    fn check_scalar(&self, part: &[u8], base: u64) -> Result<(), SplitError> {
+        let text = std::str::from_utf8(self.whole(part)).ok();
+        match text.map(|text| Cursor::new(text).skip()) {
+            Some(Ok(_)) => Ok(()),
+            _ => Err(SplitError::Syntax {
+                at: base,
+                expected: "a value",
+                seen: self.whole(part).first().copied(),
+            }),
+        }
+    }
+
+    fn begin(&mut self, first: u8) {
+        self.structure.reset();
+        self.shape = match first {
+            b'{' | b'[' => Shape::Container,
+            b'"' => Shape::String { escaped: true },
+            _ => Shape::Scalar,
+        };
+    }
+
+    fn find_end(&mut self, frame: &[u8], base: u64) -> Result<Option<usize>, SplitError> {
+        match &mut self.shape {
+            Shape::Container => self.structure.find_end(frame).map_err(|error| match error {
+                StructureError::Deep => SplitError::Deep { limit: self.limits.depth },
+                StructureError::Mismatch(at) => SplitError::Mismatch { at: base + at as u64 },
+            }),
+            Shape::String { escaped } => {
+                let ends = |byte: &u8| match (std::mem::take(escaped), byte) {
+                    (false, b'"') => true,
+                    (was_escaped, b'\\') => {
+                        *escaped = !was_escaped;
+                        false
+                    }
+                    _ => false,
+                };
+                Ok(frame.iter().position(ends).map(|index| index + 1))
+            }
+            Shape::Scalar | Shape::None => {
+                let ends = |byte: &u8| is_space(*byte) || b",]}{[:\"".contains(byte);
+                Ok(frame.iter().position(ends))
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.kept.extend_from_slice(bytes);
+        self.kept_max = self.kept_max.max(self.kept.len());
+    }
+
+    /// A buffer that one large object made is not kept for the small ones after it.
+    fn forget(&mut self) {
+        const KEPT_CAPACITY_MAX: usize = 1 << 20;
+        self.kept.clear();
+        self.kept.shrink_to(KEPT_CAPACITY_MAX);
+    }
+}
