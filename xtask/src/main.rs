@@ -1,3 +1,60 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
-fn main() {}
+mod report;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::report::Report;
+
+/// The project's own commands. Each prints its figures last.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Write the figures to this file, too, as JSON.
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Exit with 1 when a target is missed.
+    #[arg(long, global = true)]
+    check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let report = match arguments.command {
+        Command::Tidy => tidy::run(root()),
+    };
+    finish(&report, &arguments)
+}
+
+/// Prints a report and turns it into an exit code: 0, 1 for a missed target with `--check`, 2 for a report that could not
+/// be written.
+fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
+    println!("{report}");
+    if let Some(path) = &arguments.json
+        && let Err(error) = std::fs::write(path, report.to_json())
+    {
+        eprintln!("cannot write the figures to {}: {error}", path.display());
+        return ExitCode::from(2);
+    }
+    match arguments.check && !report.passed() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// The workspace: the folder above this crate's.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate is in a folder of the workspace")
+}

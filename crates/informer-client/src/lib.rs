@@ -22,6 +22,7 @@
 //! - Nothing is retried: statuses, `Retry-After` and causes reach the caller.
 
 mod client;
+mod factory;
 mod fields;
 mod header;
 mod kind;
@@ -32,6 +33,7 @@ mod scan;
 mod splitter;
 
 pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody};
+pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
 pub use kind::{ResourceKind, StaticKind};
 pub use list_watch::{KubeListWatch, ReadOptions, StreamingLists};

@@ -1,0 +1,224 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_cache::metrics::InformerMetrics;
+use informer_cache::reflector::ReflectorConfig;
+use informer_cache::{GenericInformer, InformerSet, InformerState, SharedInformer, SyncError};
+use informer_core::{FieldSelector, LabelSelector};
+use kube_core::Resource;
+
+use crate::represent::Representation;
+use crate::{
+    Client, Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, ResourceKind, StaticKind, StreamingLists,
+    Typed,
+};
+
+/// Makes informers of one API server, one for each kind and form, and starts and stops them together.
+///
+/// One factory has one namespace and one pair of selectors; a program that needs several makes several, over one client.
+/// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory), and its
+/// dynamic and metadata variants.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use informer_client::{Client, SharedInformerFactory};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+///
+/// let factory = SharedInformerFactory::new(Client::try_default().await?).namespace("default");
+/// let pods = factory.informer::<Pod>();
+/// let config_maps = factory.metadata::<ConfigMap>();
+/// factory.start();
+/// factory.wait_for_cache_sync(Duration::from_secs(30)).await?;
+/// println!("{} pods, {} config maps", pods.indexer().len(), config_maps.indexer().len());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct SharedInformerFactory {
+    client: Client,
+    set: InformerSet,
+    options: Arc<Options>,
+}
+
+/// What all informers of a factory have in common.
+#[derive(Clone, Default)]
+struct Options {
+    namespace: Option<String>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    resync: Option<Duration>,
+    read: ReadOptions,
+    streaming: StreamingLists,
+    reflector: ReflectorConfig,
+    metrics: Option<Arc<dyn InformerMetrics>>,
+}
+
+impl SharedInformerFactory {
+    /// A factory of informers on all namespaces.
+    pub fn new(client: impl Into<Client>) -> Self {
+        Self { client: client.into(), set: InformerSet::new(), options: Arc::default() }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(Arc::make_mut(&mut self.options));
+        self
+    }
+
+    /// Restricts the informers to a namespace. As all options, it holds for informers that are made later.
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        self.with(|options| options.namespace = Some(namespace.into()))
+    }
+
+    /// Restricts the informers to objects with these labels. The server selects.
+    pub fn labels(self, selector: LabelSelector) -> Self {
+        self.with(|options| options.labels = selector)
+    }
+
+    /// Restricts the informers to objects with these fields. The server selects.
+    pub fn fields(self, selector: FieldSelector) -> Self {
+        self.with(|options| options.fields = selector)
+    }
+
+    /// How often handlers that name no period of their own are told of every object again.
+    pub fn resync(self, period: Duration) -> Self {
+        self.with(|options| options.resync = Some(period))
+    }
+
+    /// How answers are read: limits, pruning, timeouts.
+    pub fn read_options(self, read: ReadOptions) -> Self {
+        self.with(|options| options.read = read)
+    }
+
+    /// Whether lists are asked for as watches.
+    pub fn streaming_lists(self, streaming: StreamingLists) -> Self {
+        self.with(|options| options.streaming = streaming)
+    }
+
+    /// How the server is listed and watched: page size, timeouts, backoff.
+    pub fn reflector(self, config: ReflectorConfig) -> Self {
+        self.with(|options| options.reflector = config)
+    }
+
+    /// Where the informers show how they are.
+    pub fn metrics(self, metrics: Arc<dyn InformerMetrics>) -> Self {
+        self.with(|options| options.metrics = Some(metrics))
+    }
+
+    /// The informer of `K`, in the lazy form: the text of each object, typed when it is first read.
+    pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
+    where
+        K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.informer_as()
+    }
+
+    /// The informer of `K`, decoded when it arrives: several times the memory, and no decode on access.
+    pub fn typed<K>(&self) -> SharedInformer<Typed<K>>
+    where
+        Typed<K>: Representation + StaticKind,
+    {
+        self.informer_as()
+    }
+
+    /// The informer of the metadata of `K`; the server sends nothing else.
+    pub fn metadata<K>(&self) -> SharedInformer<Metadata<K>>
+    where
+        Metadata<K>: Representation + StaticKind,
+    {
+        self.informer_as()
+    }
+
+    /// The informer of a form whose kind is known from its type.
+    pub fn informer_as<O: Representation + StaticKind>(&self) -> SharedInformer<O> {
+        self.informer_of(O::resource_kind())
+    }
+
+    /// The informer of a kind that is known at run time only.
+    pub fn dynamic(&self, kind: impl Into<ResourceKind>) -> SharedInformer<Dynamic> {
+        self.informer_of(kind)
+    }
+
+    /// The informer of a kind in a form of your choice.
+    pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> SharedInformer<O> {
+        let kind = kind.into();
+        self.set.informer_for(kind.gvr().to_string(), || self.make(kind))
+    }
+
+    fn make<O: Representation>(&self, kind: ResourceKind) -> SharedInformer<O> {
+        let options = &*self.options;
+        let name = kind.gvr().to_string();
+        let mut source = KubeListWatch::<O>::of(self.client.clone(), kind)
+            .labels(options.labels.clone())
+            .fields(options.fields.clone())
+            .read_options(options.read.clone())
+            .streaming_lists(options.streaming);
+        if let Some(namespace) = &options.namespace {
+            source = source.namespace(namespace);
+        }
+        let mut informer = SharedInformer::builder(source).name(name).reflector(options.reflector.clone());
+        if let Some(period) = options.resync {
+            informer = informer.resync(period);
+        }
+        if let Some(metrics) = &options.metrics {
+            informer = informer.metrics(Arc::clone(metrics));
+        }
+        informer.build()
+    }
+
+    /// The informer of a resource (`pods.v1`, `deployments.v1.apps`) that was made before, without its type.
+    pub fn for_resource(&self, gvr: &informer_core::Gvr) -> Option<GenericInformer> {
+        self.set.generic(&gvr.to_string())
+    }
+
+    /// Starts the informers that were not started yet.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with time enabled.
+    #[track_caller]
+    pub fn start(&self) {
+        self.set.start();
+    }
+
+    /// Waits until every informer that was started is synced.
+    ///
+    /// # Errors
+    ///
+    /// After `timeout`: which informers are not, what each is doing, and its last error.
+    pub async fn wait_for_cache_sync(&self, timeout: Duration) -> Result<(), SyncError> {
+        self.set.wait_for_cache_sync(timeout).await
+    }
+
+    /// Takes the informer of a form out of the factory; it stops unless somebody else runs it. Returns whether it was
+    /// there.
+    pub fn release<O: Representation>(&self, gvr: &informer_core::Gvr) -> bool {
+        self.set.release::<O>(&gvr.to_string())
+    }
+
+    /// Stops all informers, waits until their tasks have ended, and forbids further starts.
+    pub async fn shutdown(&self) {
+        self.set.shutdown().await;
+    }
+
+    /// The states of all informers.
+    pub fn states(&self) -> Vec<InformerState> {
+        self.set.states()
+    }
+
+    /// The client that the informers use.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformerFactory")
+            .field("namespace", &self.options.namespace)
+            .field("labels", &self.options.labels)
+            .field("fields", &self.options.fields)
+            .field("informers", &self.set)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a command has found.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// The outcome of one command: what was wrong, and its figures.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    pub(crate) command: &'static str,
+    /// Missed targets and broken rules, each in a line.
+    pub(crate) problems: Vec<String>,
+    /// Names and values, in the order to print them.
+    pub(crate) figures: Vec<(String, f64)>,
+}
+
+impl Report {
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self { command, ..Self::default() }
+    }
+
+    pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64) {
+        self.figures.push((name.into(), value));
+    }
+
+    pub(crate) fn passed(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("strings and numbers are JSON") + "\n"
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            writeln!(f, "{}: {problem}", self.command)?;
+        }
+        for (name, value) in &self.figures {
+            writeln!(f, "{name:<40} {value}")?;
+        }
+        write!(f, "{}: {} problems", self.command, self.problems.len())
+    }
+}

@@ -1,0 +1,67 @@
+//! The rules that a compiler does not hold: which crate may know which, how long files may be, which names are not used,
+//! and that every test which a document names is there.
+
+mod edges;
+mod files;
+mod parity;
+
+use std::path::{Path, PathBuf};
+
+use crate::report::Report;
+
+/// Holds the tree below `root` against the rules.
+pub(crate) fn run(root: &Path) -> Report {
+    let mut report = Report::new("tidy");
+    let sources = sources(root);
+    edges::check(root, &mut report);
+    files::check(root, &sources, &mut report);
+    parity::check(root, &sources, &mut report);
+    report.figure("source files", sources.len() as f64);
+    report
+}
+
+/// A Rust file and its text.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// The path as it is told: from the root, with slashes.
+    fn name(&self, root: &Path) -> String {
+        self.path.strip_prefix(root).unwrap_or(&self.path).display().to_string()
+    }
+}
+
+/// The Rust files of the workspace, sorted.
+fn sources(root: &Path) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for folder in ["crates", "examples", "xtask", "benches", "conformance", "fuzz"] {
+        collect(&root.join(folder), &mut sources);
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    sources
+}
+
+fn collect(folder: &Path, sources: &mut Vec<Source>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default();
+        if path.is_dir() && name != "target" {
+            collect(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && let Ok(text) = std::fs::read_to_string(&path)
+        {
+            sources.push(Source { path, text });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tree_keeps_its_rules() {
+        let report = super::run(crate::root());
+        assert!(report.passed(), "{report}");
+    }
+}

@@ -1,0 +1,64 @@
+use std::path::Path;
+
+use crate::report::Report;
+
+/// Which crates of ours each crate may depend on, and which crates it must not know: the absences of ARCHITECTURE.md.
+const RULES: [(&str, &[&str], &[&str]); 8] = [
+    ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
+    ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
+    (
+        "informer-store",
+        &["informer-core"],
+        &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi"],
+    ),
+    (
+        "informer-cache",
+        &["informer-core", "informer-store"],
+        &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"],
+    ),
+    ("informer-client", &["informer-core", "informer-store", "informer-cache"], &["kube-runtime"]),
+    ("informer-apiserver", &["informer-core"], &["kube-core", "kube-client", "k8s-openapi"]),
+    (
+        "informer",
+        &[
+            "informer-core",
+            "informer-store",
+            "informer-cache",
+            "informer-client",
+            "informer-workqueue",
+            "informer-apiserver",
+        ],
+        &["kube-runtime"],
+    ),
+    ("informer-cli", &["informer", "informer-apiserver"], &["kube-runtime"]),
+];
+
+pub(super) fn check(root: &Path, report: &mut Report) {
+    for (name, ours, absent) in RULES {
+        let path = root.join("crates").join(name).join("Cargo.toml");
+        match std::fs::read_to_string(&path) {
+            Ok(manifest) => check_crate(name, &manifest, (ours, absent), report),
+            Err(error) => report.problems.push(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+}
+
+fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), report: &mut Report) {
+    for dependency in dependencies(manifest) {
+        if dependency.starts_with("informer") && !ours.contains(&dependency) {
+            report.problems.push(format!("{name} must not depend on {dependency}"));
+        }
+        if absent.contains(&dependency) {
+            report.problems.push(format!("{name} must not know {dependency}"));
+        }
+    }
+}
+
+/// The names under `[dependencies]`; those for tests may be anything.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
+    section.take_while(|line| !line.starts_with('[')).filter_map(|line| {
+        let name = line.split(['.', '=', ' ']).next()?.trim();
+        (!name.is_empty() && !name.starts_with('#')).then_some(name)
+    })
+}

@@ -1,0 +1,38 @@
+use std::path::Path;
+
+use super::Source;
+use crate::report::Report;
+
+/// Lines of code that a file may have. A longer one begins with `// tidy: long, because ...`.
+const CODE_LINES_MAX: usize = 500;
+
+/// File and folder names that tell nothing.
+const NAMELESS: [&str; 5] = ["utils", "util", "common", "helpers", "misc"];
+
+pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
+    let mut longest = 0;
+    for source in sources {
+        let name = source.name(root);
+        let lines = code_lines(&source.text);
+        longest = longest.max(lines);
+        if lines > CODE_LINES_MAX && !source.text.starts_with("// tidy: long, because ") {
+            report.problems.push(format!("{name} has {lines} lines of code, over {CODE_LINES_MAX}"));
+        }
+        for component in source.path.components() {
+            let component = component.as_os_str().to_string_lossy();
+            if NAMELESS.contains(&component.trim_end_matches(".rs")) && name.contains(&*component) {
+                report
+                    .problems
+                    .push(format!("{name}: {component} tells nothing; name it after what it holds"));
+            }
+        }
+        if source.text.contains("#[ignore") && !name.starts_with("xtask/") {
+            report.problems.push(format!("{name}: an ignored test proves nothing"));
+        }
+    }
+    report.figure("longest file, lines of code", longest as f64);
+}
+
+fn code_lines(text: &str) -> usize {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}

@@ -1,0 +1,38 @@
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::Source;
+use crate::report::Report;
+
+/// Holds `docs/parity.md` against the tests: each function that a row names in backticks must exist.
+pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
+    let path = root.join("docs").join("parity.md");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return report.problems.push(format!("cannot read {}: {error}", path.display())),
+    };
+    let functions: HashSet<&str> = sources.iter().flat_map(|source| functions(&source.text)).collect();
+    let mut rows = 0;
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("| ")) {
+        rows += 1;
+        for name in named(line) {
+            if !functions.contains(name) {
+                report.problems.push(format!("docs/parity.md:{}: there is no fn {name}", number + 1));
+            }
+        }
+    }
+    report.figure("rows of docs/parity.md", f64::from(rows));
+}
+
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+}
+
+/// The names in the last column that stand in backticks and look like test functions: snake case with several words.
+fn named(row: &str) -> impl Iterator<Item = &str> {
+    let last = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
+    let snake = |name: &&str| {
+        name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    last.split('`').skip(1).step_by(2).filter(snake)
+}
