@@ -55,7 +55,6 @@ impl<O, F: Fn(&O, Duration) -> bool + Send + Sync + 'static> ExpirationPolicy<O>
 /// future has age zero.
 ///
 /// ```
-/// # #![allow(clippy::disallowed_methods)]
 /// use std::time::{Duration, Instant};
 /// use informer_core::Header;
 /// use informer_store::{ExpirationCache, Ttl};

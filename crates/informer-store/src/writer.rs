@@ -140,8 +140,9 @@ impl<O: Object> Batch<O> {
         if self.errors.is_empty() {
             return Ok(previous);
         }
-        let failed = |position: &usize| self.errors.iter().any(|(failed, _)| failed == position);
-        let successful = (0..self.total).filter(|position| !failed(position)).collect();
+        // Both ascend.
+        let mut failed = self.errors.iter().map(|(position, _)| *position).peekable();
+        let successful = (0..self.total).filter(|position| failed.next_if_eq(position).is_none()).collect();
         Err(TransactionError { total: self.total, successful, errors: self.errors })
     }
 

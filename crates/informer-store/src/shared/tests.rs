@@ -211,6 +211,9 @@ impl World {
 }
 
 proptest! {
+    // A case is up to forty steps, each with a look at everything.
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn a_store_equals_its_model_after_every_step(steps in prop::collection::vec(step(), 1..40)) {
         let store = StoreBuilder::new().thread_safe();
