@@ -1,1 +1,56 @@
 //! A Kubernetes API server to embed in tests, with faults on demand.
+//!
+//! It keeps objects of any kind in memory and serves them as kube-apiserver does: create, update, patch and delete
+//! with resource versions; lists with paging, selectors and every way to ask for a version; watches with bookmarks,
+//! streaming lists and a bounded history; discovery. And it misbehaves on command, which the real one cannot:
+//! see [`Faults`].
+//!
+//! ```
+//! use informer_apiserver::{ApiServer, FaultMatch, Verb};
+//! use informer_core::Gvr;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::builder().build();
+//! server.create(&Gvr::new("", "v1", "pods"), "default", json!({"metadata": {"name": "web-0"}}))?;
+//! server.faults().on(FaultMatch::watch("pods")).nth(1).expire();
+//!
+//! let listening = server.listen("127.0.0.1:0").await?;
+//! println!("kubectl --server {} get --raw /api/v1/pods", listening.url());
+//! listening.shutdown().await;
+//! assert_eq!(server.count_requests(Verb::List, "pods"), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is served and how it is worded follows the
+//! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as kube-apiserver 1.36 implements
+//! them. Not served: protobuf, Table, server-side apply, strategic merge patches, admission, authentication.
+
+mod clock;
+mod error;
+mod faults;
+mod http;
+mod kinds;
+mod list;
+mod load;
+mod requests;
+mod select;
+mod server;
+mod storage;
+mod upset;
+mod watch;
+mod write;
+
+pub use clock::{Clock, ManualClock, Sleep, TokioClock};
+pub use error::ApiError;
+pub use faults::{
+    Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultWhen, Faults, ParseFaultsError,
+};
+pub use http::{ApiBody, ApiService, BrokenOff, Listening};
+pub use kinds::Kind;
+pub use load::LoadError;
+pub use requests::{RequestRecord, Verb};
+pub use server::{ApiServer, ApiServerBuilder, Lagging, RewindError};
+pub use storage::History;

@@ -1,0 +1,108 @@
+//! Time as the server sees it. Everything that waits (bookmarks, deadlines, delays, the wait for a version that is
+//! yet to come) and everything that is stamped goes through one [`Clock`].
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// What [`Clock::sleep_until`] returns.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A source of time. Implementations must be monotonic.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// Time since the clock was made.
+    fn elapsed(&self) -> Duration;
+
+    /// The wall clock, for `creationTimestamp` and the like.
+    fn timestamp(&self) -> Timestamp;
+
+    /// Completes once [`elapsed`](Self::elapsed) has reached `at`. Dropping it is free of effects.
+    fn sleep_until(&self, at: Duration) -> Sleep;
+}
+
+/// The clock of the tokio runtime: real time, or paused time in tests that pause it.
+#[derive(Debug)]
+pub struct TokioClock {
+    origin: tokio::time::Instant,
+    wall: Timestamp,
+}
+
+impl TokioClock {
+    /// A clock that begins now.
+    pub fn new() -> Self {
+        Self { origin: tokio::time::Instant::now(), wall: Timestamp::now() }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TokioClock {
+    fn elapsed(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.wall + self.elapsed()
+    }
+
+    fn sleep_until(&self, at: Duration) -> Sleep {
+        Box::pin(tokio::time::sleep_until(self.origin + at))
+    }
+}
+
+/// A clock that stands still until a test moves it. It needs no runtime.
+///
+/// ```
+/// use informer_apiserver::{Clock, ManualClock};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new("2026-01-01T00:00:00Z".parse()?);
+/// clock.advance(Duration::from_secs(90));
+/// assert_eq!(clock.timestamp().to_string(), "2026-01-01T00:01:30Z");
+/// # Ok::<(), jiff::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ManualClock {
+    elapsed: watch::Sender<Duration>,
+    wall: Timestamp,
+}
+
+impl ManualClock {
+    /// A clock that shows `wall`.
+    pub fn new(wall: Timestamp) -> Self {
+        Self { elapsed: watch::Sender::new(Duration::ZERO), wall }
+    }
+
+    /// Moves the clock and wakes whoever waited for a time that has come.
+    pub fn advance(&self, by: Duration) {
+        self.elapsed.send_modify(|elapsed| *elapsed += by);
+    }
+}
+
+impl Clock for ManualClock {
+    fn elapsed(&self) -> Duration {
+        *self.elapsed.borrow()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.wall + self.elapsed()
+    }
+
+    fn sleep_until(&self, at: Duration) -> Sleep {
+        let mut elapsed = self.elapsed.subscribe();
+        Box::pin(async move {
+            if elapsed.wait_for(|elapsed| *elapsed >= at).await.is_err() {
+                // The clock is gone, so its time never comes.
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Faults on demand: rules that say which requests go wrong, when, and how.
+//!
+//! Rules are data: they are read from JSON or YAML, or built in code. Every request is held against every rule;
+//! each rule counts the requests it matched and those it spoiled.
+
+mod plan;
+mod rule;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+pub(crate) use plan::{Answer, BodyEnd, Plan, Point, Upset};
+pub use rule::{FaultAction, FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
+
+use crate::requests::RequestRecord;
+
+/// The faults of one server. A clone is another handle to the same rules.
+///
+/// ```
+/// use informer_apiserver::{ApiServer, FaultMatch};
+///
+/// let server = ApiServer::builder().build();
+/// let expired = server.faults().on(FaultMatch::watch("pods")).nth(1).expire();
+/// assert_eq!(expired.fired(), 0);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    rules: Arc<Mutex<Vec<Arc<Mutex<Armed>>>>>,
+}
+
+#[derive(Debug)]
+struct Armed {
+    rule: FaultRule,
+    rng: StdRng,
+    matched: u64,
+    fired: u64,
+}
+
+/// One rule at work. Dropping the handle leaves the rule in force.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    armed: Arc<Mutex<Armed>>,
+    rules: Faults,
+}
+
+impl Faults {
+    /// Puts a rule in force, behind those already there.
+    pub fn add(&self, rule: FaultRule) -> Fault {
+        let rng = StdRng::seed_from_u64(rule.when.seed);
+        let armed = Arc::new(Mutex::new(Armed { rule, rng, matched: 0, fired: 0 }));
+        self.rules.lock().push(Arc::clone(&armed));
+        Fault { armed, rules: self.clone() }
+    }
+
+    /// Puts all rules of a file in force.
+    pub fn add_all(&self, file: FaultFile) -> Vec<Fault> {
+        file.faults.into_iter().map(|rule| self.add(rule)).collect()
+    }
+
+    /// Begins a rule for the requests that match.
+    pub fn on(&self, on: FaultMatch) -> FaultBuilder {
+        FaultBuilder { faults: self.clone(), on, when: FaultWhen::default() }
+    }
+
+    /// Takes all rules away.
+    pub fn clear(&self) {
+        self.rules.lock().clear();
+    }
+
+    /// What the rules make of a request.
+    pub(crate) fn plan(&self, request: &RequestRecord) -> Plan {
+        let mut plan = Plan::default();
+        for armed in self.rules.lock().iter() {
+            let mut armed = armed.lock();
+            if armed.rule.on.matches(request) && armed.fires() {
+                armed.fired += 1;
+                plan.add(&armed.rule.action);
+            }
+        }
+        plan
+    }
+}
+
+impl Armed {
+    fn fires(&mut self) -> bool {
+        self.matched += 1;
+        let (when, call) = (&self.rule.when, self.matched);
+        when.nth.is_none_or(|nth| call == nth)
+            && when.from.is_none_or(|from| call >= from)
+            && when.to.is_none_or(|to| call <= to)
+            && when.every.is_none_or(|every| every > 0 && call.is_multiple_of(every))
+            && when.times.is_none_or(|times| self.fired < times)
+            // The draw comes last, so that the sequence depends on the seed and on eligible calls alone.
+            && when.probability.is_none_or(|probability| self.rng.random::<f64>() < probability)
+    }
+}
+
+impl Fault {
+    /// Requests that the rule matched, whether or not they were spoiled.
+    pub fn matched(&self) -> u64 {
+        self.armed.lock().matched
+    }
+
+    /// Requests that it spoiled.
+    pub fn fired(&self) -> u64 {
+        self.armed.lock().fired
+    }
+
+    /// Takes the rule away.
+    pub fn remove(&self) {
+        self.rules.rules.lock().retain(|other| !Arc::ptr_eq(other, &self.armed));
+    }
+}
+
+/// A rule in the making: when it fires, then what happens. The last call puts it in force.
+#[derive(Debug)]
+#[must_use = "a rule is in force once its action is named"]
+pub struct FaultBuilder {
+    faults: Faults,
+    on: FaultMatch,
+    when: FaultWhen,
+}
+
+impl FaultBuilder {
+    /// Only the n-th matching request, counted from 1.
+    pub fn nth(mut self, nth: u64) -> Self {
+        self.when.nth = Some(nth);
+        self
+    }
+
+    /// Only the first `times` requests.
+    pub fn times(mut self, times: u64) -> Self {
+        self.when.times = Some(times);
+        self
+    }
+
+    /// Each request with this probability, drawn from `seed`.
+    pub fn probability(mut self, probability: f64, seed: u64) -> Self {
+        self.when.probability = Some(probability);
+        self.when.seed = seed;
+        self
+    }
+
+    /// Whatever [`FaultWhen`] can say.
+    pub fn when(mut self, when: FaultWhen) -> Self {
+        self.when = when;
+        self
+    }
+
+    /// Puts the rule in force with any action.
+    pub fn then(self, action: FaultAction) -> Fault {
+        let rule = FaultRule { name: None, on: self.on, when: self.when, action };
+        self.faults.add(rule)
+    }
+
+    /// 410: as the first event of a watch, as the status of anything else.
+    pub fn expire(self) -> Fault {
+        self.then(FaultAction::Expire { after_events: 0 })
+    }
+
+    /// This HTTP status, worded as upstream words it where it does.
+    pub fn status(self, code: u16) -> Fault {
+        self.then(FaultAction::Status { code, reason: None, message: None, retry_after: None, body: None })
+    }
+
+    /// The stream ends properly after so many events.
+    pub fn cut_after(self, events: u64) -> Fault {
+        self.then(FaultAction::Cut { after_events: Some(events), after_bytes: None, abrupt: false })
+    }
+
+    /// The stream falls silent after so many events, with its connection open.
+    pub fn stall_after(self, events: u64) -> Fault {
+        self.then(FaultAction::Stall { after_events: Some(events), after_bytes: None })
+    }
+}

@@ -1,0 +1,249 @@
+//! Rules as data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::requests::{RequestRecord, Verb};
+
+/// A list of rules, as a file holds them: `faults: [...]`, or the bare list.
+///
+/// ```
+/// use informer_apiserver::FaultFile;
+///
+/// let file = FaultFile::parse("
+/// faults:
+/// - match: {verb: watch, resource: pods}
+///   when: {nth: 1}
+///   action: {cut: {afterEvents: 3}}
+/// ")?;
+/// assert_eq!(file.faults.len(), 1);
+/// # Ok::<(), informer_apiserver::ParseFaultsError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultFile {
+    /// The rules, in the order in which they are held against a request.
+    pub faults: Vec<FaultRule>,
+}
+
+/// Which requests go wrong, when, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FaultRule {
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which requests.
+    #[serde(default, rename = "match")]
+    pub on: FaultMatch,
+    /// Which of them.
+    #[serde(default)]
+    pub when: FaultWhen,
+    /// What happens to them.
+    pub action: FaultAction,
+}
+
+/// Which requests a rule is about; what is not named matches everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FaultMatch {
+    /// The verb.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verb: Option<Verb>,
+    /// The plural resource, as `pods`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The API group; the core group is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The namespace in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name in the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A part of the `User-Agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// A part of the query, as `sendInitialEvents=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+impl FaultMatch {
+    /// Requests of one verb.
+    pub fn verb(verb: Verb) -> Self {
+        Self { verb: Some(verb), ..Self::default() }
+    }
+
+    /// Watches of a resource.
+    pub fn watch(resource: impl Into<String>) -> Self {
+        Self { resource: Some(resource.into()), ..Self::verb(Verb::Watch) }
+    }
+
+    /// Lists of a resource.
+    pub fn list(resource: impl Into<String>) -> Self {
+        Self { resource: Some(resource.into()), ..Self::verb(Verb::List) }
+    }
+
+    pub(super) fn matches(&self, request: &RequestRecord) -> bool {
+        let gvr = request.gvr.as_ref();
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        let holds =
+            |part: &Option<String>, text: &str| part.as_deref().is_none_or(|part| text.contains(part));
+        self.verb.is_none_or(|verb| verb == request.verb)
+            && is(&self.resource, gvr.map(|gvr| gvr.resource.as_str()))
+            && is(&self.group, gvr.map(|gvr| gvr.group.as_str()))
+            && is(&self.namespace, request.namespace.as_deref())
+            && is(&self.name, request.name.as_deref())
+            && holds(&self.client, &request.user_agent)
+            && holds(&self.query, &request.query)
+    }
+}
+
+/// Which of the matching requests; all conditions that are named must hold. Counting begins at 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FaultWhen {
+    /// This one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nth: Option<u64>,
+    /// From this one on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// Up to and including this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    /// Each n-th.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u64>,
+    /// At most so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// With this probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
+    /// Where the draws begin.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What happens to a request.
+///
+/// Events are counted without bookmarks; `afterEvents: 0` is before the first one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum FaultAction {
+    /// Answered with this status and nothing done.
+    Status {
+        /// The HTTP status code.
+        code: u16,
+        /// The reason; by default that of the code.
+        #[serde(default)]
+        reason: Option<String>,
+        /// The message; by default a general one.
+        #[serde(default)]
+        message: Option<String>,
+        /// Seconds, as header and in the details.
+        #[serde(default)]
+        retry_after: Option<u32>,
+        /// This text instead of a Status.
+        #[serde(default)]
+        body: Option<String>,
+    },
+    /// 410: an ERROR event in a watch, the status of anything else.
+    Expire {
+        /// Events before it.
+        #[serde(default)]
+        after_events: u64,
+    },
+    /// The body ends.
+    Cut {
+        /// After so many events of a watch.
+        #[serde(default)]
+        after_events: Option<u64>,
+        /// After so many bytes.
+        #[serde(default)]
+        after_bytes: Option<u64>,
+        /// By a reset of the connection (or HTTP/2 stream) instead of a proper end.
+        #[serde(default)]
+        abrupt: bool,
+    },
+    /// The body falls silent, with its connection open.
+    Stall {
+        /// After so many events of a watch.
+        #[serde(default)]
+        after_events: Option<u64>,
+        /// After so many bytes.
+        #[serde(default)]
+        after_bytes: Option<u64>,
+    },
+    /// Everything about the answer comes later.
+    Delay {
+        /// By so many milliseconds.
+        millis: u64,
+    },
+    /// No bookmark is sent but the one that ends the initial events.
+    DropBookmarks,
+    /// The bookmark that ends the initial events is not sent.
+    NoInitialEnd,
+    /// A state of the past: reads answer it, watches repeat what came after it.
+    Rewind {
+        /// By so many versions.
+        by: u64,
+    },
+    /// A line that is no JSON.
+    Garbage {
+        /// Events before it.
+        #[serde(default)]
+        after_events: u64,
+    },
+    /// Half of the next event's line, and then a proper end.
+    HalfFrame {
+        /// Events before it.
+        #[serde(default)]
+        after_events: u64,
+    },
+    /// An event of a type that does not exist.
+    UnknownEvent {
+        /// Events before it.
+        #[serde(default)]
+        after_events: u64,
+    },
+    /// Streaming lists are refused with 422.
+    RejectInitialEvents,
+    /// `sendInitialEvents` is ignored, as by a server that does not know it.
+    IgnoreInitialEvents,
+    /// No answer ever comes.
+    NeverAnswer,
+    /// 504: the version is too large.
+    TooLarge,
+}
+
+/// A text that holds no rules.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the fault rules; write a list of {{match, when, action}}")]
+pub struct ParseFaultsError {
+    #[source]
+    cause: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl FaultFile {
+    /// Reads JSON or YAML.
+    ///
+    /// # Errors
+    ///
+    /// When it is neither, or names a condition or an action that does not exist.
+    pub fn parse(text: &str) -> Result<Self, ParseFaultsError> {
+        // By way of JSON values: YAML proper would want actions written as tags.
+        let value: serde_json::Value =
+            serde_norway::from_str(text).map_err(|cause| ParseFaultsError { cause: cause.into() })?;
+        let parsed = match value.is_array() {
+            true => serde_json::from_value(value).map(|faults| Self { faults }),
+            false => serde_json::from_value(value),
+        };
+        parsed.map_err(|cause| ParseFaultsError { cause: cause.into() })
+    }
+}

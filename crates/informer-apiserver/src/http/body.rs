@@ -1,0 +1,118 @@
+//! Bodies of answers.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::StreamExt;
+use http_body::{Frame, SizeHint};
+
+use crate::faults::{BodyEnd, Point};
+
+/// Bodies up to this size have a length, longer ones are chunked, as upstream's.
+const LENGTH_TOLD_MAX: usize = 2048;
+
+/// What streams of answers are made of.
+pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
+
+/// The body of an answer.
+pub struct ApiBody {
+    inner: Inner,
+    /// Set when the body breaks off, so that the connection under it is reset.
+    reset: Option<Arc<AtomicBool>>,
+}
+
+enum Inner {
+    Whole(Option<Bytes>),
+    Chunks(Chunks),
+}
+
+/// A body that broke off because a fault wanted it to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was reset by an injected fault")]
+pub struct BrokenOff;
+
+impl ApiBody {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self { inner: Inner::Whole(Some(bytes.into())), reset: None }
+    }
+
+    pub(crate) fn chunks(chunks: Chunks) -> Self {
+        Self { inner: Inner::Chunks(chunks), reset: None }
+    }
+
+    /// Tells the connection when the body breaks off.
+    pub(crate) fn resetting(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
+        self.reset = reset;
+        self
+    }
+
+    /// Breaks the body off after so many bytes.
+    pub(crate) fn ending(self, end: Option<(Point, BodyEnd)>) -> Self {
+        let Some((Point::Bytes(bytes), end)) = end else { return self };
+        let chunks = match self.inner {
+            Inner::Whole(bytes) => futures_util::stream::iter(bytes.map(Ok)).boxed(),
+            Inner::Chunks(chunks) => chunks,
+        };
+        let state = (chunks, bytes, end);
+        Self::chunks(Box::pin(futures_util::stream::unfold(state, |(mut chunks, left, end)| async move {
+            if left == 0 {
+                return match end {
+                    BodyEnd::Clean => None,
+                    BodyEnd::Reset => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
+                    BodyEnd::Stall => std::future::pending().await,
+                };
+            }
+            let mut chunk = chunks.next().await?.ok()?;
+            chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            let left = left - chunk.len() as u64;
+            Some((Ok(chunk), (chunks, left, end)))
+        })))
+    }
+}
+
+impl http_body::Body for ApiBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let chunk = match &mut self.inner {
+            Inner::Whole(bytes) => bytes.take().map(Ok),
+            Inner::Chunks(chunks) => ready!(chunks.as_mut().poll_next(context)),
+        };
+        if let (Some(Err(_)), Some(reset)) = (&chunk, &self.reset) {
+            reset.store(true, Ordering::Release);
+        }
+        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.inner, Inner::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Inner::Whole(bytes) => match bytes.as_ref().map_or(0, Bytes::len) {
+                length if length <= LENGTH_TOLD_MAX => SizeHint::with_exact(length as u64),
+                _ => SizeHint::default(),
+            },
+            Inner::Chunks(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ApiBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.inner {
+            Inner::Whole(_) => "ApiBody(whole)",
+            Inner::Chunks(_) => "ApiBody(chunks)",
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! Discovery (legacy and aggregated), version and health.
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{Method, request};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::service::{Answer, header, json as json_answer, text};
+use crate::error::ApiError;
+use crate::kinds::{Kind, Registry, Resource, Traits};
+use crate::server::Shared;
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Which version of Kubernetes the server is like.
+const VERSION: &str = r#"{
+  "major": "1",
+  "minor": "36",
+  "emulationMajor": "1",
+  "emulationMinor": "36",
+  "minCompatibilityMajor": "1",
+  "minCompatibilityMinor": "35",
+  "gitVersion": "v1.36.3+embedded",
+  "gitCommit": "",
+  "gitTreeState": "clean",
+  "buildDate": "1970-01-01T00:00:00Z",
+  "goVersion": "",
+  "compiler": "rustc",
+  "platform": "linux/amd64"
+}
+"#;
+
+/// Answers what is not about resources.
+pub(super) fn answer(
+    shared: &Arc<Shared>,
+    head: &request::Parts,
+    segments: &[String],
+) -> Result<Answer, ApiError> {
+    if head.method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    let registry = shared.registry.read();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments[..] {
+        ["version"] => Ok(json_answer(200, VERSION)),
+        ["healthz" | "livez" | "readyz"] => Ok(health(head, segments[0])),
+        ["healthz" | "livez" | "readyz", "ping"] => Ok(text(200, "ok")),
+        ["api"] if wants_aggregated(head) => Ok(aggregated(&registry, head, true)),
+        ["apis"] if wants_aggregated(head) => Ok(aggregated(&registry, head, false)),
+        ["api"] => Ok(legacy(&json!({
+            "kind": "APIVersions",
+            "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": header(head, HOST)}],
+        }))),
+        ["apis"] => {
+            let groups: Vec<Value> =
+                groups(&registry).map(|(group, versions)| group_json(&group, &versions)).collect();
+            Ok(legacy(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+        }
+        ["apis", group] => groups(&registry)
+            .find(|(name, _)| name == group)
+            .map(|(name, versions)| {
+                let mut json = json!({"kind": "APIGroup", "apiVersion": "v1"});
+                merge(&mut json, group_json(&name, &versions));
+                legacy(&json)
+            })
+            .ok_or_else(ApiError::unknown_path),
+        ["api", version] => resources(&registry, "", version),
+        ["apis", group, version] => resources(&registry, group, version),
+        _ => Err(ApiError::unknown_path()),
+    }
+}
+
+fn health(head: &request::Parts, check: &str) -> Answer {
+    match head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("verbose"))) {
+        true => text(200, format!("[+]ping ok\n{check} check passed\n")),
+        false => text(200, "ok"),
+    }
+}
+
+fn legacy(json: &Value) -> Answer {
+    json_answer(200, format!("{json}\n"))
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+fn groups(registry: &Registry) -> impl Iterator<Item = (String, Vec<String>)> {
+    registry.groups().into_iter().filter(|(group, _)| !group.is_empty())
+}
+
+fn group_json(group: &str, versions: &[String]) -> Value {
+    let version =
+        |version: &String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    json!({
+        "name": group,
+        "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        "preferredVersion": versions.first().map(version),
+    })
+}
+
+fn of_version<'a>(
+    registry: &'a Registry,
+    group: &'a str,
+    version: &'a str,
+) -> impl Iterator<Item = &'a Arc<Resource>> {
+    registry.iter().filter(move |resource| {
+        let gvr = &resource.kind.gvr;
+        gvr.group == group && gvr.version == version
+    })
+}
+
+fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, ApiError> {
+    let mut list = Vec::new();
+    for Resource { kind, .. } in of_version(registry, group, version).map(|resource| &**resource) {
+        list.push(json!(LegacyResource {
+            name: kind.gvr.resource.clone(),
+            singular_name: &kind.singular,
+            namespaced: kind.namespaced,
+            kind: &kind.kind,
+            verbs: kind.verbs(),
+            short_names: &kind.short_names,
+            categories: &kind.categories,
+        }));
+        if kind.traits.has(Traits::STATUS) {
+            list.push(json!(LegacyResource {
+                name: format!("{}/status", kind.gvr.resource),
+                singular_name: "",
+                namespaced: kind.namespaced,
+                kind: &kind.kind,
+                verbs: STATUS_VERBS.to_vec(),
+                short_names: &[],
+                categories: &[],
+            }));
+        }
+    }
+    match (list.is_empty(), group) {
+        (true, group) if registry.group(group) == crate::kinds::GroupKnown::BuiltIn => {
+            Err(ApiError::unknown_resource())
+        }
+        (true, _) => Err(ApiError::unknown_path()),
+        (false, "") => {
+            Ok(legacy(&json!({"kind": "APIResourceList", "groupVersion": version, "resources": list})))
+        }
+        (false, group) => Ok(legacy(&json!({
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": format!("{group}/{version}"),
+            "resources": list,
+        }))),
+    }
+}
+
+const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyResource<'a> {
+    name: String,
+    singular_name: &'a str,
+    namespaced: bool,
+    kind: &'a str,
+    verbs: Vec<&'static str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    short_names: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    categories: &'a [String],
+}
+
+fn wants_aggregated(head: &request::Parts) -> bool {
+    header(head, ACCEPT).split(',').any(|clause| {
+        let parts: Vec<&str> = clause.split(';').map(str::trim).collect();
+        let wanted = ["application/json", "g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
+        wanted.iter().all(|part| parts.contains(part))
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource<'a> {
+    resource: &'a str,
+    response_kind: Value,
+    scope: &'static str,
+    singular_resource: &'a str,
+    verbs: Vec<&'static str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    short_names: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    categories: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<Value>,
+}
+
+fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> Answer {
+    let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
+    let items: Vec<Value> =
+        groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let body = format!("{list}\n");
+    let etag = format!("\"{:016X}\"", fnv(body.as_bytes()));
+    let unchanged = header(head, IF_NONE_MATCH) == etag;
+    let mut answer = if unchanged { json_answer(304, "") } else { json_answer(200, body) };
+    let headers = answer.headers_mut();
+    match unchanged {
+        true => headers.remove(CONTENT_TYPE),
+        false => headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED)),
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(ETAG, HeaderValue::try_from(etag).expect("hexadecimal digits are a header value"));
+    answer
+}
+
+fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Value {
+    let version = |version: &String| {
+        let resources: Vec<Value> = of_version(registry, group, version)
+            .map(|resource| aggregated_resource(&resource.kind))
+            .collect();
+        json!({"version": version, "resources": resources, "freshness": "Current"})
+    };
+    let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+    json!({"metadata": metadata, "versions": versions.iter().map(version).collect::<Vec<_>>()})
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    // Built-in kinds leave group and version empty where they are those of the endpoint.
+    let (group, version) = match kind.is_custom() {
+        true => (kind.gvr.group.as_str(), kind.gvr.version.as_str()),
+        false => ("", ""),
+    };
+    let response_kind = json!({"group": group, "version": version, "kind": kind.kind});
+    let status = json!({"subresource": "status", "responseKind": response_kind, "verbs": STATUS_VERBS});
+    json!(AggregatedResource {
+        resource: &kind.gvr.resource,
+        response_kind,
+        scope: if kind.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: &kind.singular,
+        verbs: kind.verbs(),
+        short_names: &kind.short_names,
+        categories: &kind.categories,
+        subresources: if kind.traits.has(Traits::STATUS) { vec![status] } else { Vec::new() },
+    })
+}
+
+/// FNV-1a: an entity tag needs to change with the body, nothing more.
+fn fnv(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}

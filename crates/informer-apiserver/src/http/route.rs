@@ -1,0 +1,156 @@
+//! From method and path to what is asked.
+
+use std::sync::Arc;
+
+use http::Method;
+use informer_core::Gvr;
+use percent_encoding::percent_decode_str;
+
+use crate::error::ApiError;
+use crate::kinds::{GroupKnown, Registry, Resource};
+use crate::requests::Verb;
+
+/// What a request is about.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// Everything outside of resources, by the segments of its path.
+    Other(Vec<String>),
+    Resource(ResourceRoute),
+}
+
+/// A request about a resource that is served.
+#[derive(Debug)]
+pub(crate) struct ResourceRoute {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) verb: Verb,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// The legacy prefix `/api/v1/watch/`.
+    pub(crate) legacy_watch: bool,
+}
+
+/// The parts of a path below its group and version.
+struct Parts {
+    namespace: Option<String>,
+    resource: String,
+    name: Option<String>,
+    subresource: Option<String>,
+}
+
+/// Finds out what a request asks for; `watch` is the parameter of that name.
+pub(crate) fn route(
+    registry: &Registry,
+    method: &Method,
+    path: &str,
+    watch: bool,
+) -> Result<Route, ApiError> {
+    let Some(segments) = segments(path) else { return Err(ApiError::unknown_path()) };
+    let (group, version, rest) = match segments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["api", version, ref rest @ ..] if !rest.is_empty() => ("", version, rest.len()),
+        ["apis", group, version, ref rest @ ..] if !rest.is_empty() => (group, version, rest.len()),
+        _ => return Ok(Route::Other(segments)),
+    };
+    let rest = &segments[segments.len() - rest..];
+    let known = registry.group(group);
+    let unknown = || match known {
+        GroupKnown::BuiltIn => ApiError::unknown_resource(),
+        GroupKnown::No | GroupKnown::Custom => ApiError::unknown_path(),
+    };
+    let (legacy_watch, rest) = match rest {
+        [first, rest @ ..] if first == "watch" && !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let parts = split(rest).ok_or_else(unknown)?;
+    let resource = registry.get(&Gvr::new(group, version, &*parts.resource)).ok_or_else(unknown)?;
+    let namespaced = parts.namespace.is_some();
+    if (namespaced && !resource.kind.namespaced)
+        || (!namespaced && resource.kind.namespaced && parts.name.is_some())
+    {
+        return Err(unknown());
+    }
+    // Below the legacy prefix a name is a selector of a collection's watch.
+    let item = parts.name.is_some() && !legacy_watch;
+    let verb = verb(method, item, watch || legacy_watch)?;
+    check(&resource, verb, &parts)?;
+    let Parts { namespace, name, subresource, .. } = parts;
+    Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, legacy_watch }))
+}
+
+/// The decoded segments of a path; a trailing slash is dropped. `None` where one is empty or no UTF-8.
+fn segments(path: &str) -> Option<Vec<String>> {
+    let path = path.strip_prefix('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let decode = |segment: &str| {
+        let text = percent_decode_str(segment).decode_utf8().ok()?;
+        (!text.is_empty()).then(|| text.into_owned())
+    };
+    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(decode).collect() }
+}
+
+fn split(rest: &[String]) -> Option<Parts> {
+    let texts: Vec<&str> = rest.iter().map(String::as_str).collect();
+    let parts = |namespace: Option<&str>, resource: &str, name: Option<&str>, sub: Option<&str>| {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        Some(Parts {
+            namespace: own(namespace),
+            resource: resource.to_owned(),
+            name: own(name),
+            subresource: own(sub),
+        })
+    };
+    match texts[..] {
+        ["namespaces"] => parts(None, "namespaces", None, None),
+        ["namespaces", name] => parts(None, "namespaces", Some(name), None),
+        ["namespaces", name, sub @ ("status" | "finalize")] => {
+            parts(None, "namespaces", Some(name), Some(sub))
+        }
+        ["namespaces", namespace, resource] => parts(Some(namespace), resource, None, None),
+        ["namespaces", namespace, resource, name] => parts(Some(namespace), resource, Some(name), None),
+        ["namespaces", namespace, resource, name, sub] => {
+            parts(Some(namespace), resource, Some(name), Some(sub))
+        }
+        [resource] => parts(None, resource, None, None),
+        [resource, name] => parts(None, resource, Some(name), None),
+        [resource, name, sub] => parts(None, resource, Some(name), Some(sub)),
+        _ => None,
+    }
+}
+
+fn verb(method: &Method, item: bool, watch: bool) -> Result<Verb, ApiError> {
+    match (method.as_str(), item) {
+        ("GET", false) if watch => Ok(Verb::Watch),
+        ("GET", true) => Ok(Verb::Get),
+        ("GET", false) => Ok(Verb::List),
+        ("POST", false) => Ok(Verb::Create),
+        ("PUT", true) => Ok(Verb::Update),
+        ("PATCH", true) => Ok(Verb::Patch),
+        ("DELETE", true) => Ok(Verb::Delete),
+        ("DELETE", false) => Ok(Verb::DeleteCollection),
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// What is not served: subresources, writes without a namespace.
+fn check(resource: &Resource, verb: Verb, parts: &Parts) -> Result<(), ApiError> {
+    let kind = &resource.kind;
+    if let Some(sub) = parts.subresource.as_deref() {
+        let served = sub == "status" && kind.traits.has(crate::kinds::Traits::STATUS);
+        return match (served, verb) {
+            (true, Verb::Get | Verb::Update | Verb::Patch) => Ok(()),
+            (true, _) => Err(ApiError::method_not_allowed()),
+            (false, _) if kind.is_custom() => {
+                Err(ApiError::not_found(kind, parts.name.as_deref().unwrap_or_default()))
+            }
+            (false, _) => Err(ApiError::unknown_resource()),
+        };
+    }
+    let everywhere = kind.namespaced && parts.namespace.is_none();
+    match verb {
+        Verb::Create | Verb::DeleteCollection if everywhere => Err(ApiError::method_not_allowed()),
+        Verb::DeleteCollection if !kind.verbs().contains(&"deletecollection") => {
+            Err(ApiError::method_not_allowed())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,251 @@
+//! Which kinds are served: the built-in ones and what tests register.
+
+mod builtin;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informer_core::Gvr;
+
+pub(crate) use builtin::built_in;
+
+/// A kind of objects that the server serves.
+///
+/// ```
+/// use informer_apiserver::Kind;
+///
+/// let website = Kind::custom("example.com", "v1", "Website").short_names(["site"]).selectable(["spec.host"]);
+/// assert_eq!(website.gvr().to_string(), "websites.v1.example.com");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Kind {
+    pub(crate) gvr: Gvr,
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Fields that field selectors may name besides `metadata.name` and `metadata.namespace`.
+    pub(crate) selectable: Vec<String>,
+    pub(crate) traits: Traits,
+    /// Built-in kinds: what a bookmark object carries besides its metadata.
+    pub(crate) bookmark: &'static str,
+}
+
+/// How a kind differs from a plain object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Traits(pub(crate) u16);
+
+impl Traits {
+    /// Custom resources: sorted keys, strict type meta, 404s of their own.
+    pub(crate) const CUSTOM: Self = Self(1);
+    /// Has a `/status` subresource, so that the main endpoint ignores `status`.
+    pub(crate) const STATUS: Self = Self(2);
+    /// `metadata.generation` counts changes of the specification.
+    pub(crate) const GENERATION: Self = Self(4);
+    /// DELETE answers with the object instead of a Status.
+    pub(crate) const RETURNS_DELETED: Self = Self(8);
+    /// PUT of a missing object creates it.
+    pub(crate) const UPSERT: Self = Self(16);
+    /// PUT without a resource version is refused.
+    pub(crate) const NEEDS_VERSION: Self = Self(32);
+    /// Field selectors are a set of the kind's own, and the error for another field says so.
+    pub(crate) const OWN_FIELDS: Self = Self(64);
+    /// `deletecollection` is not served.
+    pub(crate) const NO_DELETE_COLLECTION: Self = Self(128);
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Kind {
+    /// A namespaced custom resource with a `/status` subresource. Its plural is the lower-case kind with an `s`.
+    pub fn custom(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        let kind = kind.into();
+        let singular = kind.to_lowercase();
+        let gvr = Gvr::new(group, version, format!("{singular}s"));
+        Self {
+            api_version: gvr.api_version(),
+            gvr,
+            list_kind: format!("{kind}List"),
+            singular,
+            kind,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            selectable: Vec::new(),
+            traits: Traits::CUSTOM
+                .with(Traits::STATUS)
+                .with(Traits::GENERATION)
+                .with(Traits::NEEDS_VERSION)
+                .with(Traits::OWN_FIELDS),
+            bookmark: "",
+        }
+    }
+
+    /// The plural name, where it is not the lower-case kind with an `s`.
+    pub fn plural(mut self, plural: impl Into<String>) -> Self {
+        self.gvr.resource = plural.into();
+        self
+    }
+
+    /// Short names for discovery.
+    pub fn short_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.short_names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Fields that field selectors may name, as `spec.host`.
+    pub fn selectable(mut self, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.selectable = fields.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Makes it cluster-scoped.
+    pub fn cluster_scoped(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    /// Takes the `/status` subresource away: the main endpoint writes `status` like any other field.
+    pub fn without_status(mut self) -> Self {
+        self.traits.0 &= !Traits::STATUS.0;
+        self
+    }
+
+    /// Group, version and resource.
+    pub fn gvr(&self) -> &Gvr {
+        &self.gvr
+    }
+
+    /// The kind, as `Website`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        self.traits.has(Traits::CUSTOM)
+    }
+
+    /// `pods`, or `deployments.apps`: how error messages name the resource.
+    pub(crate) fn qualified_resource(&self) -> String {
+        qualify(&self.gvr.resource, &self.gvr.group)
+    }
+
+    /// `Pod`, or `Deployment.apps`: how validation messages name the kind.
+    pub(crate) fn qualified_kind(&self) -> String {
+        qualify(&self.kind, &self.gvr.group)
+    }
+
+    /// Verbs in the order of discovery.
+    pub(crate) fn verbs(&self) -> Vec<&'static str> {
+        const BUILT_IN: [&str; 8] =
+            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+        const CUSTOM: [&str; 8] =
+            ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+        let all = if self.is_custom() { CUSTOM } else { BUILT_IN };
+        let missing = self.traits.has(Traits::NO_DELETE_COLLECTION);
+        all.into_iter().filter(|verb| !missing || *verb != "deletecollection").collect()
+    }
+}
+
+fn qualify(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+/// A served kind and where its objects are.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    /// Its table in the storage.
+    pub(crate) table: usize,
+    /// Told after each commit, so that watchers pull.
+    pub(crate) changed: tokio::sync::watch::Sender<()>,
+}
+
+/// The served kinds, by group and version in the order of registration.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    by_gvr: BTreeMap<Gvr, Arc<Resource>>,
+    ordered: Vec<Arc<Resource>>,
+}
+
+/// Whether a group, and a version of it, are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupKnown {
+    No,
+    BuiltIn,
+    Custom,
+}
+
+impl Registry {
+    pub(crate) fn get(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
+        self.by_gvr.get(gvr).cloned()
+    }
+
+    /// Adds a kind, or answers the one that is there under its name.
+    pub(crate) fn add(&mut self, resource: Resource) -> Arc<Resource> {
+        let resource = Arc::new(resource);
+        let gvr = resource.kind.gvr.clone();
+        if self.by_gvr.insert(gvr.clone(), Arc::clone(&resource)).is_some() {
+            self.ordered.retain(|other| other.kind.gvr != gvr);
+        }
+        self.ordered.push(Arc::clone(&resource));
+        resource
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.ordered.iter()
+    }
+
+    /// The resource of objects of this kind.
+    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
+        self.ordered.iter().find(named).cloned()
+    }
+
+    pub(crate) fn group(&self, group: &str) -> GroupKnown {
+        match self.ordered.iter().find(|resource| resource.kind.gvr.group == group) {
+            None => GroupKnown::No,
+            Some(resource) if resource.kind.is_custom() => GroupKnown::Custom,
+            Some(_) => GroupKnown::BuiltIn,
+        }
+    }
+
+    /// Groups and their versions, in the order of discovery.
+    pub(crate) fn groups(&self) -> Vec<(String, Vec<String>)> {
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for Gvr { group, version, .. } in self.ordered.iter().map(|resource| &resource.kind.gvr) {
+            match groups.iter_mut().find(|(name, _)| name == group) {
+                Some((_, versions)) if versions.contains(version) => {}
+                Some((_, versions)) => versions.push(version.clone()),
+                None => groups.push((group.clone(), vec![version.clone()])),
+            }
+        }
+        for (_, versions) in &mut groups {
+            versions.sort_by_key(|version| std::cmp::Reverse(version_priority(version)));
+        }
+        groups
+    }
+}
+
+/// The order of versions in discovery: stable before beta before alpha, then by number.
+fn version_priority(version: &str) -> (u8, u32, u32) {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let rest = version.strip_prefix('v').unwrap_or("");
+    for (word, rank) in [("beta", 1), ("alpha", 0)] {
+        if let Some((major, minor)) = rest.split_once(word)
+            && let (Some(major), Some(minor)) = (number(major), number(minor))
+        {
+            return (rank + 1, major, minor);
+        }
+    }
+    number(rest).map_or((0, 0, 0), |major| (3, major, 0))
+}

@@ -1,0 +1,262 @@
+//! Lists: which state, which part of it, and its bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+use crate::http::{ListOptions, parse_version};
+use crate::kinds::{Kind, Resource};
+use crate::select::Filter;
+use crate::server::Shared;
+use crate::storage::{Form, OrderedMap, Stored};
+
+/// How long a read of a version that is yet to come waits for it, as upstream.
+pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+/// Lists are handed on in pieces of this size: large enough for few system calls, small beside a socket's buffers.
+pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) version: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    continue_token: Option<String>,
+    remaining: Option<usize>,
+}
+
+/// What a continue token says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+/// Which state a list is to show.
+enum Wanted {
+    Newest,
+    AtLeast(u64),
+    Exactly(u64),
+}
+
+/// Which part of a list: from a key on, so many items (or all, for 0).
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    start: &'a str,
+    limit: usize,
+}
+
+/// Answers a list. Waits where the version asked for is yet to come.
+pub(crate) async fn list(
+    shared: &Shared,
+    resource: &Resource,
+    filter: &Filter,
+    options: &ListOptions,
+    rewind: u64,
+) -> Result<Page, ApiError> {
+    options.check_list()?;
+    let asked = parse_version(&options.version)
+        .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
+    // A list of version 0 ignores its limit.
+    let limit = if asked == Some(0) { 0 } else { usize::try_from(options.limit).unwrap_or(usize::MAX) };
+    if !options.continue_token.is_empty() {
+        if asked.is_some_and(|version| version > 0) {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(why));
+        }
+        return next_page(shared, resource, filter, &options.continue_token, limit).await;
+    }
+    let wanted = match (asked, options.matching.as_str()) {
+        (Some(version), "Exact") => Wanted::Exactly(version),
+        (Some(version), "") if version > 0 && limit > 0 => Wanted::Exactly(version),
+        (Some(version), _) => Wanted::AtLeast(version),
+        (None, _) => Wanted::Newest,
+    };
+    let (version, map) = state(shared, resource, wanted, rewind).await?.ok_or_else(ApiError::list_too_old)?;
+    Ok(page(shared, resource, filter, (version, map), Part { start: "", limit }))
+}
+
+/// The state that was asked for; `None` where it is before the history.
+async fn state(
+    shared: &Shared,
+    resource: &Resource,
+    wanted: Wanted,
+    rewind: u64,
+) -> Result<Option<(u64, OrderedMap)>, ApiError> {
+    if let Wanted::AtLeast(version) | Wanted::Exactly(version) = wanted {
+        shared.reach(version).await?;
+    }
+    let storage = shared.storage.read();
+    let version = match wanted {
+        Wanted::Exactly(version) => version,
+        _ if rewind > 0 => storage.version().saturating_sub(rewind).max(storage.floor(resource.table)),
+        _ => return Ok(Some((storage.version(), storage.live(resource.table)))),
+    };
+    Ok(storage.at(resource.table, version).ok().map(|map| (version, map)))
+}
+
+async fn next_page(
+    shared: &Shared,
+    resource: &Resource,
+    filter: &Filter,
+    token: &str,
+    limit: usize,
+) -> Result<Page, ApiError> {
+    let (version, start) = read_token(token)?;
+    let wanted = version.map_or(Wanted::Newest, Wanted::Exactly);
+    match state(shared, resource, wanted, 0).await? {
+        Some(state) => Ok(page(shared, resource, filter, state, Part { start: &start, limit })),
+        None => Err(ApiError::continue_too_old(write_token(-1, start))),
+    }
+}
+
+/// Picks the items of a page.
+fn page(
+    shared: &Shared,
+    resource: &Resource,
+    filter: &Filter,
+    (version, map): (u64, OrderedMap),
+    Part { start, limit }: Part<'_>,
+) -> Page {
+    let prefix = filter.prefix();
+    let first = format!("{prefix}{start}");
+    let mut found = map
+        .from(&first)
+        .take_while(|stored| stored.key.as_str().starts_with(&prefix))
+        .filter(|stored| filter.matches(stored));
+    if limit == 0 {
+        let items = found.cloned().collect();
+        return Page { version, items, continue_token: None, remaining: None };
+    }
+    let items: Vec<_> = found.by_ref().take(limit).cloned().collect();
+    let more = found.next().is_some();
+    let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
+    let continue_token =
+        last.map(|last| write_token(number(version), format!("/{}\0", &last[prefix.len()..])));
+    let remaining = last.filter(|_| !filter.selects()).map(|last| map.count_between(last, &prefix));
+    drop(found);
+    if continue_token.is_some() {
+        shared.storage.write().keep_page(resource.table, version, map);
+    }
+    Page { version, items, continue_token, remaining }
+}
+
+/// Everything that matches now, in one page.
+pub(crate) fn everything(shared: &Shared, resource: &Resource, filter: &Filter) -> Page {
+    let storage = shared.storage.read();
+    let state = (storage.version(), storage.live(resource.table));
+    drop(storage);
+    page(shared, resource, filter, state, Part { start: "", limit: 0 })
+}
+
+/// The error of a page whose version has expired; the outer error is that of a token that cannot be read.
+pub(crate) fn expired_token(token: &str) -> Result<ApiError, ApiError> {
+    let (_, start) = read_token(token)?;
+    Ok(ApiError::continue_too_old(write_token(-1, start)))
+}
+
+fn number(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+fn write_token(rv: i64, start: String) -> String {
+    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv, start };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
+}
+
+/// The version (`None` for "whatever there is") and the first key after the prefix.
+fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
+    let error = |why: String| {
+        ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|cause| match cause {
+        base64::DecodeError::InvalidByte(at, _)
+        | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => {
+            error(format!("illegal base64 data at input byte {at}"))
+        }
+        _ => error(format!("illegal base64 data at input byte {}", text.len())),
+    })?;
+    let token: Token = serde_json::from_slice(&bytes).map_err(|_| {
+        let first = bytes.first().map_or(' ', |byte| char::from(*byte));
+        error(format!("invalid character '{first}' looking for beginning of value"))
+    })?;
+    if token.v != "meta.k8s.io/v1" {
+        return Err(error(format!("server does not recognize this encoded version {}", token.v)));
+    }
+    let version = match token.rv {
+        0 => return Err(error("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into())),
+        rv => u64::try_from(rv).ok(),
+    };
+    if token.start.is_empty() {
+        return Err(error("encoded start key empty (version meta.k8s.io/v1)".into()));
+    }
+    let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+    if start.split('/').any(|segment| segment == "..") {
+        return Err(error(token.start));
+    }
+    Ok((version, start.to_owned()))
+}
+
+impl Page {
+    /// The body of the answer, piece by piece.
+    pub(crate) fn into_chunks(self, kind: &Kind, form: Form) -> impl Iterator<Item = Bytes> + use<> {
+        let (head, tail) = self.frame(kind, form);
+        let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
+        let (mut items, mut first) = (self.items.into_iter(), true);
+        let mut pending = Some((head, tail));
+        std::iter::from_fn(move || {
+            let (head, tail) = pending.take()?;
+            let mut chunk = BytesMut::with_capacity(head.len() + items.len().min(CHUNK_BYTES));
+            chunk.put_slice(&head);
+            while chunk.len() < CHUNK_BYTES {
+                let Some(item) = items.next() else {
+                    chunk.put_slice(&tail);
+                    return Some(chunk.freeze());
+                };
+                if chunk.capacity() < CHUNK_BYTES && items.len() > 8 {
+                    chunk.reserve(CHUNK_BYTES + item.len());
+                }
+                if !std::mem::take(&mut first) {
+                    chunk.put_u8(b',');
+                }
+                item.write(form, &mut chunk);
+            }
+            pending = Some((Vec::new(), tail));
+            Some(chunk.freeze())
+        })
+    }
+
+    /// What stands before and behind the items.
+    fn frame(&self, kind: &Kind, form: Form) -> (Vec<u8>, Vec<u8>) {
+        let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
+        let remaining =
+            self.remaining.map_or(String::new(), |count| format!(",\"remainingItemCount\":{count}"));
+        let version = self.version;
+        if form == Form::Object && kind.is_custom() {
+            let head = format!(r#"{{"apiVersion":"{}","items":["#, kind.api_version);
+            let tail = format!(
+                r#"],"kind":"{}","metadata":{{"continue":{token}{remaining},"resourceVersion":"{version}"}}}}"#,
+                kind.list_kind
+            );
+            return (head.into(), (tail + "\n").into());
+        }
+        let (list_kind, api_version) = match form {
+            Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            _ => (kind.list_kind.as_str(), kind.api_version.as_str()),
+        };
+        let token =
+            if self.continue_token.is_some() { format!(",\"continue\":{token}") } else { String::new() };
+        let empty = form == Form::Metadata && self.items.is_empty();
+        let (open, close) = if empty { ("null", "") } else { ("[", "]") };
+        let head = format!(
+            r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{token}{remaining}}},"items":{open}"#
+        );
+        (head.into(), format!("{close}}}\n").into())
+    }
+}

@@ -1,0 +1,95 @@
+//! What was asked of the server, so that tests can say "exactly one relist".
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use informer_core::Gvr;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+/// Requests kept in the log; the oldest go first. A test that makes more asks for fewer at a time.
+const REQUESTS_MAX: usize = 100_000;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the verbs of the API")]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    /// Discovery, health, anything that is not about a resource.
+    Other,
+}
+
+/// One request, as it came in. Bodies are not kept.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RequestRecord {
+    /// Counts all requests of the server, from 1.
+    pub number: u64,
+    /// When it came, by the server's clock.
+    pub at: Duration,
+    /// What it does.
+    pub verb: Verb,
+    /// To which resource; `None` for discovery and the like.
+    pub gvr: Option<Gvr>,
+    /// The namespace in the path.
+    pub namespace: Option<String>,
+    /// The name in the path.
+    pub name: Option<String>,
+    /// The subresource in the path.
+    pub subresource: Option<String>,
+    /// The path, as sent.
+    pub path: String,
+    /// The query, percent-decoded.
+    pub query: String,
+    /// The `resourceVersion` parameter; empty where it is unset.
+    pub resource_version: String,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+}
+
+impl RequestRecord {
+    /// True where it is this verb on this resource.
+    pub fn is(&self, verb: Verb, resource: &str) -> bool {
+        self.verb == verb && self.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RequestLog {
+    state: Mutex<LogState>,
+}
+
+#[derive(Debug, Default)]
+struct LogState {
+    count: u64,
+    kept: VecDeque<RequestRecord>,
+}
+
+impl RequestLog {
+    /// Gives the request its number and keeps it.
+    pub(crate) fn push(&self, request: &mut RequestRecord) {
+        let mut state = self.state.lock();
+        state.count += 1;
+        request.number = state.count;
+        if state.kept.len() == REQUESTS_MAX {
+            state.kept.pop_front();
+        }
+        state.kept.push_back(request.clone());
+    }
+
+    pub(crate) fn all(&self) -> Vec<RequestRecord> {
+        self.state.lock().kept.iter().cloned().collect()
+    }
+
+    pub(crate) fn count(&self, verb: Verb, resource: &str) -> usize {
+        self.state.lock().kept.iter().filter(|request| request.is(verb, resource)).count()
+    }
+}

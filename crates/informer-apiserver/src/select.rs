@@ -1,0 +1,152 @@
+//! Selectors of a request, resolved against its kind.
+
+use informer_core::{
+    FieldOperator, FieldSelector, LabelSelector, ParseFieldSelectorError, ParseLabelSelectorError,
+};
+
+use crate::error::ApiError;
+use crate::kinds::{Kind, Traits};
+use crate::storage::Stored;
+
+/// Which objects of a kind a request is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    namespace: Option<String>,
+    labels: LabelSelector,
+    fields: Vec<FieldTerm>,
+}
+
+#[derive(Debug, Clone)]
+struct FieldTerm {
+    field: Field,
+    equal: bool,
+    value: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    Name,
+    Namespace,
+    Selectable(usize),
+}
+
+impl Filter {
+    /// Everything, of one namespace or all.
+    pub(crate) fn namespace(namespace: Option<&str>) -> Self {
+        Self { namespace: namespace.map(str::to_owned), ..Self::default() }
+    }
+
+    /// Reads the two selector parameters.
+    pub(crate) fn parse(
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &str,
+        fields: &str,
+    ) -> Result<Self, ApiError> {
+        let labels = labels.parse().map_err(|error| ApiError::bad_request(label_text(&error)))?;
+        let selector: FieldSelector = fields.parse().map_err(|error: ParseFieldSelectorError| {
+            let (selector, term) = (error.selector(), error.term());
+            ApiError::bad_request(format!("invalid selector: '{selector}'; can't understand '{term}'"))
+        })?;
+        let terms = selector.requirements().iter().map(|requirement| {
+            Ok(FieldTerm {
+                field: resolve(kind, requirement.field())?,
+                equal: requirement.operator() == FieldOperator::Equals,
+                value: requirement.value().to_owned(),
+            })
+        });
+        let fields = terms.collect::<Result<_, ApiError>>()?;
+        Ok(Self { namespace: namespace.map(str::to_owned), labels, fields })
+    }
+
+    /// Narrows to one name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.fields.push(FieldTerm { field: Field::Name, equal: true, value: name.to_owned() });
+        self
+    }
+
+    /// True where labels or fields narrow the result: then no remaining count is told.
+    pub(crate) fn selects(&self) -> bool {
+        !self.labels.is_everything() || !self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, stored: &Stored) -> bool {
+        let namespace = stored.key.namespace();
+        self.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+            && self.labels.matches(&stored.labels)
+            && self.fields.iter().all(|term| (term.field.of(stored) == term.value) == term.equal)
+    }
+
+    /// The prefix that all keys of the result have.
+    pub(crate) fn prefix(&self) -> String {
+        let wanted = |term: &&FieldTerm| matches!(term.field, Field::Namespace) && term.equal;
+        match (&self.namespace, self.fields.iter().find(wanted)) {
+            (Some(namespace), _) => format!("{namespace}/"),
+            (None, Some(term)) if !term.value.is_empty() => format!("{}/", term.value),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+impl Field {
+    fn of(self, stored: &Stored) -> &str {
+        match self {
+            Self::Name => stored.key.name(),
+            Self::Namespace => stored.key.namespace().unwrap_or_default(),
+            Self::Selectable(index) => &stored.fields[index],
+        }
+    }
+}
+
+fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
+    let field = match field {
+        "spec.host" if kind.kind == "Pod" => "spec.nodeName",
+        field => field,
+    };
+    // Upstream: these two take their own set, which lacks the namespace.
+    let no_namespace = !kind.is_custom() && matches!(kind.kind.as_str(), "Node" | "Namespace");
+    match field {
+        "metadata.name" => Ok(Field::Name),
+        "metadata.namespace" if !no_namespace => Ok(Field::Namespace),
+        field => match kind.selectable.iter().position(|known| known == field) {
+            Some(index) => Ok(Field::Selectable(index)),
+            None if kind.traits.has(Traits::OWN_FIELDS) => {
+                Err(ApiError::bad_request(format!("field label not supported: {field}")))
+            }
+            None => Err(ApiError::bad_request(format!(
+                "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            ))),
+        },
+    }
+}
+
+const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// The error of the selector parser in upstream's words.
+fn label_text(error: &ParseLabelSelectorError) -> String {
+    let detail = match error {
+        ParseLabelSelectorError::Unexpected { found, expected, .. } => match *expected {
+            // Upstream puts no comma into the errors of value lists.
+            expected if expected.contains('(') || expected.contains(')') => {
+                format!("found '{found}' expected: {expected}")
+            }
+            expected => format!("found '{found}', expected: {expected}"),
+        },
+        ParseLabelSelectorError::Key { key, .. } => format!("<nil>: Invalid value: {key:?}: {NAME_RULE}"),
+        ParseLabelSelectorError::Value { value, problem, .. } if problem.contains("integer") => {
+            format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        }
+        ParseLabelSelectorError::Value { key, value, .. } => {
+            format!("values[0][{key}]: Invalid value: {value:?}: {VALUE_RULE}")
+        }
+        error => error.to_string(),
+    };
+    format!("unable to parse requirement: {detail}")
+}

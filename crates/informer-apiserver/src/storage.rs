@@ -1,0 +1,293 @@
+//! The state of the server: every object, the versions, and the history of each kind. Pure: no lock, no clock.
+//!
+//! # Invariants
+//!
+//! 1. `Storage::version` is the version of the last commit; every commit takes the next number.
+//! 2. A ring holds the commits of its kind in strictly rising order, without a gap above `Table::dropped`.
+//! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
+//! 4. An object is encoded once, at its commit; its event, its list item and its metadata are slices of that.
+
+mod encode;
+mod event;
+mod map;
+mod object;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub(crate) use encode::{Draft, draft};
+pub(crate) use event::{Event, EventType};
+pub(crate) use map::OrderedMap;
+pub(crate) use object::{Form, Stored};
+
+#[cfg(test)]
+mod tests;
+
+/// Snapshots of versions that a paged list may come back to, so that its next page need not replay the history.
+const PAGED_SNAPSHOTS_MAX: usize = 8;
+
+/// How far back each kind's history reaches. Watches and exact lists from before it are answered with 410.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// Changes kept per kind.
+    pub events: usize,
+    /// Encoded bytes of those changes kept per kind. Whichever bound is hit first counts.
+    pub bytes: usize,
+}
+
+impl Default for History {
+    /// 16,384 changes, or 256 MiB: some eight seconds of 2,000 writes a second to objects of 6 KB, which is longer
+    /// than a client takes to list 100,000 of them, in bounded memory.
+    fn default() -> Self {
+        Self { events: 16_384, bytes: 256 << 20 }
+    }
+}
+
+/// All objects of all kinds under one version counter.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    version: u64,
+    history: History,
+    tables: Vec<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    live: OrderedMap,
+    ring: VecDeque<Arc<Event>>,
+    ring_bytes: usize,
+    /// The oldest version that a watch may start at and a list may ask for.
+    floor: u64,
+    /// The newest version that has left the ring.
+    dropped: u64,
+    paged: VecDeque<(u64, OrderedMap)>,
+    /// Counts the times when all watchers had to go.
+    epoch: u64,
+}
+
+/// A version before the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    pub(crate) floor: u64,
+}
+
+/// The object was changed (or made, or removed) since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changed;
+
+/// What the writer saw before it decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Absent,
+    At(u64),
+}
+
+/// What a watcher gets when it pulls.
+#[derive(Debug)]
+pub(crate) struct Pulled {
+    pub(crate) events: Vec<Arc<Event>>,
+    /// The stream is complete up to here, once `events` are delivered.
+    pub(crate) version: u64,
+}
+
+/// Why a watcher cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It fell behind the history.
+    Lagged { floor: u64 },
+    /// All watchers of the kind were sent away.
+    Disconnected,
+}
+
+impl Storage {
+    pub(crate) fn new(version: u64, history: History) -> Self {
+        Self { version, history, tables: Vec::new() }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A new kind without objects.
+    pub(crate) fn add_table(&mut self) -> usize {
+        self.tables.push(Table {
+            live: OrderedMap::default(),
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            floor: self.version.min(1),
+            dropped: 0,
+            paged: VecDeque::new(),
+            epoch: 0,
+        });
+        self.tables.len() - 1
+    }
+
+    pub(crate) fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    pub(crate) fn get(&self, table: usize, key: &str) -> Option<&Arc<Stored>> {
+        self.tables[table].live.get(key)
+    }
+
+    /// All objects of a kind, as they are now.
+    pub(crate) fn live(&self, table: usize) -> OrderedMap {
+        self.tables[table].live.clone()
+    }
+
+    pub(crate) fn epoch(&self, table: usize) -> u64 {
+        self.tables[table].epoch
+    }
+
+    pub(crate) fn floor(&self, table: usize) -> u64 {
+        self.tables[table].floor
+    }
+
+    /// Writes an object, if it still is as the writer saw it.
+    pub(crate) fn put(&mut self, table: usize, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
+        let previous = self.check(table, draft.key.as_str(), expect)?;
+        self.version += 1;
+        let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
+        let stored = Arc::new(draft.seal(self.version, kind));
+        self.tables[table].live.insert(Arc::clone(&stored));
+        self.record(table, Event::new(self.version, previous, Some(Arc::clone(&stored))));
+        Ok(stored)
+    }
+
+    /// Removes an object, if it still is as the writer saw it; answers the version of the removal.
+    pub(crate) fn remove(&mut self, table: usize, key: &str, seen: u64) -> Result<u64, Changed> {
+        let previous = self.check(table, key, Expect::At(seen))?;
+        self.version += 1;
+        self.tables[table].live.remove(key);
+        self.record(table, Event::new(self.version, previous, None));
+        Ok(self.version)
+    }
+
+    fn check(&self, table: usize, key: &str, expect: Expect) -> Result<Option<Arc<Stored>>, Changed> {
+        match (self.get(table, key), expect) {
+            (None, Expect::Absent) => Ok(None),
+            (Some(current), Expect::At(version)) if current.version == version => {
+                Ok(Some(Arc::clone(current)))
+            }
+            _ => Err(Changed),
+        }
+    }
+
+    fn record(&mut self, table: usize, event: Event) {
+        let history = self.history;
+        let table = &mut self.tables[table];
+        table.ring_bytes += event.cost();
+        table.ring.push_back(Arc::new(event));
+        while table.ring.len() > history.events || table.ring_bytes > history.bytes {
+            table.drop_oldest();
+        }
+    }
+
+    /// The objects of a kind at a version of the past (or now).
+    pub(crate) fn at(&self, table: usize, version: u64) -> Result<OrderedMap, TooOld> {
+        let table = &self.tables[table];
+        if version < table.floor {
+            return Err(TooOld { floor: table.floor });
+        }
+        if let Some((_, map)) = table.paged.iter().find(|(at, _)| *at == version) {
+            return Ok(map.clone());
+        }
+        let mut map = table.live.clone();
+        for event in table.ring.iter().rev().take_while(|event| event.version > version) {
+            match &event.previous {
+                Some(previous) => drop(map.insert(Arc::clone(previous))),
+                None => drop(map.remove(event.key())),
+            }
+        }
+        Ok(map)
+    }
+
+    /// Remembers the state behind a continue token.
+    pub(crate) fn keep_page(&mut self, table: usize, version: u64, map: OrderedMap) {
+        let paged = &mut self.tables[table].paged;
+        if paged.iter().any(|(at, _)| *at == version) {
+            return;
+        }
+        if paged.len() == PAGED_SNAPSHOTS_MAX {
+            paged.pop_front();
+        }
+        paged.push_back((version, map));
+    }
+
+    /// Up to `max` events after `cursor`, for a watcher that began in `epoch`.
+    pub(crate) fn pull(&self, table: usize, cursor: u64, epoch: u64, max: usize) -> Result<Pulled, Ended> {
+        let version = self.version;
+        let table = &self.tables[table];
+        if epoch != table.epoch {
+            return Err(Ended::Disconnected);
+        }
+        if cursor < table.dropped {
+            return Err(Ended::Lagged { floor: table.floor });
+        }
+        let first = table.ring.partition_point(|event| event.version <= cursor);
+        let events: Vec<_> = table.ring.iter().skip(first).take(max).cloned().collect();
+        let complete = first + events.len() == table.ring.len();
+        let version = match events.last() {
+            Some(last) if !complete => last.version,
+            _ => version,
+        };
+        Ok(Pulled { events, version })
+    }
+
+    /// Forgets the history up to and including `version`: watches and lists from before it get 410.
+    pub(crate) fn compact(&mut self, version: u64) {
+        for table in &mut self.tables {
+            while table.ring.front().is_some_and(|event| event.version <= version) {
+                table.drop_oldest();
+            }
+            table.floor = table.floor.max(version.min(self.version));
+            let floor = table.floor;
+            table.paged.retain(|(at, _)| *at >= floor);
+        }
+    }
+
+    /// Jumps ahead, as a server restored from a backup does to make its versions new.
+    pub(crate) fn skip_to(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// Ends every watch of one kind.
+    pub(crate) fn disconnect(&mut self, table: usize) {
+        self.tables[table].epoch += 1;
+    }
+
+    /// Goes back to the state of `version`, versions included, as a restore from a backup does. Ends every watch.
+    pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
+        let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);
+        let floor = self.tables.iter().map(|table| table.dropped).max().unwrap_or_default();
+        if version < floor || self.tables.iter().filter(changed).any(|table| version < table.floor) {
+            return Err(TooOld { floor });
+        }
+        for index in 0..self.tables.len() {
+            let live = self.at(index, version.max(self.tables[index].floor))?;
+            let table = &mut self.tables[index];
+            table.live = live;
+            table.paged.retain(|(at, _)| *at <= version);
+            let kept = table.ring.partition_point(|event| event.version <= version);
+            for event in table.ring.drain(kept..) {
+                table.ring_bytes -= event.cost();
+            }
+            table.floor = table.floor.min(version);
+            table.epoch += 1;
+        }
+        self.version = version;
+        Ok(())
+    }
+}
+
+impl Table {
+    fn drop_oldest(&mut self) {
+        let Some(event) = self.ring.pop_front() else { return };
+        self.ring_bytes -= event.cost();
+        self.dropped = event.version;
+        // As upstream's cache: the version before the oldest event is the oldest that a watch may name.
+        self.floor = self.floor.max(self.ring.front().map_or(event.version, |next| next.version - 1));
+        let floor = self.floor;
+        self.paged.retain(|(at, _)| *at >= floor);
+    }
+}

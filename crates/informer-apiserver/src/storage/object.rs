@@ -1,0 +1,94 @@
+//! One object at one version: its bytes and the few parts that the server itself looks at.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use informer_core::{Labels, ObjectKey};
+
+/// An encoded object. Immutable; lists, events and gets share its bytes.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) key: ObjectKey,
+    pub(crate) version: u64,
+    pub(crate) uid: Box<str>,
+    pub(crate) labels: Labels,
+    /// The values of the kind's selectable fields, in their order.
+    pub(crate) fields: Box<[Box<str>]>,
+    /// The event that announced it, with its newline.
+    pub(super) line: Bytes,
+    /// The object within `line`.
+    pub(super) object: Range<usize>,
+    /// Within the object: the digits of its version, and the value of `metadata`.
+    pub(super) version_at: Range<usize>,
+    pub(super) metadata: Range<usize>,
+    /// Within the object: what follows kind and apiVersion, for list items that omit them.
+    pub(super) bare_at: usize,
+}
+
+/// In which shape objects are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As stored.
+    Object,
+    /// As stored, without kind and apiVersion: items of built-in lists.
+    Bare,
+    /// Only the metadata, as `PartialObjectMetadata`.
+    Metadata,
+}
+
+const METADATA_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+
+impl Stored {
+    /// The object as stored.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.line.slice(self.object.clone())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.line[self.object.clone()]
+    }
+
+    /// Size of the object.
+    pub(crate) fn len(&self) -> usize {
+        self.object.len()
+    }
+
+    /// Appends the object in a shape.
+    pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
+        let object = self.as_slice();
+        match form {
+            Form::Object => out.put_slice(object),
+            Form::Bare => {
+                out.put_u8(b'{');
+                out.put_slice(&object[self.bare_at..]);
+            }
+            Form::Metadata => {
+                out.put_slice(METADATA_HEAD);
+                out.put_slice(&object[self.metadata.clone()]);
+                out.put_u8(b'}');
+            }
+        }
+    }
+
+    /// As [`write`](Self::write), as if it had another version: an object in the event of its deletion.
+    pub(crate) fn write_at(&self, version: u64, form: Form, out: &mut BytesMut) {
+        let object = self.as_slice();
+        let (start, end) = match form {
+            Form::Object => (0, object.len()),
+            Form::Bare => {
+                out.put_u8(b'{');
+                (self.bare_at, object.len())
+            }
+            Form::Metadata => {
+                out.put_slice(METADATA_HEAD);
+                (self.metadata.start, self.metadata.end)
+            }
+        };
+        out.put_slice(&object[start..self.version_at.start]);
+        out.put_slice(version.to_string().as_bytes());
+        out.put_slice(&object[self.version_at.end..end]);
+        if form == Form::Metadata {
+            out.put_u8(b'}');
+        }
+    }
+}

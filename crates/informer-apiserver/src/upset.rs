@@ -1,0 +1,97 @@
+//! A watch whose events go wrong.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::error::ApiError;
+use crate::faults::{BodyEnd, Plan, Point, Upset};
+use crate::http::BrokenOff;
+use crate::watch::{Item, WatchDriver};
+
+/// Applies the faults of a request to the items of its watch.
+pub(crate) struct UpsetWatch {
+    driver: WatchDriver,
+    plan: Plan,
+    end: Option<(u64, BodyEnd)>,
+    /// Events handed on.
+    events: u64,
+    /// Lines that go out before anything else.
+    due: VecDeque<Bytes>,
+    /// The next line is cut in half, and is the last.
+    halve: bool,
+    over: bool,
+}
+
+impl UpsetWatch {
+    pub(crate) fn new(driver: WatchDriver, plan: Plan, end: Option<(Point, BodyEnd)>) -> Self {
+        let end = end.and_then(|(point, end)| match point {
+            Point::Events(events) => Some((events, end)),
+            Point::Bytes(_) => None,
+        });
+        Self { driver, plan, end, events: 0, due: VecDeque::new(), halve: false, over: false }
+    }
+
+    /// The next piece of the body; `None` at its proper end.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+        loop {
+            if let Some(line) = self.due.pop_front() {
+                return Some(Ok(line));
+            }
+            if self.over {
+                return None;
+            }
+            if self.take_due() {
+                continue;
+            }
+            if let Some((at, end)) = self.end
+                && self.events >= at
+            {
+                self.over = true;
+                match end {
+                    BodyEnd::Clean => return None,
+                    BodyEnd::Reset => return Some(Err(BrokenOff)),
+                    BodyEnd::Stall => std::future::pending::<()>().await,
+                }
+            }
+            match self.driver.next().await? {
+                Item::Bookmark(_) if self.plan.drop_bookmarks => {}
+                Item::InitialEnd(_) if self.plan.no_initial_end => {}
+                Item::Bookmark(line) | Item::InitialEnd(line) | Item::Error(line) => return Some(Ok(line)),
+                Item::Event(line) if self.halve => {
+                    self.over = true;
+                    return Some(Ok(line.slice(..line.len() / 2)));
+                }
+                Item::Event(line) => {
+                    self.events += 1;
+                    return Some(Ok(line));
+                }
+            }
+        }
+    }
+
+    /// Arranges the upset whose time has come; true where there was one that makes a line or ends the stream.
+    fn take_due(&mut self) -> bool {
+        let events = self.events;
+        let Some(index) = self.plan.upsets.iter().position(|(at, _)| *at <= events) else { return false };
+        match self.plan.upsets.remove(index).1 {
+            Upset::Expire => {
+                self.due.push_back(ApiError::watch_expired().to_event_line().into());
+                self.over = true;
+            }
+            Upset::Garbage => self.due.push_back(Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{{{\n")),
+            Upset::UnknownEvent => self.due.push_back(Bytes::from_static(
+                b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n",
+            )),
+            Upset::HalfFrame => self.halve = true,
+        }
+        true
+    }
+}
+
+impl ApiError {
+    /// The 410 of a watch, without saying from when.
+    fn watch_expired() -> Self {
+        Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
+    }
+}

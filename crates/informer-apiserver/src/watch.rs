@@ -1,0 +1,313 @@
+//! Watches: where they start, and the driver that pulls from the history.
+//!
+//! # Invariants
+//!
+//! 1. A stream delivers the events after its cursor as a consecutive prefix; it may end but never skips.
+//! 2. A bookmark of version X follows every event up to X that the stream has to deliver.
+//! 3. A watcher holds at most [`BATCH_MAX`] references to events, whatever its reader does: what it has not pulled
+//!    stays in the shared history, and one that falls behind that ends.
+//!
+//! # Shutdown
+//!
+//! A stream ends at its deadline, when its kind is disconnected, or when its reader drops it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rand::RngExt;
+use tokio::sync::watch;
+
+use crate::error::ApiError;
+use crate::http::{ListOptions, parse_version};
+use crate::kinds::Resource;
+use crate::list::CHUNK_BYTES;
+use crate::select::Filter;
+use crate::server::{Lagging, Shared};
+use crate::storage::{Ended, Event, EventType, Form, OrderedMap, Pulled, Stored};
+
+/// Events pulled at a time: bounds what a stalled reader holds.
+const BATCH_MAX: usize = 256;
+/// Time between two bookmarks, as upstream.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// How long before the deadline the last bookmark is sent, as upstream.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Where the client names no timeout, upstream draws one from this many seconds.
+const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
+
+/// One piece of a watch stream.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// An event; or, where nobody tells them apart, many initial ones.
+    Event(Bytes),
+    Bookmark(Bytes),
+    /// The bookmark that ends the initial events.
+    InitialEnd(Bytes),
+    /// The ERROR event; nothing follows it.
+    Error(Bytes),
+}
+
+/// A running watch.
+pub(crate) struct WatchDriver {
+    shared: Arc<Shared>,
+    resource: Arc<Resource>,
+    filter: Filter,
+    form: Form,
+    /// Everything up to here is delivered or in `queue`.
+    cursor: u64,
+    epoch: u64,
+    changed: watch::Receiver<()>,
+    initial: Option<Initial>,
+    queue: VecDeque<Bytes>,
+    deadline: Duration,
+    next_bookmark: Option<Duration>,
+    /// May many initial events be one item?
+    pub(crate) coalesce: bool,
+    error: Option<ApiError>,
+    ended: bool,
+}
+
+/// The snapshot of a streaming list, as far as it is yet to be sent.
+struct Initial {
+    items: std::vec::IntoIter<Arc<Stored>>,
+    version: u64,
+    bookmark: bool,
+}
+
+/// What a watch request asks for.
+pub(crate) struct WatchRequest<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) filter: Filter,
+    pub(crate) form: Form,
+    pub(crate) options: &'a ListOptions,
+    /// Fault: repeat the last so many versions.
+    pub(crate) rewind: u64,
+    pub(crate) ignore_initial: bool,
+}
+
+impl WatchDriver {
+    /// Starts a watch. Waits where a streaming list asks for a version that is yet to come.
+    pub(crate) async fn start(shared: &Arc<Shared>, request: WatchRequest<'_>) -> Result<Self, ApiError> {
+        let mut options = request.options.clone();
+        if request.ignore_initial {
+            options.initial_events = None;
+            options.matching = String::new();
+        } else {
+            options.rewrite_legacy_watch();
+        }
+        options.check_watch()?;
+        let asked = parse_version(&options.version).map_err(|text| ApiError::new(500, "", text))?;
+        let wants_initial = options.initial_events == Some(true);
+        let mut error = None;
+        if wants_initial && let Some(version) = asked {
+            error = shared.reach(version).await.err();
+        }
+        let mut driver = Self::at_now(shared, &request, &options);
+        match asked {
+            _ if error.is_some() => driver.error = error,
+            _ if wants_initial => driver.load_initial(request.rewind, options.bookmarks),
+            Some(version) if version > 0 => driver.resume(version, request.rewind),
+            _ => {}
+        }
+        Ok(driver)
+    }
+
+    fn at_now(shared: &Arc<Shared>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {
+        let now = shared.clock.elapsed();
+        let drawn = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
+        let deadline = now + options.timeout.unwrap_or_else(drawn);
+        // Subscribed before the state is read, so that no change falls between the two.
+        let changed = request.resource.changed.subscribe();
+        let storage = shared.storage.read();
+        let mut driver = Self {
+            shared: Arc::clone(shared),
+            resource: Arc::clone(request.resource),
+            filter: request.filter.clone(),
+            form: request.form,
+            cursor: storage.version(),
+            epoch: storage.epoch(request.resource.table),
+            changed,
+            initial: None,
+            queue: VecDeque::new(),
+            deadline,
+            next_bookmark: None,
+            coalesce: true,
+            error: None,
+            ended: false,
+        };
+        if options.bookmarks {
+            driver.plan_bookmark(now);
+        }
+        driver
+    }
+
+    fn load_initial(&mut self, rewind: u64, bookmark: bool) {
+        let storage = self.shared.storage.read();
+        let table = self.resource.table;
+        let version = storage.version().saturating_sub(rewind).max(storage.floor(table));
+        let (version, map) = match rewind {
+            0 => (storage.version(), storage.live(table)),
+            _ => (version, storage.at(table, version).unwrap_or_default()),
+        };
+        self.epoch = storage.epoch(table);
+        drop(storage);
+        self.cursor = version;
+        let items = self.matching(&map);
+        self.initial = Some(Initial { items: items.into_iter(), version, bookmark });
+    }
+
+    fn matching(&self, map: &OrderedMap) -> Vec<Arc<Stored>> {
+        let prefix = self.filter.prefix();
+        let scope = map.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
+        scope.filter(|stored| self.filter.matches(stored)).cloned().collect()
+    }
+
+    fn resume(&mut self, version: u64, rewind: u64) {
+        let floor = self.shared.storage.read().floor(self.resource.table);
+        if version < floor {
+            self.error = Some(ApiError::watch_too_old(version, floor));
+        }
+        self.cursor = match rewind {
+            0 => version,
+            by => version.saturating_sub(by).max(floor),
+        };
+    }
+
+    fn plan_bookmark(&mut self, now: Duration) {
+        let last = self.deadline.saturating_sub(BOOKMARK_BEFORE_END);
+        let next = (now + BOOKMARK_PERIOD).min(last);
+        self.next_bookmark = Some(next).filter(|next| *next > now);
+    }
+
+    /// The next piece; `None` at the end. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Item> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(error) = self.error.take() {
+                self.ended = true;
+                return Some(Item::Error(error.to_event_line().into()));
+            }
+            if let Some(item) = self.take_initial() {
+                return Some(item);
+            }
+            if let Some(line) = self.queue.pop_front() {
+                return Some(Item::Event(line));
+            }
+            self.changed.mark_unchanged();
+            match self.pull() {
+                Err(ended) => self.end(ended),
+                Ok(None) => {}
+                Ok(Some(version)) => {
+                    if let Some(item) = self.wait(version).await {
+                        return Some(item);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_initial(&mut self) -> Option<Item> {
+        let initial = self.initial.as_mut()?;
+        let mut lines = BytesMut::new();
+        while lines.len() < CHUNK_BYTES
+            && let Some(stored) = initial.items.next()
+        {
+            if lines.is_empty() && self.coalesce && initial.items.len() > 8 {
+                lines.reserve(CHUNK_BYTES + stored.len());
+            }
+            lines.put_slice(EventType::Added.head());
+            stored.write(self.form, &mut lines);
+            lines.put_slice(b"}\n");
+            if !self.coalesce {
+                break;
+            }
+        }
+        if !lines.is_empty() {
+            return Some(Item::Event(lines.freeze()));
+        }
+        let (version, bookmark) = (initial.version, initial.bookmark);
+        self.initial = None;
+        bookmark.then(|| Item::InitialEnd(self.bookmark(version, true)))
+    }
+
+    /// Pulls events into the queue. `Some(version)` where there are none and the stream is complete up to there.
+    fn pull(&mut self) -> Result<Option<u64>, Ended> {
+        let pulled =
+            self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX)?;
+        let Pulled { events, version } = pulled;
+        self.cursor = self.cursor.max(version);
+        for event in &events {
+            if let Some(kind) = self.view(event) {
+                self.queue.push_back(event.line(kind, self.form));
+            }
+        }
+        Ok(events.is_empty().then_some(version))
+    }
+
+    /// How this stream sees an event: objects enter and leave its selectors.
+    fn view(&self, event: &Event) -> Option<EventType> {
+        let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().is_some_and(|s| self.filter.matches(s));
+        match (matches(&event.previous), matches(&event.next)) {
+            (false, true) => Some(EventType::Added),
+            (true, true) => Some(EventType::Modified),
+            (true, false) => Some(EventType::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        match ended {
+            Ended::Lagged { floor } if self.shared.lagging == Lagging::Expired => {
+                self.error = Some(ApiError::watch_too_old(self.cursor, floor));
+            }
+            Ended::Lagged { .. } | Ended::Disconnected => self.ended = true,
+        }
+    }
+
+    /// Waits for a change, the next bookmark or the end.
+    async fn wait(&mut self, version: u64) -> Option<Item> {
+        let until = self.next_bookmark.map_or(self.deadline, |next| next.min(self.deadline));
+        tokio::select! {
+            // Changes first: a bookmark that is due must not overtake them.
+            biased;
+            changed = self.changed.changed() => {
+                self.ended = changed.is_err();
+                return None;
+            }
+            () = self.shared.clock.sleep_until(until) => {}
+        }
+        let now = self.shared.clock.elapsed();
+        if now >= self.deadline {
+            self.ended = true;
+            return None;
+        }
+        self.plan_bookmark(now);
+        // Before the version that the watch began at, there is nothing to confirm.
+        (version >= self.cursor).then(|| Item::Bookmark(self.bookmark(version, false)))
+    }
+
+    fn bookmark(&self, version: u64, initial_end: bool) -> Bytes {
+        let kind = &self.resource.kind;
+        let mark = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
+        let (name, api_version) = match self.form {
+            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            _ => (kind.kind.as_str(), kind.api_version.as_str()),
+        };
+        let object = if kind.is_custom() && self.form != Form::Metadata {
+            let mark = if initial_end { format!("{mark},") } else { String::new() };
+            format!(
+                r#"{{"apiVersion":"{api_version}","kind":"{name}","metadata":{{{mark}"resourceVersion":"{version}"}}}}"#
+            )
+        } else {
+            let mark = if initial_end { format!(",{mark}") } else { String::new() };
+            let rest = if self.form == Form::Metadata { "" } else { kind.bookmark };
+            format!(
+                r#"{{"kind":"{name}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{mark}}}{rest}}}"#
+            )
+        };
+        format!("{{\"type\":\"BOOKMARK\",\"object\":{object}}}\n").into()
+    }
+}

@@ -1,0 +1,439 @@
+//! Writes: create, update, patch and bulk load. A write reads the object, decides on a copy, and commits if nothing
+//! has changed meanwhile; no lock is held while it decides.
+
+mod delete;
+mod metadata;
+mod patch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use informer_core::ObjectKey;
+use jiff::{Timestamp, Unit};
+use rand::RngExt;
+use serde_json::{Map, Value, json};
+
+pub(crate) use delete::DeleteOptions;
+pub(crate) use patch::PatchType;
+
+use crate::error::{ApiError, Cause};
+use crate::kinds::{Kind, Resource, Traits};
+use crate::server::{Shared, parse};
+use crate::storage::{Changed, Draft, Expect, Stored, draft};
+use metadata::{metadata_of, metadata_of_mut};
+
+/// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
+pub(super) const TRIES_MAX: usize = 16;
+/// Names tried for one generateName, as upstream.
+const NAMES_MAX: usize = 8;
+/// The longest prefix that generateName keeps, as upstream.
+const PREFIX_MAX: usize = 58;
+
+type Object = Map<String, Value>;
+
+/// Where a write goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: Option<&'a str>,
+}
+
+/// Which part of the object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteMode {
+    /// The main endpoint: all but the status, where that has an endpoint of its own.
+    Main,
+    /// `/status`: nothing but the status.
+    Status,
+    /// Writes of this process: everything.
+    Whole,
+}
+
+/// What a write answers.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Bytes,
+    pub(crate) stored: Option<Arc<Stored>>,
+    pub(crate) created: bool,
+}
+
+impl Written {
+    pub(crate) fn value(&self) -> Value {
+        parse(&self.object)
+    }
+
+    fn stored(stored: Arc<Stored>, created: bool) -> Self {
+        Self { object: stored.bytes(), stored: Some(stored), created }
+    }
+}
+
+impl Scope<'_> {
+    fn kind(&self) -> &Kind {
+        &self.resource.kind
+    }
+
+    fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
+        let namespace = self.namespace.unwrap_or_default();
+        ObjectKey::new(namespace, name).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+}
+
+impl Shared {
+    /// An object that exists.
+    pub(crate) fn find(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let key = match namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        let found = self.storage.read().get(resource.table, &key).cloned();
+        found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
+    }
+
+    pub(crate) fn create(
+        &self,
+        scope: Scope<'_>,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        if kind.namespaced && scope.namespace.is_none() {
+            return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+        }
+        if !metadata::text(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        self.check_namespace(scope, mode)?;
+        self.fill_new(kind, &mut object, mode);
+        let prefix = metadata::text(&object, "generateName").to_owned();
+        let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
+        for _ in 0..NAMES_MAX {
+            if generates {
+                metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
+            }
+            let name = metadata::text(&object, "name").to_owned();
+            metadata::check_name(kind, &name, &object)?;
+            match self.commit(scope.resource, draft(kind, scope.key(&name)?, &object), Expect::Absent) {
+                Ok(stored) => return Ok(Written::stored(stored, true)),
+                Err(Changed) if generates => {}
+                Err(Changed) => {
+                    let found = self.find(scope.resource, scope.namespace, &name);
+                    let terminating = found.is_ok_and(|found| is_terminating(&parse(found.as_slice())));
+                    return Err(ApiError::already_exists(kind, &name, terminating));
+                }
+            }
+        }
+        Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
+    }
+
+    /// The namespace must exist (where the server insists) and must not be on its way out.
+    fn check_namespace(&self, scope: Scope<'_>, mode: WriteMode) -> Result<(), ApiError> {
+        let (Some(namespace), true) = (scope.namespace, mode != WriteMode::Whole) else { return Ok(()) };
+        let namespaces = self.resource(&informer_core::Gvr::new("", "v1", "namespaces"))?;
+        match self.find(&namespaces, None, namespace) {
+            Err(missing) if self.require_namespaces => Err(missing),
+            Ok(found) if is_terminating(&parse(found.as_slice())) => {
+                let name = namespace.to_owned();
+                Err(ApiError::terminating_namespace(scope.kind(), &name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the server decides about a new object.
+    fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
+        let now = self.now();
+        let metadata = metadata_of_mut(object);
+        for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.remove(wiped);
+        }
+        metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+        metadata.insert("creationTimestamp".into(), now.into());
+        if kind.traits.has(Traits::GENERATION) {
+            metadata.insert("generation".into(), 1.into());
+        }
+        if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main {
+            object.remove("status");
+        }
+        match (kind.is_custom(), kind.kind.as_str()) {
+            (false, "Pod") => {
+                object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));
+            }
+            (false, "Namespace") => fill_namespace(object),
+            _ => {}
+        }
+    }
+
+    /// The wall clock as the API writes it.
+    pub(crate) fn now(&self) -> String {
+        wire_time(self.clock.timestamp())
+    }
+
+    pub(crate) fn update(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        let object = metadata::checked(kind, scope.namespace, object)?;
+        metadata::check_url_name(&object, name)?;
+        let given = metadata::version(&object)?;
+        for _ in 0..TRIES_MAX {
+            let current = match self.find(scope.resource, scope.namespace, name) {
+                Err(_) if kind.traits.has(Traits::UPSERT) && mode != WriteMode::Status => {
+                    return self.create_by_update(scope, object, mode);
+                }
+                found => found?,
+            };
+            if given.is_some_and(|given| given != current.version) {
+                return Err(ApiError::modified(kind, name));
+            }
+            if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
+                return Err(ApiError::version_missing(kind, name));
+            }
+            match self.replace(scope, &current, object.clone(), mode)? {
+                Ok(written) => return Ok(written),
+                Err(Changed) if given.is_some() => return Err(ApiError::modified(kind, name)),
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    fn create_by_update(
+        &self,
+        scope: Scope<'_>,
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        metadata_of_mut(&mut object).remove("resourceVersion");
+        self.create(scope, Value::Object(object), mode)
+    }
+
+    /// Puts `object` in the place of `current`. The inner error says that it was changed meanwhile.
+    fn replace(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let kind = scope.kind();
+        let Value::Object(old) = parse(current.as_slice()) else { return Err(ApiError::unknown_resource()) };
+        let new = merge_update(kind, &old, object, mode)?;
+        let key = current.key.clone();
+        if is_terminating_object(&new) && metadata::finalizers(&new).is_empty() && grace_of(&new) == 0 {
+            // The last finalizer is gone: the object is removed, not written. The answer has the old version.
+            let bytes = draft(kind, key, &new).preview(current.version);
+            let removed = self.remove(scope.resource, current);
+            return Ok(removed.map(|_| Written { object: bytes, stored: None, created: false }));
+        }
+        if is_same(&old, &new) {
+            return Ok(Ok(Written::stored(Arc::clone(current), false)));
+        }
+        let committed = self.commit(scope.resource, draft(kind, key, &new), Expect::At(current.version));
+        Ok(committed.map(|stored| Written::stored(stored, false)))
+    }
+
+    pub(crate) fn patch(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        patch: &PatchType,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        for _ in 0..TRIES_MAX {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let patched = patch.apply(parse(current.as_slice()))?;
+            let object = metadata::checked(kind, scope.namespace, patched)?;
+            metadata::check_url_name(&object, name)?;
+            if metadata::version(&object)?.is_some_and(|version| version != current.version) {
+                return Err(ApiError::modified(kind, name));
+            }
+            match self.replace(scope, &current, object, mode)? {
+                Ok(written) => return Ok(written),
+                Err(Changed) if patch.names_version() => return Err(ApiError::modified(kind, name)),
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    fn commit(&self, resource: &Resource, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
+        let stored = self.storage.write().put(resource.table, draft, expect)?;
+        self.announce(resource);
+        Ok(stored)
+    }
+
+    fn remove(&self, resource: &Resource, current: &Stored) -> Result<u64, Changed> {
+        let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
+        self.announce(resource);
+        Ok(version)
+    }
+
+    /// Writes a batch of objects under one lock.
+    pub(crate) fn load(&self, resource: &Arc<Resource>, objects: Vec<Value>) -> Result<usize, ApiError> {
+        let kind = &resource.kind;
+        let (mut drafts, mut failed) = (Vec::with_capacity(objects.len()), None);
+        for object in objects {
+            match self.draft_loaded(kind, object) {
+                Ok(draft) => drafts.push(draft),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let count = drafts.len();
+        let mut storage = self.storage.write();
+        for draft in drafts {
+            let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
+            let expect = seen.map_or(Expect::Absent, Expect::At);
+            storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
+        }
+        drop(storage);
+        self.announce(resource);
+        failed.map_or(Ok(count), Err)
+    }
+
+    fn draft_loaded(&self, kind: &Kind, object: Value) -> Result<Draft, ApiError> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let namespace = match (kind.namespaced, namespace) {
+            (false, _) => None,
+            (true, "") => Some("default".to_owned()),
+            (true, namespace) => Some(namespace.to_owned()),
+        };
+        let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
+        let uid = metadata::text(&object, "uid").to_owned();
+        self.fill_new(kind, &mut object, WriteMode::Whole);
+        if !uid.is_empty() {
+            metadata_of_mut(&mut object).insert("uid".into(), uid.into());
+        }
+        let name = metadata::text(&object, "name").to_owned();
+        metadata::check_name(kind, &name, &object)?;
+        let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name);
+        Ok(draft(kind, key.map_err(|error| ApiError::bad_request(error.to_string()))?, &object))
+    }
+}
+
+/// The new object as the server takes it: what clients may not change is carried over.
+fn merge_update(kind: &Kind, old: &Object, mut new: Object, mode: WriteMode) -> Result<Object, ApiError> {
+    metadata::check_uid(kind, old, &new)?;
+    if mode == WriteMode::Status {
+        let status = new.remove("status");
+        new = old.clone();
+        match status {
+            Some(status) => new.insert("status".into(), status),
+            None => new.remove("status"),
+        };
+    } else if mode == WriteMode::Main && kind.traits.has(Traits::STATUS) {
+        match old.get("status") {
+            Some(status) => new.insert("status".into(), status.clone()),
+            None => new.remove("status"),
+        };
+    }
+    metadata::check_finalizers(kind, old, &new)?;
+    metadata::carry_over(old, &mut new);
+    if kind.traits.has(Traits::GENERATION) && differs_in_spec(old, &new) {
+        let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
+        metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
+    }
+    Ok(new)
+}
+
+fn differs_in_spec(old: &Object, new: &Object) -> bool {
+    let spec = |object: &Object| -> Object {
+        let skipped = ["metadata", "status", "kind", "apiVersion"];
+        object
+            .iter()
+            .filter(|(name, _)| !skipped.contains(&name.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    };
+    spec(old) != spec(new)
+}
+
+/// True where nothing but the version differs: then nothing is written.
+fn is_same(old: &Object, new: &Object) -> bool {
+    let mut new = new.clone();
+    if let Some(version) = metadata_of(old).and_then(|metadata| metadata.get("resourceVersion")) {
+        metadata_of_mut(&mut new).insert("resourceVersion".into(), version.clone());
+    }
+    // An object may have come without its type.
+    for name in ["kind", "apiVersion"] {
+        if let Some(value) = old.get(name) {
+            new.insert(name.to_owned(), value.clone());
+        }
+    }
+    *old == new
+}
+
+fn fill_namespace(object: &mut Object) {
+    let name = metadata::text(object, "name").to_owned();
+    let labels = metadata_of_mut(object).entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+    object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    object.insert("status".into(), json!({"phase": "Active"}));
+}
+
+pub(super) fn is_terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+fn is_terminating_object(object: &Object) -> bool {
+    metadata_of(object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"))
+}
+
+fn grace_of(object: &Object) -> i64 {
+    let grace = metadata_of(object).and_then(|metadata| metadata.get("deletionGracePeriodSeconds")?.as_i64());
+    grace.unwrap_or_default()
+}
+
+fn random_name(prefix: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let end =
+        (0..=PREFIX_MAX.min(prefix.len())).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or_default();
+    let mut rng = rand::rng();
+    let suffix: String = (0..5).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect();
+    format!("{}{suffix}", &prefix[..end])
+}
+
+pub(super) fn wire_time(at: Timestamp) -> String {
+    at.round(Unit::Second).unwrap_or(at).to_string()
+}
+
+impl ApiError {
+    fn version_missing(kind: &Kind, name: &str) -> Self {
+        let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        let mut error = Self::invalid(kind, name, cause);
+        // Upstream names the resource here, not the kind.
+        error.message = format!(
+            "{} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+            kind.qualified_resource()
+        );
+        if let Some(details) = &mut error.details {
+            details.kind.clone_from(&kind.gvr.resource);
+        }
+        error
+    }
+
+    fn terminating_namespace(kind: &Kind, namespace: &str) -> Self {
+        let text =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        Self::forbidden(kind, "", &text)
+    }
+
+    pub(super) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource()))
+    }
+}

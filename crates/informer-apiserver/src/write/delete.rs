@@ -1,0 +1,298 @@
+//! Deletion: at once, after finalizers, or after a grace period.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::{Map, Value};
+
+use super::metadata::{self, metadata_of_mut};
+use super::{Scope, TRIES_MAX, wire_time};
+use crate::error::{ApiError, Cause, success};
+use crate::http::Query;
+use crate::kinds::{Kind, Traits};
+use crate::select::Filter;
+use crate::server::{Shared, parse};
+use crate::storage::{Changed, Expect, Form, Stored, draft};
+
+/// How an object is to be deleted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    grace: Option<i64>,
+    uid: Option<String>,
+    version: Option<String>,
+    policy: Option<String>,
+    orphan: Option<bool>,
+}
+
+/// What a deletion answers.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    pub(crate) body: Bytes,
+    /// Not gone yet although the client asked to wait for it: 202.
+    pub(crate) accepted: bool,
+}
+
+impl DeleteOptions {
+    /// Without grace.
+    pub(crate) fn now() -> Self {
+        Self { grace: Some(0), ..Self::default() }
+    }
+
+    /// From the body, or from the query where there is none.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
+        let options = match body {
+            None => Self {
+                grace: query.integer("gracePeriodSeconds")?,
+                policy: Some(query.text("propagationPolicy").to_owned()).filter(|policy| !policy.is_empty()),
+                orphan: query.flag("orphanDependents"),
+                ..Self::default()
+            },
+            Some(body) => {
+                let text = |value: &Value| value.as_str().map(str::to_owned);
+                Self {
+                    grace: body["gracePeriodSeconds"].as_i64(),
+                    uid: text(&body["preconditions"]["uid"]),
+                    version: text(&body["preconditions"]["resourceVersion"]),
+                    policy: text(&body["propagationPolicy"]),
+                    orphan: body["orphanDependents"].as_bool(),
+                }
+            }
+        };
+        options.check()
+    }
+
+    fn check(self) -> Result<Self, ApiError> {
+        let mut causes = Vec::new();
+        if let Some(policy) = self.policy.as_deref()
+            && !matches!(policy, "Foreground" | "Background" | "Orphan")
+        {
+            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            causes.push(Cause::not_supported("propagationPolicy", &format!("{policy:?}"), supported));
+        }
+        if self.policy.is_some() && self.orphan.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid(
+                "propagationPolicy",
+                &format!("{:?}", self.policy.as_deref().unwrap_or("")),
+                why,
+            ));
+        }
+        match causes.is_empty() {
+            true => Ok(self),
+            false => Err(ApiError::invalid_options("DeleteOptions", causes)),
+        }
+    }
+
+    /// The finalizers after the propagation policy has had its say.
+    fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
+        let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        let policy = match (self.policy.as_deref(), self.orphan) {
+            (Some(policy), _) => policy,
+            (None, Some(true)) => "Orphan",
+            (None, Some(false)) => "Background",
+            (None, None) => return names,
+        };
+        names.retain(|name| !matches!(name.as_str(), "orphan" | "foregroundDeletion"));
+        match policy {
+            "Orphan" => names.push("orphan".to_owned()),
+            "Foreground" => names.push("foregroundDeletion".to_owned()),
+            _ => {}
+        }
+        names
+    }
+}
+
+impl Shared {
+    pub(crate) fn delete(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
+        let kind = scope.kind();
+        for _ in 0..TRIES_MAX {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            check_preconditions(kind, &current, options)?;
+            if let Ok(deleted) = self.try_delete(scope, &current, options)? {
+                return Ok(deleted);
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    fn try_delete(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        options: &DeleteOptions,
+    ) -> Result<Result<Deleted, Changed>, ApiError> {
+        let kind = scope.kind();
+        let Value::Object(object) = parse(current.as_slice()) else {
+            return Err(ApiError::unknown_resource());
+        };
+        if !kind.is_custom() && kind.kind == "Namespace" {
+            return self.delete_namespace(scope, current, object);
+        }
+        let finalizers = options.finalizers(&object);
+        let grace = grace(kind, &object, options);
+        let pod = !kind.is_custom() && kind.kind == "Pod";
+        // A Pod is marked before it goes, even without grace: two events.
+        if finalizers.is_empty() && grace == 0 && !pod {
+            return Ok(self.remove_now(scope, current));
+        }
+        let Some(marked) = self.mark(object, grace, &finalizers) else {
+            return Ok(match finalizers.is_empty() && grace == 0 {
+                true => self.remove_now(scope, current),
+                false => Ok(pending(current, options)),
+            });
+        };
+        let draft = draft(kind, current.key.clone(), &marked);
+        let Ok(marked) = self.commit(scope.resource, draft, Expect::At(current.version)) else {
+            return Ok(Err(Changed));
+        };
+        Ok(match finalizers.is_empty() && grace == 0 {
+            true => self.remove_now(scope, &marked),
+            false => Ok(pending(&marked, options)),
+        })
+    }
+
+    /// Sets the marks of deletion; `None` where they are there already and may not be made later.
+    fn mark(
+        &self,
+        mut object: Map<String, Value>,
+        grace: i64,
+        finalizers: &[String],
+    ) -> Option<Map<String, Value>> {
+        let at = self.clock.timestamp() + Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        let same_finalizers = metadata::finalizers(&object) == finalizers;
+        let metadata = metadata_of_mut(&mut object);
+        let first = !metadata.contains_key("deletionTimestamp");
+        let left = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+        if !first && grace >= left && same_finalizers {
+            return None;
+        }
+        if first || grace < left {
+            metadata.insert("deletionTimestamp".into(), wire_time(at).into());
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        match finalizers.is_empty() {
+            true => metadata.remove("finalizers"),
+            false => metadata.insert("finalizers".into(), finalizers.into()),
+        };
+        if first
+            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0)
+        {
+            metadata.insert("generation".into(), (generation + 1).into());
+        }
+        Some(object)
+    }
+
+    fn remove_now(&self, scope: Scope<'_>, current: &Stored) -> Result<Deleted, Changed> {
+        let version = self.remove(scope.resource, current)?;
+        let kind = scope.kind();
+        let body = match kind.traits.has(Traits::RETURNS_DELETED) {
+            true => {
+                let mut body = BytesMut::new();
+                current.write_at(version, Form::Object, &mut body);
+                body.extend_from_slice(b"\n");
+                body.freeze()
+            }
+            false => success(kind, current.key.name(), &current.uid).into(),
+        };
+        Ok(Deleted { body, accepted: false })
+    }
+
+    /// A namespace goes with everything in it. What has finalizers keeps it terminating.
+    fn delete_namespace(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        mut object: Map<String, Value>,
+    ) -> Result<Result<Deleted, Changed>, ApiError> {
+        let name = current.key.name().to_owned();
+        if matches!(name.as_str(), "default" | "kube-system" | "kube-public") {
+            return Err(ApiError::forbidden(scope.kind(), &name, "this namespace may not be deleted"));
+        }
+        if metadata::text(&object, "deletionTimestamp").is_empty() {
+            metadata_of_mut(&mut object).insert("deletionTimestamp".into(), self.now().into());
+            object.insert("status".into(), serde_json::json!({"phase": "Terminating"}));
+            let draft = draft(scope.kind(), current.key.clone(), &object);
+            if self.commit(scope.resource, draft, Expect::At(current.version)).is_err() {
+                return Ok(Err(Changed));
+            }
+        }
+        let marked = self.find(scope.resource, None, &name)?;
+        if self.empty_namespace(&name) {
+            return Ok(self.remove_now(scope, &marked));
+        }
+        Ok(Ok(pending(&marked, &DeleteOptions::default())))
+    }
+
+    /// Deletes what is in a namespace; true where nothing is left.
+    fn empty_namespace(&self, name: &str) -> bool {
+        let resources: Vec<_> = self.registry.read().iter().filter(|r| r.kind.namespaced).cloned().collect();
+        let filter = Filter::namespace(Some(name));
+        let inside = |table: usize| -> Vec<Arc<Stored>> {
+            let live = self.storage.read().live(table);
+            let prefix = filter.prefix();
+            live.from(&prefix)
+                .take_while(|stored| stored.key.as_str().starts_with(&prefix))
+                .cloned()
+                .collect()
+        };
+        for resource in &resources {
+            let scope = Scope { resource, namespace: Some(name) };
+            for stored in inside(resource.table) {
+                // Gone meanwhile is as good as deleted.
+                drop(self.delete(scope, stored.key.name(), &DeleteOptions::now()));
+            }
+        }
+        resources.iter().all(|resource| inside(resource.table).is_empty())
+    }
+}
+
+fn pending(current: &Stored, options: &DeleteOptions) -> Deleted {
+    let mut body = BytesMut::from(current.as_slice());
+    body.extend_from_slice(b"\n");
+    Deleted { body: body.freeze(), accepted: options.orphan == Some(false) }
+}
+
+fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i64 {
+    if kind.is_custom() || kind.kind != "Pod" {
+        return 0;
+    }
+    let at = |part: &str, name: &str| object.get(part).and_then(|part| part.get(name));
+    let bound = at("spec", "nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty());
+    let over =
+        at("status", "phase").and_then(Value::as_str).is_some_and(|p| matches!(p, "Succeeded" | "Failed"));
+    if !bound || over {
+        return 0;
+    }
+    let own = at("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
+    match options.grace.or(own).unwrap_or(30) {
+        negative if negative < 0 => 1,
+        grace => grace,
+    }
+}
+
+fn check_preconditions(kind: &Kind, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+    let name = current.key.name();
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != &*current.uid) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            current.uid
+        );
+        return Err(ApiError::precondition(kind, name, &why));
+    }
+    let stored = current.version.to_string();
+    if let Some(version) = options.version.as_deref().filter(|version| *version != stored) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({stored}). The object might have been modified"
+        );
+        return Err(ApiError::precondition(kind, name, &why));
+    }
+    Ok(())
+}

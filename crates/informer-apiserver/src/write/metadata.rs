@@ -1,0 +1,287 @@
+//! The metadata of objects that come in: its rules, and what the server carries over.
+
+use serde_json::{Map, Value};
+
+use super::Object;
+use crate::error::{ApiError, Cause};
+use crate::http::parse_version;
+use crate::kinds::Kind;
+
+pub(super) fn metadata_of(object: &Object) -> Option<&Object> {
+    object.get("metadata").and_then(Value::as_object)
+}
+
+/// The metadata, made where it is missing.
+pub(super) fn metadata_of_mut(object: &mut Object) -> &mut Object {
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata.as_object_mut().expect("it was just made an object")
+}
+
+/// A text of the metadata; empty where it is absent.
+pub(super) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
+    metadata_of(object).and_then(|metadata| metadata.get(name)?.as_str()).unwrap_or_default()
+}
+
+pub(super) fn finalizers(object: &Object) -> Vec<&str> {
+    let list = metadata_of(object).and_then(|metadata| metadata.get("finalizers")?.as_array());
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The version that the object names.
+pub(super) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
+    match parse_version(text(object, "resourceVersion")) {
+        Ok(version) => Ok(version.filter(|version| *version > 0)),
+        Err(message) => Err(ApiError::new(500, "", message)),
+    }
+}
+
+/// Checks the shape of an object and that it is what its URL says; fills kind, version and namespace in.
+pub(super) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Result<Object, ApiError> {
+    let Value::Object(mut object) = object else {
+        return Err(cannot_be_handled(
+            kind,
+            &format!("json: cannot unmarshal {} into Go value", json_type(&object)),
+        ));
+    };
+    check_type(kind, &object)?;
+    check_metadata(kind, object.get("metadata"))?;
+    if object.get("metadata").is_none_or(Value::is_null) {
+        object.insert("metadata".into(), Value::Object(Map::new()));
+    }
+    let metadata = metadata_of_mut(&mut object);
+    metadata.retain(|_, value| !value.is_null());
+    let named = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match (kind.namespaced, namespace) {
+        (true, Some(namespace)) if named.is_empty() => {
+            metadata.insert("namespace".into(), namespace.into());
+        }
+        (true, Some(namespace)) if named != namespace => {
+            let why = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(ApiError::bad_request(why));
+        }
+        (false, _) => {
+            metadata.remove("namespace");
+        }
+        _ => {}
+    }
+    object.insert("kind".into(), kind.kind.clone().into());
+    object.insert("apiVersion".into(), kind.api_version.clone().into());
+    Ok(object)
+}
+
+fn check_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (found, api_version) = (text("kind"), text("apiVersion"));
+    if kind.is_custom() {
+        if !api_version.is_empty() && api_version != kind.api_version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                kind.api_version
+            )));
+        }
+        return match found {
+            found if found == kind.kind => Ok(()),
+            "" => Err(ApiError::bad_request("Object 'Kind' is missing in the request body")),
+            found => {
+                let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
+                Err(ApiError::invalid(kind, super::metadata::text(object, "name"), cause))
+            }
+        };
+    }
+    let right = (found.is_empty() || found == kind.kind)
+        && (api_version.is_empty() || api_version == kind.api_version);
+    match right {
+        true => Ok(()),
+        false => {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            Err(ApiError::bad_request(format!(
+                "{found} in version \"{version}\" cannot be handled as a {}: converting ({version}.{found}) to \
+                 (core.{}): unknown conversion",
+                kind.kind, kind.kind
+            )))
+        }
+    }
+}
+
+fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
+    let (name, version) = (&kind.kind, &kind.gvr.version);
+    ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The members of the metadata that the server reads must have their types.
+fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError> {
+    let wrong = |value: &Value, field: &str, wanted: &str| {
+        let found = json_type(value);
+        let why = format!(
+            "json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}"
+        );
+        Err(cannot_be_handled(kind, &why))
+    };
+    let metadata = match metadata {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(metadata)) => metadata,
+        Some(value) => return wrong(value, "metadata", "v1.ObjectMeta"),
+    };
+    for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
+        let field = format!("metadata.{name}");
+        match name.as_str() {
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
+            | "creationTimestamp" | "deletionTimestamp"
+                if !value.is_string() =>
+            {
+                return wrong(value, &field, "string");
+            }
+            "labels" | "annotations" => match value {
+                Value::Object(map) => {
+                    if let Some(value) = map.values().find(|value| !value.is_string()) {
+                        return wrong(value, &field, "string");
+                    }
+                }
+                value => return wrong(value, &field, "map[string]string"),
+            },
+            "finalizers" | "ownerReferences" if !value.is_array() => return wrong(value, &field, "[]string"),
+            "generation" | "deletionGracePeriodSeconds" if !value.is_i64() && !value.is_u64() => {
+                return wrong(value, &field, "int64");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// The name of a new object.
+pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+    if name.is_empty() {
+        let cause = Cause::required("metadata.name", "name or generateName is required");
+        return Err(ApiError::invalid(kind, "", cause));
+    }
+    // The names of RBAC's kinds need only be path segments.
+    let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
+        true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
+        false => is_subdomain(name),
+    };
+    if !valid {
+        return Err(ApiError::invalid(
+            kind,
+            name,
+            Cause::invalid("metadata.name", &format!("{name:?}"), NAME_RULE),
+        ));
+    }
+    check_finalizer_names(kind, name, object)
+}
+
+fn check_finalizer_names(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    let bare = finalizers(object).into_iter().find(|name| !name.contains('/') && !STANDARD.contains(name));
+    match bare {
+        None => Ok(()),
+        Some(bare) => {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let cause = Cause::invalid("metadata.finalizers", &format!("{bare:?}"), why);
+            Err(ApiError::invalid(kind, name, cause))
+        }
+    }
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.iter().all(|&byte| outer(byte) || byte == b'-')
+                && bytes.first().is_some_and(|&byte| outer(byte))
+                && bytes.last().is_some_and(|&byte| outer(byte))
+        })
+}
+
+/// The name in the body must be that of the URL.
+pub(super) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
+    match text(object, "name") {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        found if found != name => Err(ApiError::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A uid in the body must be that of the stored object.
+pub(super) fn check_uid(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
+    let (given, stored) = (text(new, "uid"), text(old, "uid"));
+    if given.is_empty() || given == stored {
+        return Ok(());
+    }
+    let (namespace, name) = (text(old, "namespace"), text(old, "name"));
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}{slash}{name}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}",
+        kind.gvr.resource
+    );
+    Err(ApiError::conflict(kind, name, &why))
+}
+
+/// No finalizer may come to an object that is being deleted.
+pub(super) fn check_finalizers(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
+    check_finalizer_names(kind, text(old, "name"), new)?;
+    if text(old, "deletionTimestamp").is_empty() {
+        return Ok(());
+    }
+    let known = finalizers(old);
+    let added: Vec<String> = finalizers(new)
+        .into_iter()
+        .filter(|name| !known.contains(name))
+        .map(|name| format!("{name:?}"))
+        .collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added.join(", ")
+    );
+    Err(ApiError::invalid(kind, text(old, "name"), Cause::forbidden("metadata.finalizers", &why)))
+}
+
+/// What no client changes: it is taken from the stored object.
+pub(super) fn carry_over(old: &Object, new: &mut Object) {
+    const CARRIED: [&str; 7] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
+    let empty = Map::new();
+    let old = metadata_of(old).unwrap_or(&empty);
+    let new = metadata_of_mut(new);
+    new.remove("selfLink");
+    for name in CARRIED {
+        match old.get(name) {
+            Some(value) => new.insert(name.to_owned(), value.clone()),
+            None => new.remove(name),
+        };
+    }
+}

@@ -1,0 +1,8 @@
+//! The server as its clients see it: on the wire, without a socket where none is needed.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod lists;
+mod sockets;
+mod support;
+mod watches;
