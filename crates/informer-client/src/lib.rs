@@ -21,6 +21,8 @@
 //! - No error, log or `Debug` shows a value of an object.
 //! - Nothing is retried: statuses, `Retry-After` and causes reach the caller.
 
+#[cfg(test)]
+mod arbitrary;
 mod client;
 mod factory;
 mod fields;

@@ -1,1 +1,87 @@
+use proptest::prelude::*;
 
+use super::block::{BLOCK, Masks, masks, parity};
+use super::{Cursor, Structure, StructureError};
+use crate::arbitrary;
+
+fn naive_masks(block: &[u8; BLOCK]) -> Masks {
+    let mask =
+        |wanted: &[u8]| block.iter().rev().fold(0, |mask, byte| mask << 1 | u64::from(wanted.contains(byte)));
+    Masks { quotes: mask(b"\""), backslashes: mask(b"\\"), opens: mask(b"{["), closes: mask(b"}]") }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn masks_find_what_a_byte_loop_finds(bytes in prop::collection::vec(any::<u8>(), BLOCK)) {
+        let block: [u8; BLOCK] = bytes.try_into().unwrap();
+        prop_assert_eq!(masks(&block), naive_masks(&block));
+    }
+
+    #[test]
+    fn parity_is_the_count_of_bits_so_far(bits: u64) {
+        for at in 0..64 {
+            let so_far = bits << (63 - at);
+            prop_assert_eq!(parity(bits) >> at & 1, u64::from(so_far.count_ones() % 2));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_value_is_found_at_every_border(
+        value in arbitrary::value(),
+        choices in arbitrary::choices(),
+        pad in 0usize..70,
+    ) {
+        let value = serde_json::json!([value]);
+        let text = arbitrary::write(&value, &mut choices.into_iter().cycle());
+        let whole = format!("{text}{}", "]".repeat(pad));
+        for border in 0..=text.len() {
+            let (left, right) = whole.as_bytes().split_at(border);
+            let mut structure = Structure::new(100);
+            let end = match structure.find_end(left).unwrap() {
+                Some(end) => end,
+                None => border + structure.find_end(right).unwrap().unwrap(),
+            };
+            prop_assert_eq!(end, text.len());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_scanned_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Structure::new(5).find_end(&bytes);
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            let _ = Cursor::new(text).skip();
+        }
+    }
+
+    #[test]
+    fn a_string_is_read_as_serde_reads_it(text in arbitrary::string(), choices in arbitrary::choices()) {
+        let written = arbitrary::write(&text.clone().into(), &mut choices.into_iter().cycle());
+        let read = Cursor::new(&written).string().unwrap();
+        prop_assert_eq!(read.decode().unwrap(), text.as_str());
+        prop_assert!(read.is(&text));
+    }
+}
+
+#[test]
+fn brackets_of_the_wrong_kind_are_found() {
+    assert_eq!(Structure::new(9).find_end(b"{\"a\":[1}"), Err(StructureError::Mismatch(7)));
+}
+
+#[test]
+fn depth_is_limited() {
+    let deep = "[".repeat(1000);
+    assert_eq!(Structure::new(999).find_end(deep.as_bytes()), Err(StructureError::Deep));
+    assert_eq!(Structure::new(1000).find_end(deep.as_bytes()), Ok(None));
+}
+
+#[test]
+fn words_that_are_no_values_are_refused() {
+    for word in ["nul", "truee", "01", "1.", "-", "1e", "+1", ".5", "NaN", "0x10"] {
+        assert!(Cursor::new(word).skip().is_err(), "{word}");
+    }
+    for word in ["null", "true", "false", "0", "-0", "10", "1.50", "1e5", "1E+5", "-2.5e-3"] {
+        assert_eq!(Cursor::new(word).skip(), Ok(0..word.len()), "{word}");
+    }
+}

@@ -1,1 +1,181 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
+use super::frames::Frames;
+use super::list::{ListSplitter, Member, Part};
+use super::{Limits, SplitError};
+use crate::arbitrary;
+
+/// Feeds a body in the given frames. Answers items, version and whether the list is complete.
+fn split(frames: &[&[u8]]) -> Result<(Vec<Value>, Vec<Value>, bool), SplitError> {
+    let mut splitter = ListSplitter::new(Limits::default());
+    let (mut items, mut metadata) = (Vec::new(), Vec::new());
+    for frame in frames {
+        let mut at = 0;
+        while let Some(part) = splitter.next(frame, &mut at)? {
+            match part {
+                Part::Item(item) => items.push(serde_json::from_slice(item).expect("an item is a value")),
+                Part::Member(Member::Metadata, value) => {
+                    metadata.push(serde_json::from_slice(value).unwrap())
+                }
+                Part::Member(..) => {}
+            }
+        }
+        assert_eq!(at, frame.len(), "a frame is used up");
+    }
+    Ok((items, metadata, splitter.is_complete()))
+}
+
+fn list_body() -> impl Strategy<Value = (String, Vec<Value>)> {
+    let items = prop::collection::vec(prop_oneof![arbitrary::object(), arbitrary::value()], 0..4);
+    (items, arbitrary::value(), arbitrary::choices()).prop_map(|(items, other, choices)| {
+        let list =
+            json!({"kind": "PodList", "items": items, "metadata": {"resourceVersion": "7"}, "other": other});
+        (
+            arbitrary::write(
+                &list,
+                &mut choices
+                    .into_iter()
+                    .filter(|choice| *choice <= 230)
+                    .chain([99])
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .cycle(),
+            ),
+            items,
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_list_is_split_alike_at_every_border((body, items) in list_body()) {
+        for border in 0..=body.len() {
+            let (left, right) = body.as_bytes().split_at(border);
+            let (found, metadata, complete) = split(&[left, right]).unwrap();
+            prop_assert_eq!(&found, &items);
+            prop_assert_eq!(metadata, vec![json!({"resourceVersion": "7"})]);
+            prop_assert!(complete);
+        }
+        let bytes: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
+        prop_assert_eq!(split(&bytes).unwrap().0, items);
+    }
+
+    #[test]
+    fn what_serde_refuses_is_never_a_complete_list_of_other_items(
+        (body, items) in list_body(),
+        at: prop::sample::Index,
+    ) {
+        // A list cut short is never complete.
+        let at = at.index(body.trim_end().len());
+        let (found, _, complete) = split(&[&body.as_bytes()[..at]]).unwrap();
+        prop_assert!(!complete);
+        prop_assert!(items.starts_with(&found));
+    }
+
+    #[test]
+    fn any_bytes_are_split_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), at: prop::sample::Index) {
+        let (left, right) = bytes.split_at(at.index(bytes.len() + 1));
+        let mut splitter = ListSplitter::new(Limits::default());
+        let mut frames = Frames::new(Limits::default());
+        for frame in [left, right] {
+            let (mut at, mut at_frame) = (0, 0);
+            while let Ok(Some(_)) = splitter.next(frame, &mut at) {}
+            while let Ok(Some(_)) = frames.next(frame, &mut at_frame) {}
+        }
+    }
+
+    #[test]
+    fn events_are_split_alike_at_every_border(
+        objects in prop::collection::vec(arbitrary::object(), 1..4),
+        choices in arbitrary::choices(),
+        between in prop_oneof![Just("\n"), Just(""), Just(" \r\n\n")],
+    ) {
+        let mut choices = choices.into_iter().cycle();
+        let events: Vec<Value> = objects.iter().map(|object| json!({"type": "ADDED", "object": object})).collect();
+        let texts: Vec<String> = events.iter().map(|event| arbitrary::write(event, &mut choices)).collect();
+        let expected: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        let body = texts.join(between);
+        for border in 0..=body.len() {
+            let (mut frames, mut found) = (Frames::new(Limits::default()), Vec::new());
+            for frame in [&body.as_bytes()[..border], &body.as_bytes()[border..]] {
+                let mut at = 0;
+                while let Some(event) = frames.next(frame, &mut at).unwrap() {
+                    found.push(serde_json::from_slice::<Value>(event).unwrap());
+                }
+            }
+            prop_assert_eq!(&found, &expected);
+            prop_assert!(frames.may_end());
+        }
+    }
+}
+
+#[test]
+fn bad_lists_are_refused_with_the_place() {
+    let cases: [(&str, &str); 12] = [
+        ("hello", "not JSON: expected an object at byte 0, found 'h'"),
+        ("[]", "not JSON: expected an object at byte 0, found '['"),
+        ("{]", "not JSON: expected a key at byte 1, found ']'"),
+        ("{\"items\" 1", "not JSON: expected ':' at byte 9, found '1'"),
+        ("{\"items\":{}}", "not JSON: expected an array of items at byte 9, found '{'"),
+        ("{\"items\":[1 2]}", "not JSON: expected ',' or ']' at byte 12, found '2'"),
+        ("{\"items\":[,]}", "not JSON: expected a value at byte 10, found ','"),
+        ("{\"items\":[],}", "not JSON: expected a key at byte 12, found '}'"),
+        ("{\"items\":[{\"a\":]}", "a bracket at byte 15 does not match the one that it closes"),
+        ("{\"items\":[nope]}", "not JSON: expected a value at byte 10, found 'n'"),
+        ("{\"items\":[],\"items\":[]}", "items comes twice"),
+        ("{} {}", "not JSON: expected the end of the answer at byte 3, found '{'"),
+    ];
+    for (body, error) in cases {
+        assert_eq!(split(&[body.as_bytes()]).unwrap_err().to_string(), error, "{body}");
+    }
+}
+
+#[test]
+fn limits_are_named_by_the_error() {
+    let limits = Limits { object_bytes: 100, page_bytes: 300, depth: 5 };
+    let feed = |body: &[u8]| {
+        let mut splitter = ListSplitter::new(limits);
+        for frame in body.chunks(64) {
+            let mut at = 0;
+            while splitter.next(frame, &mut at)?.is_some() {}
+        }
+        Ok::<usize, SplitError>(splitter.buffered_max())
+    };
+    let large = format!("{{\"items\":[\"{}", "x".repeat(1000));
+    let error = feed(large.as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "an object is over the limit of 100 bytes (Limits::object_bytes)");
+    let endless = format!("{{\"items\":[{}", "{},".repeat(1000));
+    let error = feed(endless.as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "the list is over the limit of 300 bytes (Limits::page_bytes)");
+    let deep = format!("{{\"items\":[{}", "[".repeat(6));
+    let error = feed(deep.as_bytes()).unwrap_err().to_string();
+    assert_eq!(error, "a value is nested over the limit of 5 brackets (Limits::depth)");
+}
+
+#[test]
+fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
+    let object =
+        json!({"metadata": {"name": "web", "uid": "u"}, "spec": {"text": "x".repeat(500)}}).to_string();
+    let mut splitter = ListSplitter::new(Limits::default());
+    let (mut items, mut frame, mut sent) = (0, Vec::from(&b"{\"items\":["[..]), 0);
+    const OBJECTS: usize = 100_000;
+    // Frames of 4 KiB are made one after the other, as a socket hands them over.
+    while sent < OBJECTS || !frame.is_empty() {
+        while frame.len() < 4096 && sent < OBJECTS {
+            frame.extend_from_slice(object.as_bytes());
+            sent += 1;
+            frame.extend_from_slice(if sent < OBJECTS { b"," } else { b"]}" });
+        }
+        let rest = frame.split_off(frame.len().min(4096));
+        let mut at = 0;
+        while let Some(Part::Item(_)) = splitter.next(&frame, &mut at).unwrap() {
+            items += 1;
+        }
+        frame = rest;
+    }
+    assert_eq!((items, splitter.is_complete()), (OBJECTS, true));
+    assert!(splitter.buffered_max() <= object.len(), "{} bytes", splitter.buffered_max());
+}
