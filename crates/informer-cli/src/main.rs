@@ -1,3 +1,74 @@
-//! The `informer` command.
+//! The `informer` command: watch what an informer sees, serve a test API server, run the demo.
 
-fn main() {}
+mod demo;
+mod failure;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Shared informers for Kubernetes: see what an informer sees.
+#[derive(Debug, Parser)]
+#[command(
+    name = "informer",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 all went well; 1 the demo's comparison found a difference, or the command failed; 2 wrong usage.\n\
+                  Logs: RUST_LOG=informer=debug. Colours: only on a terminal, never with NO_COLOR."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArguments),
+    /// Print a completion script, as `informer completions bash > /etc/bash_completion.d/informer`.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// The demo's API server; started by `demo`.
+    #[command(hide = true)]
+    DemoServer(demo::server::ServerArguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr();
+    let outcome = tokio::select! {
+        outcome = run(arguments.command) => outcome,
+        // Children and sockets go with the runtime.
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
+    match command {
+        Command::Demo(arguments) => {
+            let equal = demo::run(arguments).await?;
+            Ok(if equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "informer", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

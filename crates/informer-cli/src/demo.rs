@@ -1,0 +1,329 @@
+//! `informer demo`: the whole pipeline on the embedded server, measured and compared at the end.
+
+mod child;
+mod handlers;
+mod objects;
+mod process;
+mod reconcile;
+mod report;
+pub(crate) mod server;
+mod verdict;
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use informer::workqueue::{WorkQueue, Workers};
+use informer::{
+    BufferPolicy, Client, HandlerOptions, HandlerRegistration, Lazy, SharedInformer, SharedInformerFactory,
+    field, owner_uid,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use tokio::time::Instant;
+
+use self::child::DemoServer;
+use self::handlers::View;
+use self::reconcile::{OWNER, Reconciler};
+use self::report::{HandlerReport, Report};
+use self::server::{Said, ServerArguments};
+use self::verdict::{Differences, Truth};
+use crate::failure::Failure;
+
+/// The annotation in which the server writes when it changed a pod.
+const STAMP: &str = "demo.example.com/changed-at";
+/// A second informer beside the pods.
+const CONFIG_MAPS: usize = 2000;
+/// A small cluster has this many reconciles at once.
+const WORKERS: usize = 4;
+/// How long anything may take that should take moments.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Fills an API server, runs informers, handlers and a small controller against it, and compares what they saw.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArguments {
+    /// Pods on the server at the beginning, of about 6 KB each.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    objects: u32,
+    /// Changes a second.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: u32,
+    /// How long changes go on.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Makes the same objects and changes again.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the demo. True where everything agreed at the end.
+pub(crate) async fn run(arguments: DemoArguments) -> Result<bool, Failure> {
+    let progress = progress(arguments.json);
+    let child_arguments = ServerArguments {
+        objects: arguments.objects as usize,
+        config_maps: CONFIG_MAPS,
+        rate: arguments.rate.into(),
+        seconds: arguments.seconds.into(),
+        seed: arguments.seed,
+    };
+    let mut server = DemoServer::spawn(&child_arguments)?;
+    let url = filled(&mut server, &progress).await?;
+    let mut demo = Demo::start(&url, &progress).await?;
+    demo.live(&mut server, &arguments, &progress).await?;
+    demo.settle(&url, &progress).await?;
+    let report = demo.finish(&url, &arguments, &progress).await?;
+    progress.finish_and_clear();
+    server.end().await;
+    match arguments.json {
+        true => println!("{}", report.to_json()),
+        false => print!("{report}"),
+    }
+    Ok(report.equal)
+}
+
+fn progress(json: bool) -> ProgressBar {
+    // Draws on stderr, and only where that is a terminal.
+    let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    progress.set_style(style);
+    progress.enable_steady_tick(Duration::from_millis(100));
+    progress
+}
+
+async fn filled(server: &mut DemoServer, progress: &ProgressBar) -> Result<String, Failure> {
+    loop {
+        match server.said().await? {
+            Said::Filled(objects) => progress.set_message(format!("filling the API server: {objects} pods")),
+            Said::Listening(url) => return Ok(url),
+            Said::Changed { .. } => {
+                return Err(Failure::new("the demo server changed objects before it was told to"));
+            }
+        }
+    }
+}
+
+/// Everything that runs in this process.
+struct Demo {
+    factory: SharedInformerFactory,
+    pods: SharedInformer<Lazy<Pod>>,
+    config_maps: SharedInformer<Lazy<ConfigMap>>,
+    handlers: Vec<Served>,
+    reconciler: Reconciler,
+    queue: WorkQueue<Box<str>>,
+    workers: tokio::task::JoinHandle<()>,
+    sync_seconds: f64,
+    synced_rss_mb: Option<f64>,
+    base_rss_mb: Option<f64>,
+    live_seconds: f64,
+    live_events: u64,
+    changes: u64,
+}
+
+/// A handler, its registration and what it saw.
+struct Served {
+    name: &'static str,
+    view: View,
+    registration: HandlerRegistration<Lazy<Pod>>,
+}
+
+impl Demo {
+    async fn start(url: &str, progress: &ProgressBar) -> Result<Self, Failure> {
+        let base_rss_mb = process::rss_mb();
+        let client = client(url)?;
+        let factory = SharedInformerFactory::new(client);
+        let pods = factory.informer::<Pod>().index("node", field("spec.nodeName")).index(OWNER, owner_uid());
+        let config_maps = factory.informer::<ConfigMap>();
+        let (queue, reconciler) = (WorkQueue::new(), Reconciler::new(pods.clone()));
+        add(&pods, "reconciler", Reconciler::handler(queue.clone()))?;
+        let (fast, slow) = (View::new(), View::new());
+        let handlers = vec![
+            Served { name: "fast", registration: add(&pods, "fast", fast.fast())?, view: fast },
+            Served { name: "slow", registration: add_slow(&pods, &slow)?, view: slow },
+        ];
+        let workers = start_workers(&queue, &reconciler);
+        let begin = Instant::now();
+        factory.start();
+        progress.set_message("syncing");
+        factory.wait_for_cache_sync(PATIENCE).await.map_err(|error| Failure::new(error.to_string()))?;
+        let sync_seconds = begin.elapsed().as_secs_f64();
+        Ok(Self {
+            factory,
+            pods,
+            config_maps,
+            handlers,
+            reconciler,
+            queue,
+            workers,
+            sync_seconds,
+            synced_rss_mb: process::rss_mb(),
+            base_rss_mb,
+            live_seconds: 0.0,
+            live_events: 0,
+            changes: 0,
+        })
+    }
+
+    /// Lets the server change its objects, adds the late handler on the way, and shows what happens.
+    async fn live(
+        &mut self,
+        server: &mut DemoServer,
+        arguments: &DemoArguments,
+        progress: &ProgressBar,
+    ) -> Result<(), Failure> {
+        for handler in &self.handlers {
+            let synced = handler.registration.wait_for_sync(PATIENCE).await;
+            synced.map_err(|error| Failure::new(error.to_string()))?;
+        }
+        let (begin, before) = (Instant::now(), self.events());
+        server.begin().await?;
+        let late_at = begin + Duration::from_secs(arguments.seconds.into()).mul_f64(0.4);
+        let mut ticks = tokio::time::interval(Duration::from_millis(200));
+        loop {
+            tokio::select! {
+                said = server.said() => if let Said::Changed { changes, seconds } = said? {
+                    (self.changes, self.live_seconds) = (changes, seconds);
+                    break;
+                },
+                _ = ticks.tick() => {
+                    progress.set_message(self.line());
+                    if Instant::now() >= late_at && self.handlers.len() == 2 {
+                        self.join_late()?;
+                    }
+                }
+            }
+        }
+        self.live_events = self.events() - before;
+        Ok(())
+    }
+
+    fn join_late(&mut self) -> Result<(), Failure> {
+        let view = View::new();
+        let registration = add(&self.pods, "late", view.fast())?;
+        self.handlers.push(Served { name: "late", view, registration });
+        Ok(())
+    }
+
+    fn events(&self) -> u64 {
+        self.handlers[0].view.read(|seen| seen.events)
+    }
+
+    fn line(&self) -> String {
+        let state = self.pods.state();
+        let depths: Vec<String> =
+            state.handlers.iter().map(|handler| format!("{} {}", handler.name, handler.depth)).collect();
+        let (pods, events, relists) = (state.objects, self.events(), state.reflector.relists.total());
+        format!("{pods} pods, {events} events, waiting: {}, relists {relists}", depths.join(", "))
+    }
+
+    /// Waits until the cache has the server's last version and nothing waits any more.
+    async fn settle(&mut self, url: &str, progress: &ProgressBar) -> Result<(), Failure> {
+        if self.handlers.len() == 2 {
+            self.join_late()?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let mut truth = Truth::read(url).await?;
+        loop {
+            progress.set_message(format!("catching up: {}", self.line()));
+            let mut differences = Differences::new();
+            truth.compare_versions(&self.pods, &mut differences);
+            let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
+            if differences.is_empty() && waiting == 0 {
+                // The last event of each handler may still be in its hands; then the controller follows.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                // The verdict will say what is missing.
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if !differences.is_empty() {
+                truth = Truth::read(url).await?;
+            }
+        }
+    }
+
+    async fn finish(
+        self,
+        url: &str,
+        arguments: &DemoArguments,
+        progress: &ProgressBar,
+    ) -> Result<Report, Failure> {
+        // Before the comparison, which is no part of what is measured.
+        let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
+        progress.set_message("comparing with the server");
+        let truth = Truth::read(url).await?;
+        let mut differences = Differences::new();
+        truth.compare_cache(&self.pods, &mut differences);
+        for handler in &self.handlers {
+            truth.compare_view(handler.name, &handler.view, &mut differences);
+        }
+        truth.compare_usage(&self.reconciler.usage(), &mut differences);
+        let handlers = self
+            .handlers
+            .iter()
+            .map(|handler| HandlerReport::of(handler.name, &handler.view, &handler.registration));
+        let state = self.pods.state();
+        let report = Report {
+            objects: arguments.objects as usize,
+            config_maps: self.config_maps.indexer().len(),
+            sync_seconds: self.sync_seconds,
+            rss_mb: peak_rss_mb,
+            kb_per_object: kb_per_object(self.base_rss_mb, self.synced_rss_mb, arguments.objects),
+            cpu_seconds,
+            changes: self.changes,
+            live_seconds: self.live_seconds,
+            events_per_second: self.live_events as f64 / self.live_seconds.max(f64::EPSILON),
+            handlers: handlers.collect(),
+            relists: state.reflector.relists.total(),
+            watches: state.reflector.watches_opened,
+            reconciles: self.reconciler.reconciles(),
+            equal: differences.is_empty(),
+            differences,
+        };
+        self.queue.shut_down();
+        self.factory.shutdown().await;
+        let _ = self.workers.await;
+        Ok(report)
+    }
+}
+
+fn client(url: &str) -> Result<Client, Failure> {
+    let failed = "cannot make a client for the demo server";
+    let uri = url.parse().map_err(|error: http::uri::InvalidUri| Failure::caused(failed, error))?;
+    Client::new(informer::kube_client::Config::new(uri)).map_err(|error| Failure::caused(failed, error))
+}
+
+fn add(
+    pods: &SharedInformer<Lazy<Pod>>,
+    name: &str,
+    handler: impl informer::EventHandler<Lazy<Pod>>,
+) -> Result<HandlerRegistration<Lazy<Pod>>, Failure> {
+    pods.add_handler_with(HandlerOptions::new().name(name), handler)
+        .map_err(|error| Failure::caused("cannot add a handler", error))
+}
+
+fn add_slow(
+    pods: &SharedInformer<Lazy<Pod>>,
+    view: &View,
+) -> Result<HandlerRegistration<Lazy<Pod>>, Failure> {
+    let options = HandlerOptions::new().name("slow").buffer(BufferPolicy::Coalesce);
+    pods.add_handler_with(options, view.slow())
+        .map_err(|error| Failure::caused("cannot add a handler", error))
+}
+
+fn start_workers(queue: &WorkQueue<Box<str>>, reconciler: &Reconciler) -> tokio::task::JoinHandle<()> {
+    let reconciler = reconciler.clone();
+    let workers = Workers::new(queue.clone()).count(WORKERS);
+    tokio::spawn(async move {
+        let _ = workers.run(move |owner: Box<str>| reconciler.clone().reconcile(owner)).await;
+    })
+}
+
+fn kb_per_object(base_mb: Option<f64>, synced_mb: Option<f64>, objects: u32) -> Option<f64> {
+    Some((synced_mb? - base_mb?) * 1024.0 / f64::from(objects))
+}

@@ -1,0 +1,70 @@
+//! The parent's side of the demo server.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::server::{Said, ServerArguments};
+use crate::failure::Failure;
+
+/// The child process. It ends when this is dropped: its input ends, and what still runs is killed.
+#[derive(Debug)]
+pub(crate) struct DemoServer {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl DemoServer {
+    pub(crate) fn spawn(arguments: &ServerArguments) -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(|error| Failure::io("find this executable", error))?;
+        let number = |value: u64| value.to_string();
+        let mut child = Command::new(program)
+            .arg("demo-server")
+            .args(["--objects", &number(arguments.objects as u64)])
+            .args(["--config-maps", &number(arguments.config_maps as u64)])
+            .args(["--rate", &number(arguments.rate), "--seconds", &number(arguments.seconds)])
+            .args(["--seed", &number(arguments.seed)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| Failure::io("start the demo server", error))?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let output = output.ok_or_else(|| Failure::new("the demo server has no output"))?;
+        Ok(Self { child, input, output: BufReader::new(output).lines() })
+    }
+
+    /// The next thing that the server says.
+    pub(crate) async fn said(&mut self) -> Result<Said, Failure> {
+        let line =
+            self.output.next_line().await.map_err(|error| Failure::io("read from the demo server", error))?;
+        let Some(line) = line else {
+            let status =
+                self.child.wait().await.map_err(|error| Failure::io("wait for the demo server", error))?;
+            return Err(Failure::new(format!("the demo server ended early: {status}")));
+        };
+        serde_json::from_str(&line)
+            .map_err(|error| Failure::new(format!("the demo server said {line:?}: {error}")))
+    }
+
+    /// Lets it begin with its changes.
+    pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
+        let failed = |error| Failure::io("speak to the demo server", error);
+        match &mut self.input {
+            Some(input) => {
+                input.write_all(b"change\n").await.map_err(failed)?;
+                input.flush().await.map_err(failed)
+            }
+            None => Err(Failure::new("the demo server was told to end")),
+        }
+    }
+
+    /// Tells it to end, and waits.
+    pub(crate) async fn end(mut self) {
+        self.input = None;
+        // It is killed on drop if it does not.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), self.child.wait()).await;
+    }
+}

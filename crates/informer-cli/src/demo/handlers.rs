@@ -1,0 +1,92 @@
+//! The demo's handlers: each keeps its own view of what is there, checks that its history is legal, and measures.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use informer::{Event, EventHandler, Lazy, Object, ObjectKey, ResourceVersion, on_event, on_event_async};
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+
+use super::server::now_nanos;
+
+pub(crate) type PodEvent = Event<Lazy<Pod>>;
+
+/// What one handler has seen.
+#[derive(Debug, Clone)]
+pub(crate) struct View(Arc<Mutex<Seen>>);
+
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// What this handler believes is there.
+    pub(crate) objects: HashMap<ObjectKey, ResourceVersion>,
+    pub(crate) events: u64,
+    /// Steps that no legal history has.
+    pub(crate) illegal: u64,
+    /// From the server's write to the handler, in microseconds.
+    pub(crate) latency_us: Histogram<u64>,
+}
+
+impl View {
+    pub(crate) fn new() -> Self {
+        let latency_us = Histogram::new(3).expect("three digits are supported");
+        Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
+    }
+
+    /// A handler that returns at once.
+    pub(crate) fn fast(&self) -> impl EventHandler<Lazy<Pod>> {
+        let view = self.clone();
+        on_event(move |event: PodEvent| view.take(&event))
+    }
+
+    /// A handler that waits a millisecond for every fourth event.
+    pub(crate) fn slow(&self) -> impl EventHandler<Lazy<Pod>> {
+        let view = self.clone();
+        on_event_async(move |event: PodEvent| {
+            view.take(&event);
+            let wait = view.0.lock().events % 4 == 0 && !matches!(event, Event::Added { initial: true, .. });
+            async move {
+                if wait {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        })
+    }
+
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+        look(&self.0.lock())
+    }
+
+    fn take(&self, event: &PodEvent) {
+        let latency = match event {
+            Event::Added { initial: true, .. } | Event::Deleted { .. } => None,
+            _ => latency_us(event),
+        };
+        self.0.lock().take(event, latency);
+    }
+}
+
+fn latency_us(event: &PodEvent) -> Option<u64> {
+    let written: u64 = event.object().annotation(super::STAMP)?.parse().ok()?;
+    Some(now_nanos().saturating_sub(written) / 1000)
+}
+
+impl Seen {
+    fn take(&mut self, event: &PodEvent, latency_us: Option<u64>) {
+        self.events += 1;
+        if let Some(latency) = latency_us {
+            self.latency_us.saturating_record(latency.max(1));
+        }
+        let object = event.object();
+        let (key, version) = (object.key().clone(), object.resource_version().clone());
+        let legal = match event {
+            Event::Added { .. } => self.objects.insert(key, version).is_none(),
+            Event::Updated { old, .. } => {
+                self.objects.insert(key, version).is_some_and(|before| before == *old.resource_version())
+            }
+            Event::Deleted { .. } => self.objects.remove(&key).is_some(),
+        };
+        self.illegal += u64::from(!legal);
+    }
+}

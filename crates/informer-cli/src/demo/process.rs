@@ -1,0 +1,28 @@
+//! What this process has used so far. Linux tells it in `/proc`; elsewhere the figures are absent.
+
+/// The most memory that was resident at any time, in MB.
+pub(crate) fn peak_rss_mb() -> Option<f64> {
+    status_kb("VmHWM:").map(|kb| kb as f64 / 1024.0)
+}
+
+/// The memory that is resident now, in MB.
+pub(crate) fn rss_mb() -> Option<f64> {
+    status_kb("VmRSS:").map(|kb| kb as f64 / 1024.0)
+}
+
+fn status_kb(field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// User and system time, in seconds.
+pub(crate) fn cpu_seconds() -> Option<f64> {
+    /// The unit of `/proc/self/stat`, which Linux fixes for user space.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the command may hold spaces; what follows its closing bracket does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
+}

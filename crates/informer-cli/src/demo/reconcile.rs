@@ -1,0 +1,84 @@
+//! The demo's controller: for each replica set, how many of its pods run, and on how many nodes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use informer::workqueue::{Outcome, WorkQueue};
+use informer::{Event, EventHandler, FieldPath, Lazy, Object, SharedInformer, on_event};
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+
+/// The name of the index of pods by the uid of their owner.
+pub(crate) const OWNER: &str = "owner";
+
+/// What is known of one replica set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) running: usize,
+    pub(crate) nodes: usize,
+}
+
+/// The state that the reconciler writes: for each owner, what it has found.
+#[derive(Debug, Clone)]
+pub(crate) struct Reconciler {
+    pods: SharedInformer<Lazy<Pod>>,
+    usage: Arc<Mutex<HashMap<Box<str>, Usage>>>,
+    reconciles: Arc<AtomicU64>,
+    phase: FieldPath,
+    node: FieldPath,
+}
+
+impl Reconciler {
+    pub(crate) fn new(pods: SharedInformer<Lazy<Pod>>) -> Self {
+        let path = |path: &str| path.parse().expect("a field path of the demo's own");
+        Self {
+            pods,
+            usage: Arc::default(),
+            reconciles: Arc::default(),
+            phase: path("status.phase"),
+            node: path("spec.nodeName"),
+        }
+    }
+
+    /// A handler that queues the owner of every pod that changes.
+    pub(crate) fn handler(queue: WorkQueue<Box<str>>) -> impl EventHandler<Lazy<Pod>> {
+        on_event(move |event: Event<Lazy<Pod>>| {
+            if let Some(owner) = event.object().controller() {
+                queue.add(owner.uid.clone());
+            }
+        })
+    }
+
+    /// Looks at the pods of one owner in the cache. It always works, so it is done afterwards.
+    pub(crate) async fn reconcile(self, owner: Box<str>) -> Outcome {
+        self.reconciles.fetch_add(1, Ordering::Relaxed);
+        let pods = self.pods.by_index(OWNER, &owner).unwrap_or_default();
+        let usage = usage(pods.iter().map(|pod| (pod.field(&self.phase), pod.field(&self.node))));
+        match usage.running {
+            0 => self.usage.lock().remove(&owner),
+            _ => self.usage.lock().insert(owner, usage),
+        };
+        Outcome::Done
+    }
+
+    pub(crate) fn reconciles(&self) -> u64 {
+        self.reconciles.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn usage(&self) -> HashMap<Box<str>, Usage> {
+        self.usage.lock().clone()
+    }
+}
+
+/// What the phases and nodes of some pods amount to.
+pub(crate) fn usage<T: AsRef<str>>(pods: impl Iterator<Item = (Option<T>, Option<T>)>) -> Usage {
+    let (mut running, mut nodes) = (0, HashSet::new());
+    for (phase, node) in pods {
+        if phase.is_some_and(|phase| phase.as_ref() == "Running") {
+            running += 1;
+            nodes.extend(node.map(|node| node.as_ref().to_owned()));
+        }
+    }
+    Usage { running, nodes: nodes.len() }
+}

@@ -1,0 +1,117 @@
+//! What the demo has to say: a table for people, one JSON object for machines.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+use informer::{HandlerRegistration, Lazy};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::handlers::View;
+use crate::terminal;
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) objects: usize,
+    pub(crate) config_maps: usize,
+    pub(crate) sync_seconds: f64,
+    pub(crate) rss_mb: Option<f64>,
+    pub(crate) kb_per_object: Option<f64>,
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) changes: u64,
+    pub(crate) live_seconds: f64,
+    pub(crate) events_per_second: f64,
+    pub(crate) handlers: Vec<HandlerReport>,
+    pub(crate) relists: u64,
+    pub(crate) watches: u64,
+    pub(crate) reconciles: u64,
+    pub(crate) equal: bool,
+    pub(crate) differences: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct HandlerReport {
+    name: &'static str,
+    events: u64,
+    p50: u64,
+    p99: u64,
+    depth_max: usize,
+}
+
+impl HandlerReport {
+    pub(crate) fn of(name: &'static str, view: &View, registration: &HandlerRegistration<Lazy<Pod>>) -> Self {
+        let (events, p50, p99) = view.read(|seen| {
+            let at = |quantile| seen.latency_us.value_at_quantile(quantile);
+            (seen.events, at(0.5), at(0.99))
+        });
+        Self { name, events, p50, p99, depth_max: registration.state().depth_max }
+    }
+}
+
+impl Report {
+    pub(crate) fn to_json(&self) -> String {
+        let latency: serde_json::Map<_, _> = self
+            .handlers
+            .iter()
+            .map(|handler| (handler.name.to_owned(), json!({"p50": handler.p50, "p99": handler.p99})))
+            .collect();
+        json!({
+            "objects": self.objects,
+            "config_maps": self.config_maps,
+            "sync_seconds": self.sync_seconds,
+            "rss_mb": self.rss_mb,
+            "kb_per_object": self.kb_per_object,
+            "cpu_seconds": self.cpu_seconds,
+            "changes": self.changes,
+            "live_seconds": self.live_seconds,
+            "events_per_second": self.events_per_second,
+            "latency_us": latency,
+            "relists": self.relists,
+            "watches": self.watches,
+            "reconciles": self.reconciles,
+            "equal": self.equal,
+            "differences": self.differences,
+        })
+        .to_string()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let optional = |value: Option<f64>, unit: &str| {
+            value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))
+        };
+        let mut row = |name: &str, value: String| writeln!(f, "  {name:<24} {value}");
+        row("objects", format!("{} pods, {} config maps", self.objects, self.config_maps))?;
+        row("time to sync", format!("{:.3} s", self.sync_seconds))?;
+        row("memory per object", optional(self.kb_per_object, "KB"))?;
+        row("peak memory", optional(self.rss_mb, "MB (this client alone)"))?;
+        row("processor time", optional(self.cpu_seconds, "s (this client alone)"))?;
+        row("changes", format!("{} in {:.1} s", self.changes, self.live_seconds))?;
+        row("events", format!("{:.0} a second", self.events_per_second))?;
+        row("watches, relists", format!("{}, {} (one watch cut, one expired)", self.watches, self.relists))?;
+        row("reconciles", self.reconciles.to_string())?;
+        writeln!(
+            f,
+            "\n  {:<12} {:>10} {:>12} {:>12} {:>12}",
+            "handler", "events", "p50 us", "p99 us", "waited, max"
+        )?;
+        for handler in &self.handlers {
+            let HandlerReport { name, events, p50, p99, depth_max } = handler;
+            writeln!(f, "  {name:<12} {events:>10} {p50:>12} {p99:>12} {depth_max:>12}")?;
+        }
+        let (word, color) = match self.equal {
+            true => (
+                "equal: cache, handlers and reconciler agree with the server, object by object",
+                AnsiColor::Green,
+            ),
+            false => ("NOT EQUAL", AnsiColor::Red),
+        };
+        let style = terminal::style(Style::new().fg_color(Some(color.into())).bold());
+        writeln!(f, "\n  {style}{word}{style:#}")?;
+        for difference in &self.differences {
+            writeln!(f, "  - {difference}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! The comparison at the end: the server is read with a plain HTTP client, and everything that was derived from it on the
+//! way through the informer is held against it, object by object.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use informer::{Lazy, Object, SharedInformer};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+
+use super::handlers::View;
+use super::reconcile::{Usage, usage};
+use crate::failure::Failure;
+
+/// What is on the server, read without any of our client code.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    pods: BTreeMap<String, Value>,
+}
+
+/// What does not agree; nothing, where all is well. At most [`DIFFERENCES_MAX`] are told.
+pub(crate) type Differences = Vec<String>;
+
+/// Enough to see what is wrong.
+const DIFFERENCES_MAX: usize = 10;
+/// Pages keep the memory of the comparison small.
+const PAGE: usize = 500;
+
+impl Truth {
+    pub(crate) async fn read(url: &str) -> Result<Self, Failure> {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let (mut pods, mut token) = (BTreeMap::new(), String::new());
+        loop {
+            let page = page(&client, url, &token).await?;
+            for mut pod in page.items {
+                strip(&mut pod);
+                pods.insert(key(&pod), pod);
+            }
+            token = page.metadata.token;
+            if token.is_empty() {
+                return Ok(Self { pods });
+            }
+        }
+    }
+
+    /// Holds the versions in the cache against those of the server: the quick look before the whole comparison.
+    pub(crate) fn compare_versions(&self, pods: &SharedInformer<Lazy<Pod>>, differences: &mut Differences) {
+        let snapshot = pods.snapshot();
+        for (key, truth) in &self.pods {
+            let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            if snapshot.get(key.as_str()).is_none_or(|held| *held.resource_version() != *version) {
+                note(differences, || format!("{key} is not in the cache at version {version}"));
+            }
+        }
+        if snapshot.len() != self.pods.len() {
+            note(differences, || {
+                format!("the cache has {} pods, the server {}", snapshot.len(), self.pods.len())
+            });
+        }
+    }
+
+    /// Holds the cache against the server: keys, uids, versions and whole contents.
+    pub(crate) fn compare_cache(&self, pods: &SharedInformer<Lazy<Pod>>, differences: &mut Differences) {
+        let snapshot = pods.snapshot();
+        for (key, truth) in &self.pods {
+            let Some(held) = snapshot.get(key.as_str()) else {
+                note(differences, || format!("{key} is not in the cache"));
+                continue;
+            };
+            match serde_json::from_slice::<Value>(held.raw_json()) {
+                Ok(mut value) => {
+                    strip(&mut value);
+                    if value != *truth {
+                        note(differences, || {
+                            format!("{key} differs: the cache has version {}", held.resource_version())
+                        });
+                    }
+                }
+                Err(error) => note(differences, || format!("{key} cannot be read from the cache: {error}")),
+            }
+        }
+        for key in snapshot.keys().filter(|key| !self.pods.contains_key(key.as_str())) {
+            note(differences, || format!("{key} is in the cache, not on the server"));
+        }
+    }
+
+    /// Holds the view that a handler has kept for itself against the server.
+    pub(crate) fn compare_view(&self, name: &str, view: &View, differences: &mut Differences) {
+        view.read(|seen| {
+            if seen.illegal > 0 {
+                note(differences, || {
+                    format!("handler {name} was told {} steps of an impossible history", seen.illegal)
+                });
+            }
+            for (key, truth) in &self.pods {
+                let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+                if seen.objects.get(key.as_str()).is_none_or(|held| *held != version) {
+                    note(differences, || format!("handler {name} does not know {key} at version {version}"));
+                }
+            }
+            if seen.objects.len() != self.pods.len() {
+                let (knows, are) = (seen.objects.len(), self.pods.len());
+                note(differences, || format!("handler {name} knows {knows} pods, the server has {are}"));
+            }
+        });
+    }
+
+    /// Holds what the reconciler has found against the same computed from the server.
+    pub(crate) fn compare_usage(&self, found: &HashMap<Box<str>, Usage>, differences: &mut Differences) {
+        let mut owned: HashMap<&str, Vec<&Value>> = HashMap::new();
+        for pod in self.pods.values() {
+            if let Some(uid) = pod["metadata"]["ownerReferences"][0]["uid"].as_str() {
+                owned.entry(uid).or_default().push(pod);
+            }
+        }
+        for (owner, pods) in &owned {
+            let expected = usage(
+                pods.iter().map(|pod| (pod["status"]["phase"].as_str(), pod["spec"]["nodeName"].as_str())),
+            );
+            if found.get(*owner) != Some(&expected) {
+                note(differences, || format!("the reconciler's result for owner {owner} is out of date"));
+            }
+        }
+        if found.len() != owned.len() {
+            note(differences, || {
+                format!("the reconciler knows {} owners, there are {}", found.len(), owned.len())
+            });
+        }
+    }
+}
+
+fn note(differences: &mut Differences, text: impl FnOnce() -> String) {
+    if differences.len() < DIFFERENCES_MAX {
+        differences.push(text());
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Page {
+    metadata: PageMetadata,
+    items: Vec<Value>,
+}
+
+#[derive(serde::Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    token: String,
+}
+
+async fn page(client: &Client<HttpConnector, Empty<Bytes>>, url: &str, token: &str) -> Result<Page, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("cannot read the pods of {url} for the comparison: {error}"))
+    };
+    let mut uri = format!("{url}/api/v1/pods?limit={PAGE}");
+    if !token.is_empty() {
+        uri.push_str("&continue=");
+        uri.push_str(token);
+    }
+    let uri = uri.parse::<http::Uri>().map_err(|error| failed(&error))?;
+    let response = client.get(uri).await.map_err(|error| failed(&error))?;
+    let status = response.status();
+    let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+    match status.is_success() {
+        true => serde_json::from_slice(&body).map_err(|error| failed(&error)),
+        false => Err(failed(&format!("status {status}"))),
+    }
+}
+
+fn key(pod: &Value) -> String {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+/// Takes out what a cached object does not have: the fields that are cut on the way, and the kind, which items of a list
+/// do not carry.
+fn strip(object: &mut Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.remove("kind");
+        object.remove("apiVersion");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    }
+}

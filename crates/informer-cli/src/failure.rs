@@ -1,0 +1,45 @@
+//! What makes the command end with an error.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// An error with its causes, for the person at the terminal.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    text: String,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Failure {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), cause: None }
+    }
+
+    pub(crate) fn caused(text: impl Into<String>, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { text: text.into(), cause: Some(cause.into()) }
+    }
+
+    /// `attempt` says what was tried, as "listen on 127.0.0.1:8080".
+    pub(crate) fn io(attempt: &str, error: io::Error) -> Self {
+        Self::caused(format!("cannot {attempt}"), error)
+    }
+
+    pub(crate) fn server(error: informer_apiserver::ApiError) -> Self {
+        Self::caused("the embedded server refused a change", error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        let mut cause = self.cause.as_deref().map(|cause| cause as &dyn Error);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl Error for Failure {}
