@@ -5,24 +5,21 @@
 //! simulator is another.
 //!
 //! ```text
-//!              ┌───────────┐ refused, no end mark  ┌─────────┐
-//!        ┌────▶│ Streaming │──────────────────────▶│ Listing │◀──┐ 410, too large, stale:
-//!        │     └─────┬─────┘                       └────┬──┬─┘   │ at once, consistently
-//!        │           │ end mark: the same stream        │  └─────┘
-//!        │           ▼                         complete │
-//!        │     ┌───────────┐◀───────────────────────────┘
-//!  list  │     │ Watching  │──┐ closed in time, silent:
-//!        │     └───┬───▲───┘◀─┘ at once, from the last version
-//!        │   fails │   │ watch
-//!        │         ▼   │
-//!        │     ┌───────┴───┐
-//!        └─────│  Waiting  │◀── a list that failed, a list that was asked for
-//!              └───────────┘
-//! any ── stop ──▶ Stopped
+//!            ┌──────── at once: closed, silent ────────┐
+//!            ▼                                         │
+//!  ┌──▶ Listing ── complete ─────────▶ Watching ───────┘
+//!  │      │ ▲                           ▲  │ │
+//!  │      │ └── refused, no end mark ─┐ │  │ │
+//!  │      │                           │ │  │ └─ refused (429), broken: the same version again ─┐
+//!  │      ├─ 410, too large, stale:   │ │  │                                                  │
+//!  │      │  at once, consistently    │ │  └─ 410, other failures: a list ──┐                 │
+//!  │      │                           │ │                                   │                 │
+//!  │      │           ┌── Streaming ──┘ │ end mark, same stream             │                 │
+//!  │      │ failed    │ ▲     └─────────┘                                   ▼                 ▼
+//!  │      └───────────┴─┼───────────────────────────────────────────▶ Waiting (backoff) ◀─────┘
+//!  └────────────────────┴───────────────────────────────────────────────────┘
+//!  any ── stop ──▶ Stopped
 //! ```
-//!
-//! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), refused by
-//! nobody listening, or broken as a connection; a list where its version has expired (410) and after everything else.
 //!
 //! # Invariants
 //!
@@ -32,7 +29,6 @@
 //! 4. Two requests without a wait between them differ, or the one before has delivered something or lasted.
 
 mod listing;
-mod step;
 mod streaming;
 mod watching;
 
@@ -45,7 +41,6 @@ use informer_core::{Object, ResourceVersion};
 use rand::Rng;
 
 use self::listing::Listing;
-pub use self::step::{Action, Effects, Input, ListPlan, Notice, Step, WatchPlan};
 use self::streaming::Streaming;
 use self::watching::Watching;
 use super::backoff::Backoff;
@@ -55,41 +50,9 @@ use super::{
     StreamingList,
 };
 use crate::Change;
-use crate::source::SourceError;
+use crate::source::{ListPart, SourceError, WatchEvent};
 
-/// The rules of a reflector, without a clock, a socket, a task or an own source of randomness: whoever drives it does what
-/// [`step`](Self::step) says, tells [`handle`](Self::handle) what came of it, and carries out its [`Effects`].
-///
-/// [`Reflector`](super::Reflector) is the driver for tokio. One thread without a runtime, in made-up time, does as well:
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::time::Duration;
-/// use informer_cache::Change;
-/// use informer_cache::reflector::{Action, Input, ReflectorConfig, ReflectorState};
-/// use informer_cache::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
-/// use informer_cache::testing::TestObject;
-/// use rand::SeedableRng;
-///
-/// let mut rng = rand::rngs::StdRng::seed_from_u64(1);
-/// let mut now = tokio::time::Instant::now().into_std();
-/// let mut state = ReflectorState::<TestObject>::new(Arc::new(ReflectorConfig::default()), now);
-/// state.handle(Input::Timer, now, &mut rng);
-/// assert!(matches!(state.step().action, Action::List(list) if list.version.is_any()));
-///
-/// // A failure is followed by a wait, whose end is told like anything else.
-/// let error = SourceError::new(SourceErrorKind::Unavailable, "list pods: try later");
-/// state.handle(Input::Failed(error), now, &mut rng);
-/// assert_eq!(state.step().action, Action::Wait);
-/// now += Duration::from_secs(2);
-/// state.handle(Input::Timer, now, &mut rng);
-///
-/// state.handle(Input::Opened, now, &mut rng);
-/// let end = ListEnd { version: "10".into(), ..ListEnd::default() };
-/// let effects = state.handle(Input::Part(ListPart::End(end)), now, &mut rng);
-/// assert!(matches!(&effects.changes[..], [Change::Replaced(list)] if list.version == "10"));
-/// assert!(matches!(state.step().action, Action::Watch(watch) if watch.version == "10"));
-/// ```
+/// The state of one reflector. See the [module](self).
 pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
@@ -110,22 +73,142 @@ pub struct ReflectorState<O: Object> {
     status: ReflectorStatus,
 }
 
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Step {
+    /// What.
+    pub action: Action,
+    /// When [`Input::Timer`] is due, unless something else comes first.
+    pub until: Option<Instant>,
+}
+
+/// What a driver does for a [`Step`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Give up what is open, if anything, and send this list; answer with [`Input::Opened`] or [`Input::Failed`].
+    List(ListPlan),
+    /// Give up what is open, if anything, and send this watch; answer with [`Input::Opened`] or [`Input::Failed`].
+    Watch(WatchPlan),
+    /// Read on from what is open.
+    Read,
+    /// Give up what is open, if anything, and do nothing.
+    Wait,
+    /// Give up what is open. Nothing follows.
+    Done,
+}
+
+/// A list request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListPlan {
+    /// The version asked for, as of [`ListRequest`](crate::source::ListRequest).
+    pub version: ResourceVersion,
+    /// The limit of a page.
+    pub limit: Option<u32>,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// False where the source must not rely on what is held.
+    pub use_known: bool,
+}
+
+/// A watch request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchPlan {
+    /// The version asked for, as of [`WatchRequest`](crate::source::WatchRequest).
+    pub version: ResourceVersion,
+    /// True for a streaming list.
+    pub send_initial_events: bool,
+    /// After this time the source should close the watch.
+    pub timeout: Duration,
+    /// False where the source must not rely on what is held.
+    pub use_known: bool,
+}
+
+/// What has happened. Inputs that do not fit the step are ignored.
+#[derive(Debug)]
+pub enum Input<O: Object> {
+    /// The request was accepted.
+    Opened,
+    /// A part of the list.
+    Part(ListPart<O>),
+    /// Events of the watch, in order.
+    Events(Vec<WatchEvent<O>>),
+    /// The stream has ended.
+    Ended,
+    /// The request was refused, or the stream broke.
+    Failed(SourceError),
+    /// The instant of the step has come. Too early it does nothing.
+    Timer,
+    /// A reader of the queue saw an object that is older than the one it holds.
+    RelistRequested,
+    /// The end.
+    Stop,
+}
+
+/// What comes of an input.
+#[derive(Debug)]
+pub struct Effects<O: Object> {
+    /// For the queue, in order.
+    pub changes: Vec<Change<O>>,
+    /// Each new version, in order.
+    pub versions: Vec<ResourceVersion>,
+    /// For the log and the hooks, in order.
+    pub notices: Vec<Notice>,
+}
+
+/// Something worth a line in a log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A list begins.
+    Relist(RelistReason),
+    /// Something failed, and the next attempt is made after a wait.
+    #[non_exhaustive]
+    Failed {
+        /// What.
+        error: Arc<SourceError>,
+        /// How long the wait is.
+        retry_after: Duration,
+    },
+    /// A list, or the first part of a streaming list, failed and is asked for at once in another way.
+    Recovering(Arc<SourceError>),
+    /// A streaming list was refused, or its end mark did not come: the source is to remember it.
+    StreamingListFailed,
+    /// A list was older than what was seen before, and was not applied.
+    #[non_exhaustive]
+    StaleList {
+        /// The version of the list.
+        version: ResourceVersion,
+        /// The last version seen.
+        seen: ResourceVersion,
+    },
+    /// A consistent list was older than what was seen before, and is the truth.
+    #[non_exhaustive]
+    Rewound {
+        /// The version of the list.
+        version: ResourceVersion,
+        /// The last version seen.
+        seen: ResourceVersion,
+    },
+    /// A list had keys more than once; the last state of each was taken.
+    Duplicates(u64),
+    /// A watch was silent past its time and was cut.
+    SilentWatch,
+    /// An event of an unknown type was skipped.
+    UnknownEvent(String),
+    /// A resync is due: ask `should_resync`, then queue [`Change::Resync`].
+    ResyncDue,
+}
+
 enum Phase<O: Object> {
     Waiting { until: Instant, next: Next },
     Listing(Listing<O>),
     Streaming(Streaming<O>),
     Watching(Watching),
     Stopped,
-}
-
-impl<O: Object> Phase<O> {
-    fn reads_truth(&self) -> bool {
-        match self {
-            Self::Listing(listing) => listing.is_truth(),
-            Self::Streaming(streaming) => streaming.is_truth(),
-            Self::Waiting { .. } | Self::Watching(_) | Self::Stopped => false,
-        }
-    }
 }
 
 /// What follows a wait.
@@ -203,12 +286,6 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    /// True while a consistent read is under way that relies on nothing held: what
-    /// [`Input::RelistRequested`] asks for, so that it then changes nothing.
-    pub fn reads_truth(&self) -> bool {
-        self.phase.reads_truth()
-    }
-
     /// What it is doing, and what has happened to it.
     pub fn status(&self) -> &ReflectorStatus {
         &self.status
@@ -234,7 +311,13 @@ impl<O: Object> ReflectorState<O> {
     /// The reader of the queue has what the watch says, so a list in flight may be as old as the event that it
     /// complains of; only a consistent read that is already under way, and relies on nothing held, will do.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
-        if phase.reads_truth() {
+        let under_way = match &phase {
+            Phase::Waiting { .. } => false,
+            Phase::Listing(listing) => listing.is_truth(),
+            Phase::Streaming(streaming) => streaming.is_truth(),
+            Phase::Watching(_) | Phase::Stopped => false,
+        };
+        if under_way {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
@@ -321,8 +404,7 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn move_to(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
-        // Version 0 would ask for any state again, however old.
-        if version.is_empty() || version.is_any() {
+        if version.is_empty() {
             return false;
         }
         self.status.last_version_at = Some(turn.now);
@@ -360,6 +442,12 @@ const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The instant after a time.
 fn later(now: Instant, wait: Duration) -> Instant {
     now.checked_add(wait.min(LONGEST)).unwrap_or(now)
+}
+
+impl<O: Object> Default for Effects<O> {
+    fn default() -> Self {
+        Self { changes: Vec::new(), versions: Vec::new(), notices: Vec::new() }
+    }
 }
 
 impl<O: Object> fmt::Debug for ReflectorState<O> {

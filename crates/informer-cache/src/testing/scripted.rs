@@ -78,7 +78,6 @@ enum Incoming<O: Object> {
 
 impl<O: Object> ScriptedSource<O> {
     /// A source that knows no streaming lists, and its server.
-    #[expect(clippy::new_ret_no_self, reason = "a source is of no use without its server")]
     pub fn new() -> (Self, ScriptedServer<O>) {
         let shared = Arc::new(Shared::default());
         let (sender, receiver) = mpsc::unbounded_channel();
