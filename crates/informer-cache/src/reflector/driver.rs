@@ -1,6 +1,7 @@
 //! Does what a [`ReflectorState`] says: sends requests, reads streams, waits, and tells it what came of that.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -9,7 +10,7 @@ use futures_util::StreamExt;
 use informer_core::Object;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout_at;
 use tracing::{Instrument, debug, debug_span, info, warn};
 
@@ -55,18 +56,27 @@ impl<'a, O: Object> Driver<'a, O> {
         self.publish();
         let relist = Arc::clone(&self.reflector.handle.relist);
         while self.state.step().action != Action::Done {
-            let input = tokio::select! {
-                // A request must not starve behind a watch that always has events at hand.
-                biased;
-                () = relist.notified() => Input::RelistRequested,
-                input = self.perform() => input,
-            };
+            let input = self.next_input(&relist).await;
             self.state.set_streaming_supported(self.reflector.source.supports_streaming_list());
             let effects = self.state.handle(input, now(), &mut self.rng);
             self.carry_out(effects)?;
             self.publish();
         }
         Ok(())
+    }
+
+    async fn next_input(&mut self, relist: &Notify) -> Input<O> {
+        let reads_truth = self.state.reads_truth();
+        let mut input = pin!(self.perform());
+        loop {
+            tokio::select! {
+                // A request must not starve behind a watch that always has events at hand.
+                biased;
+                // What it asks for may be under way already: that must not be given up and sent again.
+                () = relist.notified() => if !reads_truth { return Input::RelistRequested },
+                input = &mut input => return input,
+            }
+        }
     }
 
     /// Does the present step. Dropped, it has taken nothing out of a stream.

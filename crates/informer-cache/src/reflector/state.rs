@@ -211,6 +211,16 @@ enum Phase<O: Object> {
     Stopped,
 }
 
+impl<O: Object> Phase<O> {
+    fn reads_truth(&self) -> bool {
+        match self {
+            Self::Listing(listing) => listing.is_truth(),
+            Self::Streaming(streaming) => streaming.is_truth(),
+            Self::Waiting { .. } | Self::Watching(_) | Self::Stopped => false,
+        }
+    }
+}
+
 /// What follows a wait.
 #[derive(Debug, Clone, Copy)]
 enum Next {
@@ -286,6 +296,12 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
+    /// True while a consistent read is under way that relies on nothing held: what
+    /// [`Input::RelistRequested`] asks for, so that it then changes nothing.
+    pub fn reads_truth(&self) -> bool {
+        self.phase.reads_truth()
+    }
+
     /// What it is doing, and what has happened to it.
     pub fn status(&self) -> &ReflectorStatus {
         &self.status
@@ -311,13 +327,7 @@ impl<O: Object> ReflectorState<O> {
     /// The reader of the queue has what the watch says, so a list in flight may be as old as the event that it
     /// complains of; only a consistent read that is already under way, and relies on nothing held, will do.
     fn on_relist_requested(&mut self, phase: Phase<O>, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let under_way = match &phase {
-            Phase::Waiting { .. } => false,
-            Phase::Listing(listing) => listing.is_truth(),
-            Phase::Streaming(streaming) => streaming.is_truth(),
-            Phase::Watching(_) | Phase::Stopped => false,
-        };
-        if under_way {
+        if phase.reads_truth() {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
@@ -404,7 +414,8 @@ impl<O: Object> ReflectorState<O> {
     }
 
     fn move_to(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
-        if version.is_empty() {
+        // Version 0 would ask for any state again, however old.
+        if version.is_empty() || version.is_any() {
             return false;
         }
         self.status.last_version_at = Some(turn.now);

@@ -1,1 +1,7 @@
-
+mod lifecycle;
+mod lists;
+mod sequences;
+mod streaming;
+mod truth;
+mod watches;
+mod world;
