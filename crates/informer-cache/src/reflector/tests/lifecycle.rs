@@ -161,7 +161,7 @@ async fn a_full_queue_holds_the_source_up_and_costs_no_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.resync_period = Some(Duration::from_secs(10));
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -188,7 +188,7 @@ async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_watch_does_not_hold_up_a_resync() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.resync_period = Some(Duration::from_secs(10));
     let mut world = World::start(config);
     let watch = world.server.expect_sync([], 1).await;

@@ -36,7 +36,7 @@ async fn a_relist_asks_for_the_last_version_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_asked_for_always_are_asked_for_at_a_known_version_too() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     (config.page_size, config.paging) = (4, Paging::Always);
     let mut world = World::start(config);
     world.server.expect_sync([], 10).await.gone();
@@ -59,7 +59,7 @@ async fn pages_asked_for_always_are_asked_for_at_a_known_version_too() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_turned_off_are_never_asked_for() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.paging = Paging::Never;
     let mut world = World::start(config);
     world.server.expect_list().await.assert_version("0").assert_limit(None).gone();
@@ -119,7 +119,7 @@ async fn a_consistent_read_that_fails_is_tried_again_as_one_after_a_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_page_gives_way_to_the_whole_list_at_the_version_first_asked_for() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     (config.page_size, config.paging) = (4, Paging::Always);
     let mut world = World::start(config);
     world.server.expect_list().await.assert_version("0").assert_limit(Some(4)).reply_page([], 10);

@@ -202,7 +202,7 @@ proptest! {
         streaming in prop_oneof![Just(StreamingList::Off), Just(StreamingList::Auto)],
         paging in prop_oneof![Just(Paging::Auto), Just(Paging::Always)],
     ) {
-        let mut config = ReflectorConfig::default();
+        let mut config = ReflectorConfig::named("test");
         (config.streaming_list, config.paging) = (streaming, paging);
         config.resync_period = Some(Duration::from_secs(3));
         let mut script = Script::new(config, seed);
@@ -215,7 +215,7 @@ proptest! {
 
     #[test]
     fn a_reflector_that_always_fails_asks_less_and_less(seed: u64, kind in 0..KINDS.len(), streaming: bool) {
-        let mut config = ReflectorConfig::default();
+        let mut config = ReflectorConfig::named("test");
         config.streaming_list = if streaming { StreamingList::On } else { StreamingList::Off };
         let mut script = Script::new(config, seed);
         let (begin, mut requests) = (script.now, 0_u32);
@@ -386,7 +386,7 @@ fn clone_event(event: &WatchEvent<TestObject>) -> WatchEvent<TestObject> {
 
 fn follow(seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.streaming_list = if seed.is_multiple_of(2) { StreamingList::Auto } else { StreamingList::Off };
     let mut now = start();
     let mut state = ReflectorState::new(Arc::new(config), now);

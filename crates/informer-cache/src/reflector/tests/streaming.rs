@@ -60,7 +60,7 @@ async fn streaming_lists_are_asked_for_where_the_source_has_them_unless_told_oth
     for (mode, supported, streams) in
         [(Auto, true, true), (Auto, false, false), (On, false, true), (On, true, true), (Off, true, false)]
     {
-        let mut config = ReflectorConfig::default();
+        let mut config = ReflectorConfig::named("test");
         config.streaming_list = mode;
         let mut world = if supported { World::streaming(config) } else { World::start(config) };
         if streams {
@@ -244,7 +244,7 @@ async fn a_watch_that_expires_after_a_streaming_list_keeps_what_was_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_has_the_limit_of_a_list() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.objects_max = 2;
     let mut world = World::streaming(config);
     let watch = world.server.expect_watch().await.accept();

@@ -12,7 +12,7 @@ use crate::testing::{added, bookmark, deleted, error_event, modified, object};
 #[tokio::test(start_paused = true)]
 async fn every_new_version_is_told_in_order() {
     let versions: Arc<Mutex<Vec<String>>> = Arc::default();
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     let sink = Arc::clone(&versions);
     config.on_version = Some(Arc::new(move |version| sink.lock().push(version.to_string())));
     let mut world = World::start(config);
@@ -151,7 +151,7 @@ async fn refused_watches_wait_longer_each_time_and_never_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_of_ones_own_is_kept() {
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     config.backoff.initial = Duration::from_millis(10);
     config.backoff.cap = Duration::from_millis(100);
     config.backoff.jitter = 0.0;
@@ -315,7 +315,7 @@ async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes
     for (min, range) in [(1, 300..600), (300, 300..600), (1800, 1800..3600)] {
         let mut drawn = Vec::new();
         for _ in 0..20 {
-            let mut config = ReflectorConfig::default();
+            let mut config = ReflectorConfig::named("test");
             config.watch_timeout_min = Duration::from_secs(min);
             let mut world = World::start(config);
             world.server.expect_list().await.reply_page([], 10);
@@ -361,7 +361,7 @@ async fn an_object_that_cannot_be_read_is_handed_on_and_the_version_moves_past_i
 #[tokio::test(start_paused = true)]
 async fn failures_are_told_to_the_error_hook_with_their_kind() {
     let kinds: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
-    let mut config = ReflectorConfig::default();
+    let mut config = ReflectorConfig::named("test");
     let sink = Arc::clone(&kinds);
     config.on_error = Some(Arc::new(move |error| sink.lock().push(error.kind())));
     let mut world = World::start(config);
