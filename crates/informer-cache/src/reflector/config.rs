@@ -28,7 +28,7 @@ pub struct ReflectorConfig {
     pub name: Arc<str>,
     /// What kind of object is expected, in words for spans and logs; the source is what checks it.
     pub expected_kind: Option<Arc<str>>,
-    /// How many objects a page of a list holds; 500, as of all Kubernetes clients.
+    /// How many objects a page of a list holds; 500, as of all Kubernetes clients. 0 is no limit.
     pub page_size: u32,
     /// When lists are asked for in pages.
     pub paging: Paging,
@@ -60,7 +60,7 @@ pub struct ReflectorConfig {
     /// Told each new version: of each list, event and bookmark that moved it, in order, after the queue has taken the
     /// change. Runs on the reflector's task and must not block.
     pub on_version: Option<VersionHook>,
-    /// Told each failure, before the wait that follows it. Runs on the reflector's task and must not block.
+    /// Told each failure, before the wait or the other attempt that follows it. Runs on the reflector's task and must not block.
     pub on_error: Option<WatchErrorHandler>,
     /// How many events are handed on at once, when so many are at hand; 1000.
     pub batch_max: usize,

@@ -11,6 +11,7 @@ use informer_core::Object;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::{Notify, watch};
+use tokio::task::yield_now;
 use tokio::time::timeout_at;
 use tracing::{Instrument, debug, debug_span, info, warn};
 
@@ -58,11 +59,24 @@ impl<'a, O: Object> Driver<'a, O> {
         while self.state.step().action != Action::Done {
             let input = self.next_input(&relist).await;
             self.state.set_streaming_supported(self.reflector.source.supports_streaming_list());
+            let much = self.is_much(&input);
             let effects = self.state.handle(input, now(), &mut self.rng);
             self.carry_out(effects)?;
             self.publish();
+            if much {
+                // A source that always has more at hand must not keep the thread for itself.
+                yield_now().await;
+            }
         }
         Ok(())
+    }
+
+    fn is_much(&self, input: &Input<O>) -> bool {
+        match input {
+            Input::Part(_) => true,
+            Input::Events(events) => events.len() >= self.reflector.config.batch_max,
+            _ => false,
+        }
     }
 
     async fn next_input(&mut self, relist: &Notify) -> Input<O> {

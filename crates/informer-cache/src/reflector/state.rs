@@ -5,21 +5,24 @@
 //! simulator is another.
 //!
 //! ```text
-//!            ┌──────── at once: closed, silent ────────┐
-//!            ▼                                         │
-//!  ┌──▶ Listing ── complete ─────────▶ Watching ───────┘
-//!  │      │ ▲                           ▲  │ │
-//!  │      │ └── refused, no end mark ─┐ │  │ │
-//!  │      │                           │ │  │ └─ refused (429), broken: the same version again ─┐
-//!  │      ├─ 410, too large, stale:   │ │  │                                                  │
-//!  │      │  at once, consistently    │ │  └─ 410, other failures: a list ──┐                 │
-//!  │      │                           │ │                                   │                 │
-//!  │      │           ┌── Streaming ──┘ │ end mark, same stream             │                 │
-//!  │      │ failed    │ ▲     └─────────┘                                   ▼                 ▼
-//!  │      └───────────┴─┼───────────────────────────────────────────▶ Waiting (backoff) ◀─────┘
-//!  └────────────────────┴───────────────────────────────────────────────────┘
-//!  any ── stop ──▶ Stopped
+//!              ┌───────────┐ refused, no end mark  ┌─────────┐
+//!        ┌────▶│ Streaming │──────────────────────▶│ Listing │◀──┐ 410, too large, stale:
+//!        │     └─────┬─────┘                       └────┬──┬─┘   │ at once, consistently
+//!        │           │ end mark: the same stream        │  └─────┘
+//!        │           ▼                         complete │
+//!        │     ┌───────────┐◀───────────────────────────┘
+//!  list  │     │ Watching  │──┐ closed in time, silent:
+//!        │     └───┬───▲───┘◀─┘ at once, from the last version
+//!        │   fails │   │ watch
+//!        │         ▼   │
+//!        │     ┌───────┴───┐
+//!        └─────│  Waiting  │◀── a list that failed, a list that was asked for
+//!              └───────────┘
+//! any ── stop ──▶ Stopped
 //! ```
+//!
+//! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), refused by
+//! nobody listening, or broken as a connection; a list where its version has expired (410) and after everything else.
 //!
 //! # Invariants
 //!
@@ -87,9 +90,11 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Give up what is open, if anything, and send this list; answer with [`Input::Opened`] or [`Input::Failed`].
+    /// Give up what is open, if anything, and send this list, unless it is already sent; answer with
+    /// [`Input::Opened`] or [`Input::Failed`].
     List(ListPlan),
-    /// Give up what is open, if anything, and send this watch; answer with [`Input::Opened`] or [`Input::Failed`].
+    /// Give up what is open, if anything, and send this watch, unless it is already sent; answer with
+    /// [`Input::Opened`] or [`Input::Failed`].
     Watch(WatchPlan),
     /// Read on from what is open.
     Read,

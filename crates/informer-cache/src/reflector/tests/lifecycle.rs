@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 use super::world::{Recorder, World};
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase};
-use crate::source::{Source, SourceErrorKind};
+use crate::source::{
+    ListRequest, ListStream, Source, SourceError, SourceErrorKind, WatchRequest, WatchStream,
+};
 use crate::testing::{ScriptedSource, TestObject, added, bookmark, object};
 
 fn assert_thread_safe<T: Send + Sync + 'static>() {}
@@ -227,4 +229,42 @@ async fn the_status_says_what_is_going_on_at_each_step() {
     assert_eq!(handle.status().version_age(now).map(|age| age.as_secs()), Some(30));
     drop(watch);
     world_task.abort();
+}
+
+/// Always has one more bookmark at hand.
+struct Endless;
+
+impl crate::source::Lister<TestObject> for Endless {
+    async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
+        Ok(ListStream::complete([], 1))
+    }
+}
+
+impl crate::source::Watcher<TestObject> for Endless {
+    async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
+        Ok(WatchStream::new(futures_util::stream::iter((2_u64..).map(|version| Ok(bookmark(version))))))
+    }
+}
+
+impl crate::source::ListWatch<TestObject> for Endless {
+    fn describe(&self) -> String {
+        "bookmarks without end".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflector_from_stopping() {
+    let queue = Recorder::new();
+    let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
+    let reflector = Reflector::new(Source::new(Endless), store, ReflectorConfig::default());
+    let cancel = CancellationToken::new();
+    let running = reflector.run(cancel.clone());
+    let other = async {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    };
+    assert_eq!(tokio::join!(running, other).0, Ok(()));
+    assert!(queue.take().len() > 1000);
 }
