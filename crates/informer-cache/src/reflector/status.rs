@@ -43,7 +43,7 @@ pub struct ReflectorStatus {
     pub streaming_fallbacks: u64,
     /// Watches that were silent past their time and cut.
     pub silent_watches: u64,
-    /// Watches that were closed within a second.
+    /// Watches that were closed, or broke, within a second.
     pub short_watches: u64,
     /// Objects, in lists and events, that could not be read.
     pub undecodable: u64,
@@ -86,7 +86,7 @@ pub enum RelistReason {
     WatchExpired,
     /// A watch failed in a way after which its version cannot be relied on.
     WatchFailed,
-    /// Watches were closed at once, again and again.
+    /// Watches were closed, or broke, at once, again and again.
     ShortWatches,
     /// The list before it failed.
     ListFailed,

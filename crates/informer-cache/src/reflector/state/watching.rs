@@ -42,6 +42,11 @@ impl Watching {
         }
     }
 
+    /// It went on for long enough to be no sign of trouble.
+    fn lasted(&self, now: Instant) -> bool {
+        self.open && now.saturating_duration_since(self.since) >= SHORT_WATCH
+    }
+
     pub(super) fn held_up(&mut self, now: Instant) {
         self.event_at = now;
     }
@@ -87,13 +92,7 @@ impl<O: Object> ReflectorState<O> {
             }
             Input::Events(events) => self.on_events(watching, events, turn),
             Input::Ended => self.watch_closed(&watching, turn),
-            Input::Failed(error) => {
-                if self.lasted(&watching, turn.now) {
-                    self.short_watches = 0;
-                }
-                let next = after_failure(error.kind(), watching.open);
-                self.fail(error, next, turn)
-            }
+            Input::Failed(error) => self.watch_broke(&watching, error, turn),
             Input::Timer => self.on_watch_timer(watching, turn),
             Input::Part(_) | Input::RelistRequested | Input::Stop => Phase::Watching(watching),
         }
@@ -176,33 +175,43 @@ impl<O: Object> ReflectorState<O> {
         }
     }
 
-    fn lasted(&self, watching: &Watching, now: Instant) -> bool {
-        !watching.open || now.saturating_duration_since(watching.since) >= SHORT_WATCH
-    }
-
     /// Closed without an error. That is no failure, unless it comes at once and tells nothing.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
-        if self.lasted(watching, turn.now) {
+        if watching.lasted(turn.now) {
             self.short_watches = 0;
             return self.begin_watch(turn);
         }
-        self.short_watches += 1;
-        self.status.short_watches += 1;
-        let often = self.short_watches > SHORT_WATCHES_MAX;
-        if watching.events > 0 && !often {
+        let next = self.note_short_watch(watching);
+        if watching.events > 0 && self.short_watches <= SHORT_WATCHES_MAX {
             return self.begin_watch(turn);
         }
-        let problem = format!("{} watches in a row were closed within {SHORT_WATCH:?}", self.short_watches);
-        let error = self.error(SourceErrorKind::Other, &problem);
-        // A server that sends something has understood the version; one that never does may not have.
-        let next = match often && watching.events == 0 {
-            true => Next::Relist(RelistReason::ShortWatches),
-            false => Next::Watch,
-        };
-        if matches!(next, Next::Relist(_)) {
+        let error = self.error(SourceErrorKind::Other, &format!("a watch was closed within {SHORT_WATCH:?}"));
+        self.fail(error, next, turn)
+    }
+
+    /// Refused, or broken as a connection.
+    fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let mut next = after_failure(error.kind(), watching.open);
+        if watching.lasted(turn.now) {
             self.short_watches = 0;
+        } else if watching.open
+            && matches!(error.kind(), SourceErrorKind::Connection | SourceErrorKind::Timeout)
+        {
+            next = self.note_short_watch(watching);
         }
         self.fail(error, next, turn)
+    }
+
+    /// A server that sends something has understood the version. One that never does may not have; or something on
+    /// the way lets no watch through, and lists are what is left.
+    fn note_short_watch(&mut self, watching: &Watching) -> Next {
+        self.short_watches += 1;
+        self.status.short_watches += 1;
+        if self.short_watches > SHORT_WATCHES_MAX && watching.events == 0 {
+            self.short_watches = 0;
+            return Next::Relist(RelistReason::ShortWatches);
+        }
+        Next::Watch
     }
 
     fn on_watch_timer(&mut self, watching: Watching, turn: &mut Turn<'_, O>) -> Phase<O> {

@@ -102,9 +102,15 @@ async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
     let mut world = World::start(ReflectorConfig::default());
     let mut watch = world.server.expect_sync([], 10).await;
     for nth in 0..SHORT_WATCHES_MAX {
-        // One is closed after a while, another at once.
-        tokio::time::sleep(Duration::from_millis(if nth == 1 { 10 } else { 0 })).await;
-        watch.close();
+        // One is closed after a while, one breaks, another is closed at once.
+        match nth {
+            1 => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                watch.close();
+            }
+            2 => watch.fail_with(SourceErrorKind::Connection),
+            _ => watch.close(),
+        }
         world.lap();
         let again = world.server.expect_watch().await.assert_version("10");
         assert!(wait_bounds(nth).contains(&world.lap()));
