@@ -55,7 +55,39 @@ use super::{
 use crate::Change;
 use crate::source::{ListPart, SourceError, WatchEvent};
 
-/// The state of one reflector. See the [module](self).
+/// The rules of a reflector, without a clock, a socket, a task or an own source of randomness: whoever drives it does what
+/// [`step`](Self::step) says, tells [`handle`](Self::handle) what came of it, and carries out its [`Effects`].
+///
+/// [`Reflector`](super::Reflector) is the driver for tokio. One thread without a runtime, in made-up time, does as well:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use informer_cache::Change;
+/// use informer_cache::reflector::{Action, Input, ReflectorConfig, ReflectorState};
+/// use informer_cache::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
+/// use informer_cache::testing::TestObject;
+/// use rand::SeedableRng;
+///
+/// let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+/// let mut now = tokio::time::Instant::now().into_std();
+/// let mut state = ReflectorState::<TestObject>::new(Arc::new(ReflectorConfig::default()), now);
+/// state.handle(Input::Timer, now, &mut rng);
+/// assert!(matches!(state.step().action, Action::List(list) if list.version.is_any()));
+///
+/// // A failure is followed by a wait, whose end is told like anything else.
+/// let error = SourceError::new(SourceErrorKind::Unavailable, "list pods: try later");
+/// state.handle(Input::Failed(error), now, &mut rng);
+/// assert_eq!(state.step().action, Action::Wait);
+/// now += Duration::from_secs(2);
+/// state.handle(Input::Timer, now, &mut rng);
+///
+/// state.handle(Input::Opened, now, &mut rng);
+/// let end = ListEnd { version: "10".into(), ..ListEnd::default() };
+/// let effects = state.handle(Input::Part(ListPart::End(end)), now, &mut rng);
+/// assert!(matches!(&effects.changes[..], [Change::Replaced(list)] if list.version == "10"));
+/// assert!(matches!(state.step().action, Action::Watch(watch) if watch.version == "10"));
+/// ```
 pub struct ReflectorState<O: Object> {
     config: Arc<ReflectorConfig>,
     phase: Phase<O>,
