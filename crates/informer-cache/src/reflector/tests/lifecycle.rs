@@ -2,13 +2,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{Recorder, World};
 use crate::queue::{QueueClosed, ReflectorStore};
-use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase};
+use crate::reflector::{
+    Input, Notice, Reflector, ReflectorConfig, ReflectorHandle, ReflectorPhase, ReflectorState,
+};
 use crate::source::{
-    ListRequest, ListStream, Source, SourceError, SourceErrorKind, WatchRequest, WatchStream,
+    ListEnd, ListPart, ListRequest, ListStream, Source, SourceError, SourceErrorKind, WatchRequest,
+    WatchStream,
 };
 use crate::testing::{ScriptedSource, TestObject, added, bookmark, object};
 
@@ -158,6 +163,14 @@ async fn a_full_queue_holds_the_source_up_and_costs_no_connection() {
     assert_eq!(world.told().await, Vec::<String>::new());
     world.queue.set_room(true);
     assert_eq!(world.told().await, ["Bookmark(@4)"]);
+
+    // Nor is it where nothing is at hand when there is room again.
+    world.queue.set_room(false);
+    watch.send(bookmark(5));
+    world.told().await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    world.queue.set_room(true);
+    world.told().await;
     assert!(!watch.is_dropped());
 }
 
@@ -188,18 +201,25 @@ async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
     assert_eq!(world.status().resyncs, 7);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_busy_watch_does_not_hold_up_a_resync() {
+#[test]
+fn a_watch_that_always_has_events_at_hand_does_not_hold_up_a_resync() {
     let mut config = ReflectorConfig::named("test");
     config.resync_period = Some(Duration::from_secs(10));
-    let mut world = World::start(config);
-    let watch = world.server.expect_sync([], 1).await;
-    world.told().await;
-    for version in 2..300_u64 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        watch.send(bookmark(version));
+    let mut now = tokio::time::Instant::now().into_std();
+    let mut state = ReflectorState::<TestObject>::new(Arc::new(config), now);
+    let mut rng = StdRng::seed_from_u64(1);
+    let end = ListEnd { version: 1.into(), ..ListEnd::default() };
+    for input in [Input::Timer, Input::Opened, Input::Part(ListPart::End(end)), Input::Opened] {
+        state.handle(input, now, &mut rng);
     }
-    assert_eq!(world.told().await.iter().filter(|change| *change == "Resync").count(), 2);
+    // The timer is never told.
+    let mut resyncs = 0;
+    for version in 2..302_u64 {
+        now += Duration::from_millis(100);
+        let effects = state.handle(Input::Events(vec![bookmark(version)]), now, &mut rng);
+        resyncs += effects.notices.iter().filter(|notice| matches!(notice, Notice::ResyncDue)).count();
+    }
+    assert_eq!(resyncs, 3);
 }
 
 #[tokio::test(start_paused = true)]

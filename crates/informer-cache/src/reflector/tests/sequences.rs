@@ -159,10 +159,13 @@ impl Script {
     fn handle(&mut self, input: Input<TestObject>) {
         let before = self.state.status().clone();
         let closed = matches!(input, Input::Ended);
+        let needless = matches!(input, Input::RelistRequested) && self.state.reads_truth();
+        let step = self.state.step();
         let in_time = before.phase == ReflectorPhase::Watching && closed;
         self.opened |= matches!(input, Input::Opened);
         let ends_list = matches!(&input, Input::Part(ListPart::End(_)) | Input::Events(_));
         let effects = self.state.handle(input, self.now, &mut self.rng);
+        assert!(!needless || self.state.step() == step, "what is asked for was under way already");
         let after = self.state.status();
         let back = after.last_version.is_older_than(&before.last_version);
         assert!(
