@@ -216,7 +216,6 @@ impl<O: Object> ReflectorState<O> {
     /// A list in place of a streaming one. `remember` where the server does not know such lists or does not end them.
     fn fall_back(&mut self, error: SourceError, remember: bool, turn: &mut Turn<'_, O>) -> Phase<O> {
         self.recover(error, turn);
-        self.streaming_cuts = 0;
         self.status.streaming_fallbacks += 1;
         if remember {
             turn.effects.notices.push(Notice::StreamingListFailed);
