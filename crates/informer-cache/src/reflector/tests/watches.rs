@@ -116,7 +116,7 @@ async fn very_short_watches_wait_and_end_in_a_relist_only_when_they_go_on() {
         assert!(wait_bounds(nth).contains(&world.lap()));
         watch = again.accept();
     }
-    watch.close();
+    watch.fail_with(SourceErrorKind::Connection);
     world.server.expect_list().await.assert_version("10").reply_page([], 11);
     let _open = world.server.expect_watch().await.accept();
     assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ShortWatches, 1)]);
