@@ -2,7 +2,6 @@
 //! and controller-runtime.
 //!
 //! Go's strings are copied by reference, so keys are `Arc<str>`; `get_done_string` shows what owned strings cost.
-#![expect(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
 use std::sync::Arc;
