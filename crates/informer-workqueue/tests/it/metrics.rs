@@ -93,6 +93,29 @@ async fn a_key_that_waits_is_added_when_it_is_ready_and_was_ready_since_its_dead
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_waits_and_is_added_again_counts_as_one_add() {
+    for (again, priority) in [(Duration::ZERO, 0), (Duration::ZERO, 1), (MS * 50, 0)] {
+        let (queue, recorder) = recorded();
+        queue.add_after("foo", MS * 50);
+        advance(again).await;
+        queue.add_with("foo", AddOptions::new().priority(priority));
+        let depths = queue.stats().depths;
+        assert_eq!(
+            depths.iter().map(|row| (row.priority, row.len)).collect::<Vec<_>>(),
+            [(Some(priority), 1)]
+        );
+        let item = queue.get().await.unwrap();
+        assert_eq!(
+            (item.priority(), queue.stats().depths.len(), recorder.record.lock().adds),
+            (priority, 0, 1)
+        );
+        item.done();
+        advance(MS * 100).await;
+        assert_eq!((queue.len(), recorder.record.lock().adds), (0, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn retries_are_adds_with_a_delay_or_a_rate_limit() {
     let (queue, recorder) = recorded();
     queue.add("foo");
@@ -148,7 +171,7 @@ mod prometheus {
 
     fn text(registry: &Registry) -> String {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        prometheus_client::encoding::text::encode(&mut text, registry).expect("a string takes it");
         text
     }
 

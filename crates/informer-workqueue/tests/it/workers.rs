@@ -18,7 +18,7 @@ fn queue<K: informer_workqueue::QueueKey>() -> WorkQueue<K> {
 }
 
 fn no_number() -> std::num::ParseIntError {
-    "x".parse::<u8>().unwrap_err()
+    "x".parse::<u8>().expect_err("x is no number")
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,4 +212,23 @@ async fn keys_of_workers_whose_run_is_dropped_come_again() {
     let item = queue.get().await.unwrap();
     assert_eq!((*item, item.retries()), ("foo", 1));
     item.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_piece_of_many_is_worked_on_exactly_once() {
+    for pieces in [1000, 999] {
+        let seen: Arc<Vec<AtomicU32>> = Arc::new((0..pieces).map(|_| AtomicU32::new(0)).collect());
+        let queue = queue();
+        queue.add_all(0..pieces);
+        let work = {
+            let seen = Arc::clone(&seen);
+            move |piece: usize| {
+                seen[piece].fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now()
+            }
+        };
+        let report = Workers::new(queue.clone()).count(10).run_until(queue.idle(), work).await;
+        assert_eq!(report.done, pieces as u64);
+        assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
 }
