@@ -21,7 +21,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub use self::item::{Item, OnDrop};
 pub use self::order::Ageing;
 
 use self::driver::Driver;
-use self::state::{Finished, Taken, Ticket, Wish};
+use self::state::{Finished, KeyHash, Taken, Ticket, Wish};
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
@@ -118,11 +118,16 @@ struct Shared<K: QueueKey> {
 // === impl Shared ===
 
 impl<K: QueueKey> Shared<K> {
+    /// Runs before the lock is taken.
+    fn hash(&self, key: &K) -> KeyHash {
+        KeyHash::new(self.hasher.hash_one(key))
+    }
+
     /// How many keys are ready, after those that are due became so.
     fn ready(&self) -> usize {
         loop {
             let mut inner = self.driver.lock();
-            let effect = self.driver.promote(&mut inner);
+            let effect = self.driver.promote(&mut inner, None);
             let ready = inner.state.ready();
             self.driver.settle(inner, effect);
             if effect.added == 0 {
@@ -134,11 +139,13 @@ impl<K: QueueKey> Shared<K> {
 
     /// Ends a hand-out. Tells whether the key is still to come; `None` if the hand-out had ended before.
     fn finish(&self, ticket: Ticket, again: Option<(Duration, i32)>) -> Option<bool> {
-        let now = if again.is_some() { self.driver.clock().now() } else { self.driver.now() };
-        let wish = again.map(|(delay, priority)| Wish { due: deadline(now.after(delay), delay), priority });
+        let now = if again.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
+        let moment = now.unwrap_or_default();
+        let wish =
+            again.map(|(delay, priority)| Wish { due: deadline(moment.after(delay), delay), priority });
         let mut inner = self.driver.lock();
-        let due_before = self.driver.promote(&mut inner);
-        let finished = inner.state.finish(ticket, wish, now);
+        let due_before = self.driver.promote(&mut inner, now);
+        let finished = inner.state.finish(ticket, wish, moment);
         let Some(Finished { key, effect, kept, worked }) = finished else {
             self.driver.settle(inner, due_before);
             self.count_added(due_before.added);

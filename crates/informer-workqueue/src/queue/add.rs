@@ -112,13 +112,13 @@ impl<K: QueueKey> WorkQueue<K> {
 
 impl<K: QueueKey> Shared<K> {
     fn put(&self, key: K, delay: Option<Duration>, priority: i32) -> bool {
-        let hash = self.hasher.hash_one(&key);
+        let hash = self.hash(&key);
         let group = self.group_of.as_ref().map(|group_of| {
             let name = group_of(&key);
             (self.hasher.hash_one(&*name), name)
         });
-        let now = if delay.is_some() { self.driver.clock().now() } else { self.driver.now() };
-        let due = delay.and_then(|delay| deadline(now.after(delay), delay));
+        let now = if delay.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
+        let due = delay.and_then(|delay| deadline(now?.after(delay), delay));
 
         // What is left over is dropped after the lock is released: so it is declared before.
         let mut _rest = None;
@@ -147,8 +147,8 @@ impl<K: QueueKey> Shared<K> {
             }
         };
         // What was due before this add comes before it.
-        let due_before = self.driver.promote(&mut inner);
-        let effect = inner.state.mark(id, Wish { due, priority }, now).and(due_before);
+        let due_before = self.driver.promote(&mut inner, now);
+        let effect = inner.state.mark(id, Wish { due, priority }, now.unwrap_or_default()).and(due_before);
         self.driver.settle(inner, effect);
         self.count_added(effect.added);
         true

@@ -81,8 +81,8 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     /// The time, where somebody will look at it: a queue without metrics or delays never reads a clock.
-    pub(super) fn now(&self) -> Nanos {
-        if self.timed { self.clock.now() } else { Nanos::default() }
+    pub(super) fn now(&self) -> Option<Nanos> {
+        self.timed.then(|| self.clock.now())
     }
 
     /// Releases the lock and wakes those whom the change concerns.
@@ -137,12 +137,12 @@ impl<K: Eq + Clone> Driver<K> {
         self.drained.notify_waiters();
     }
 
-    /// Makes ready what is due. Returns how many keys that were.
-    pub(super) fn promote(&self, inner: &mut Inner<K>) -> Effect {
+    /// Makes ready what is due, at a time that the caller has read if it had to.
+    pub(super) fn promote(&self, inner: &mut Inner<K>, now: Option<Nanos>) -> Effect {
         if inner.state.next_due().is_none() {
             return Effect::default();
         }
-        inner.state.promote(self.clock.now())
+        inner.state.promote(now.unwrap_or_else(|| self.clock.now()))
     }
 
     /// Takes up to `max` keys that are ready, without waiting. Returns also how many keys became ready by their delay.
@@ -197,8 +197,9 @@ impl<K: Eq + Clone> Driver<K> {
         let _rescue = WakeOnPanic { driver: self };
         let mut inner = self.lock();
         sleeper.wake_up(&mut inner);
-        let mut effect = self.promote(&mut inner);
         let now = self.now();
+        let mut effect = self.promote(&mut inner, now);
+        let now = now.unwrap_or_default();
         let mut taken = 0;
         while taken < max
             && let Some(key) = inner.state.take(now)

@@ -1,7 +1,5 @@
 //! Getting keys.
 
-use std::hash::BuildHasher;
-
 use super::driver::Found;
 use super::{Item, QueueKey, Shared, WorkQueue};
 
@@ -58,7 +56,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Ends the hand-out of a key, for callers that [`detach`](Item::detach)ed it. Returns false, and does nothing,
     /// if the key is not in process.
     pub fn done(&self, key: &K) -> bool {
-        let hash = self.shared.hasher.hash_one(key);
+        let hash = self.shared.hash(key);
         let ticket = self.shared.driver.lock().state.ticket(hash, key);
         ticket.is_some_and(|ticket| self.shared.finish(ticket, None).is_some())
     }

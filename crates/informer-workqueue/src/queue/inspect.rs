@@ -1,7 +1,5 @@
 //! Looking into a queue, and cancelling what waits.
 
-use std::hash::BuildHasher;
-
 use tokio::time::Instant;
 
 use super::state::Effect;
@@ -68,7 +66,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// When a key that waits becomes ready. `None` if it does not wait.
     #[must_use]
     pub fn due(&self, key: &K) -> Option<Instant> {
-        let hash = self.shared.hasher.hash_one(key);
+        let hash = self.shared.hash(key);
         let inner = self.shared.driver.lock();
         let due = inner.state.delays.due(inner.state.find(hash, key)?)?;
         drop(inner);
@@ -77,7 +75,7 @@ impl<K: QueueKey> WorkQueue<K> {
 
     /// Ends the wait of a key without handing it out. Returns whether it waited; a key that is ready stays so.
     pub fn cancel_waiting(&self, key: &K) -> bool {
-        let hash = self.shared.hasher.hash_one(key);
+        let hash = self.shared.hash(key);
         let mut inner = self.shared.driver.lock();
         let Some(id) = inner.state.find(hash, key) else { return false };
         let (waited, key) = inner.state.cancel_waiting(id);

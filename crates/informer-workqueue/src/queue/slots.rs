@@ -7,8 +7,6 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::clock::Nanos;
-
 /// The number of a slot.
 pub(super) type SlotId = u32;
 
@@ -29,9 +27,7 @@ pub(super) enum Pending {
 pub(super) struct Slot<K> {
     /// `None` in a free slot.
     pub(super) key: Option<K>,
-    pub(super) hash: u64,
-    /// Since when it is ready; only kept in a queue that is timed.
-    pub(super) since: Nanos,
+    pub(super) hash: u32,
     prev: SlotId,
     next: SlotId,
     pub(super) priority: i32,
@@ -53,7 +49,7 @@ impl<K> Slots<K> {
     }
 
     /// Gives back the key where all numbers are taken.
-    pub(super) fn insert(&mut self, key: K, hash: u64, group: u32) -> Result<SlotId, K> {
+    pub(super) fn insert(&mut self, key: K, hash: u32, group: u32) -> Result<SlotId, K> {
         let id = self.free;
         if id != NONE {
             let slot = &mut self[id];
@@ -87,11 +83,10 @@ impl<K> Slots<K> {
 }
 
 impl<K> Slot<K> {
-    const fn new(key: K, hash: u64, group: u32) -> Self {
+    const fn new(key: K, hash: u32, group: u32) -> Self {
         Self {
             key: Some(key),
             hash,
-            since: Nanos(0),
             prev: NONE,
             next: NONE,
             priority: 0,

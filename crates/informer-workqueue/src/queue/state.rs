@@ -13,10 +13,10 @@
 //! the immediate add stands for both.
 //!
 //! # Invariants
-//! 1. Every slot is in `table` under its hash; it is pending or processing, else it is gone.
+//! 1. Every slot is in `table` beside its hash; it is pending or processing, else it is gone.
 //! 2. A slot is in the order iff it is `Ready` and not processing; in `delays` iff it is `Waiting`.
 //! 3. `processing` and `dirty` count the slots in process, and those of them that are `Ready`.
-//! 4. `started` holds exactly the slots in process, if the queue is timed.
+//! 4. `times` exist iff the queue is timed; `started` holds exactly the slots in process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
@@ -101,16 +101,64 @@ pub(super) struct Finished<K> {
     pub(super) worked: Option<Duration>,
 }
 
+/// 32 bits of a hash. They stand in the table itself, so that it grows, and passes over other keys, without a look at
+/// the slots, which are in no order there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHash(u32);
+
+impl KeyHash {
+    pub(super) const fn new(hash: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
+        Self(u32::from_le_bytes([a ^ e, b ^ f, c ^ g, d ^ h]))
+    }
+
+    /// The table takes the place from the lower bits and a tag from the highest.
+    const fn wide(self) -> u64 {
+        let hash = self.0 as u64;
+        hash << 32 | hash
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: KeyHash,
+    slot: SlotId,
+}
+
+/// Since when keys are what they are.
+#[derive(Default)]
+struct Times {
+    /// Ready, by slot.
+    ready: Vec<Nanos>,
+    /// In process.
+    started: HashMap<SlotId, Nanos>,
+}
+
+impl Times {
+    fn make_ready(&mut self, id: SlotId, since: Nanos) {
+        if self.ready.len() <= id as usize {
+            self.ready.resize(id as usize + 1, Nanos::default());
+        }
+        self.ready[id as usize] = since;
+    }
+
+    /// Returns how long the slot was ready.
+    fn start(&mut self, id: SlotId, now: Nanos) -> Duration {
+        self.started.insert(id, now);
+        now.since(self.ready[id as usize])
+    }
+}
+
 pub(super) struct State<K> {
     pub(super) slots: Slots<K>,
-    table: HashTable<SlotId>,
+    table: HashTable<Entry>,
     pub(super) order: Box<dyn Order<K>>,
     pub(super) delays: Delays,
     pub(super) groups: Groups,
     pub(super) phase: Phase,
     processing: usize,
     dirty: usize,
-    started: Option<HashMap<SlotId, Nanos>>,
+    times: Option<Times>,
 }
 
 impl<K: Eq + Clone> State<K> {
@@ -124,7 +172,7 @@ impl<K: Eq + Clone> State<K> {
             phase: Phase::Open,
             processing: 0,
             dirty: 0,
-            started: timed.then(HashMap::new),
+            times: timed.then(Times::default),
         }
     }
 
@@ -157,16 +205,15 @@ impl<K: Eq + Clone> State<K> {
     }
 
     // Eq of the key runs here, before anything changed: a panic leaves the state as it was.
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<SlotId> {
-        let same = |&id: &SlotId| self.slots[id].key.as_ref() == Some(key);
-        self.table.find(hash, same).copied()
+    pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
+        let same = |entry: &Entry| entry.hash == hash && self.slots[entry.slot].key.as_ref() == Some(key);
+        self.table.find(hash.wide(), same).map(|entry| entry.slot)
     }
 
     /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
-    pub(super) fn insert(&mut self, key: K, hash: u64, group: u32) -> Result<SlotId, K> {
-        let id = self.slots.insert(key, hash, group)?;
-        let Self { table, slots, .. } = self;
-        table.insert_unique(hash, id, |&id| slots[id].hash);
+    pub(super) fn insert(&mut self, key: K, hash: KeyHash, group: u32) -> Result<SlotId, K> {
+        let id = self.slots.insert(key, hash.0, group)?;
+        self.table.insert_unique(hash.wide(), Entry { hash, slot: id }, |entry| entry.hash.wide());
         Ok(id)
     }
 
@@ -207,8 +254,11 @@ impl<K: Eq + Clone> State<K> {
     fn make_ready(&mut self, id: SlotId, since: Nanos) -> Effect {
         let slot = &mut self.slots[id];
         slot.pending = Pending::Ready;
-        slot.since = since;
-        if slot.processing {
+        let processing = slot.processing;
+        if let Some(times) = &mut self.times {
+            times.make_ready(id, since);
+        }
+        if processing {
             self.dirty += 1;
             return Effect { added: 1, ..Effect::default() };
         }
@@ -247,19 +297,13 @@ impl<K: Eq + Clone> State<K> {
         slot.processing = true;
         slot.handout = slot.handout.wrapping_add(1);
         self.processing += 1;
-        let waited = match &mut self.started {
-            None => Duration::ZERO,
-            Some(started) => {
-                started.insert(id, now);
-                now.since(slot.since)
-            }
-        };
+        let waited = self.times.as_mut().map_or(Duration::ZERO, |times| times.start(id, now));
         let ticket = Ticket { slot: id, handout: slot.handout };
         Some(Taken { key, ticket, priority: slot.priority, waited })
     }
 
     /// The hand-out of a key that is processed now.
-    pub(super) fn ticket(&self, hash: u64, key: &K) -> Option<Ticket> {
+    pub(super) fn ticket(&self, hash: KeyHash, key: &K) -> Option<Ticket> {
         let slot = self.find(hash, key).filter(|&id| self.slots[id].processing)?;
         Some(Ticket { slot, handout: self.slots[slot].handout })
     }
@@ -276,7 +320,7 @@ impl<K: Eq + Clone> State<K> {
             None => Effect::default(),
         };
         let worked =
-            self.started.as_mut().and_then(|started| started.remove(&id)).map(|start| now.since(start));
+            self.times.as_mut().and_then(|times| times.started.remove(&id)).map(|start| now.since(start));
         self.slots[id].processing = false;
         self.processing -= 1;
         if self.slots[id].pending == Pending::Ready {
@@ -309,7 +353,7 @@ impl<K: Eq + Clone> State<K> {
         if slot.processing || slot.pending != Pending::Idle {
             return None;
         }
-        if let Ok(entry) = self.table.find_entry(slot.hash, |&other| other == id) {
+        if let Ok(entry) = self.table.find_entry(KeyHash(slot.hash).wide(), |entry| entry.slot == id) {
             entry.remove();
         }
         self.groups.leave(slot.group);
@@ -318,7 +362,7 @@ impl<K: Eq + Clone> State<K> {
 
     /// How long all keys in process have been so, together, and the longest of them.
     pub(super) fn in_process(&self, now: Nanos) -> (Duration, Duration) {
-        let spans = self.started.iter().flat_map(HashMap::values).map(|&start| now.since(start));
+        let spans = self.times.iter().flat_map(|times| times.started.values()).map(|&start| now.since(start));
         spans.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), span| {
             (sum.saturating_add(span), longest.max(span))
         })
@@ -330,7 +374,7 @@ impl<K: Eq + Clone> State<K> {
         let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
         for (id, slot) in self.slots.occupied() {
             assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is held by nothing");
-            assert_eq!(self.find(slot.hash, slot.key.as_ref().unwrap()), Some(id));
+            assert_eq!(self.find(KeyHash(slot.hash), slot.key.as_ref().unwrap()), Some(id));
             assert_eq!(self.delays.due(id).is_some(), slot.pending == Pending::Waiting);
             ready += usize::from(slot.pending == Pending::Ready && !slot.processing);
             waiting += usize::from(slot.pending == Pending::Waiting);
@@ -342,8 +386,8 @@ impl<K: Eq + Clone> State<K> {
         assert_eq!((ready, waiting), (self.order.len(), self.delays.len()));
         assert_eq!((processing, dirty), (self.processing, self.dirty));
         assert_eq!(grouped, self.groups.users());
-        if let Some(started) = &self.started {
-            assert_eq!(started.len(), processing);
+        if let Some(times) = &self.times {
+            assert_eq!(times.started.len(), processing);
         }
         let mut rows = 0;
         self.order.depths(&mut |_, _, len| rows += len);

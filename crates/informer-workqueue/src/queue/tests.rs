@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use self::model::{Model, Shape};
 use super::groups::NO_GROUP;
 use super::order::{Ageing, Fair, Fifo, Order, Priority};
-use super::state::{Phase, State, Ticket, Wish};
+use super::state::{KeyHash, Phase, State, Ticket, Wish};
 use crate::clock::Nanos;
 
 #[derive(Clone, Debug)]
@@ -64,8 +64,8 @@ struct Pair {
 }
 
 /// Collides on purpose.
-fn hash(key: u8) -> u64 {
-    u64::from(key % 3)
+fn hash(key: u8) -> KeyHash {
+    KeyHash::new(u64::from(key % 3))
 }
 
 fn group(key: u8) -> Cow<'static, str> {
