@@ -109,7 +109,7 @@ impl<K: QueueKey> WorkQueue<K> {
     ///
     /// Looks at every priority and group that has a ready key, and at every key in process, under the lock: meant
     /// for a scrape, not for every add. Times in process are only kept in a queue with
-    /// [`metrics`](WorkQueueBuilder::metrics).
+    /// [`metrics`](crate::WorkQueueBuilder::metrics).
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.shared.stats()
