@@ -182,6 +182,24 @@ async fn a_getter_stays_for_a_key_in_process_that_was_added_again_before_shutdow
 }
 
 #[tokio::test(start_paused = true)]
+async fn getters_that_stayed_after_shutdown_end_when_another_took_the_last_key() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let item = queue.get().await.unwrap();
+    queue.add("foo");
+    queue.shut_down();
+    let mut getters = JoinSet::new();
+    for _ in 0..3 {
+        let queue = queue.clone();
+        getters.spawn(async move { queue.get().await.map(|item| item.done()) });
+    }
+    tokio::task::yield_now().await;
+    item.done();
+    let ends = timeout(SECOND, getters.join_all()).await.expect("all end");
+    assert_eq!(ends.into_iter().flatten().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_never_finds_the_queue_empty_lets_other_tasks_run() {
     let queue = WorkQueue::new();
     queue.add(0);
