@@ -103,13 +103,10 @@ fn single(c: &mut Criterion) {
     group.finish();
 }
 
-/// 4 producers of 25,000 keys each and 4 workers.
+/// 4 producers of 25,000 keys each and 4 workers, on a thread per core, as Go's runtime has them.
 fn contention(c: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(8)
-        .enable_time()
-        .build()
-        .expect("threads can be started");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("threads can be started");
     let keys: Vec<Arc<str>> = keys(KEYS);
     let mut group = c.benchmark_group("contention");
     group.throughput(Throughput::Elements(KEYS as u64)).sample_size(20);
