@@ -50,7 +50,11 @@ impl UpsetWatch {
                 self.over = true;
                 match end {
                     BodyEnd::Clean => return None,
-                    BodyEnd::Reset => return Some(Err(BrokenOff)),
+                    BodyEnd::Reset => {
+                        // What went before is flushed while the body is pending; a reset would discard it.
+                        tokio::task::yield_now().await;
+                        return Some(Err(BrokenOff));
+                    }
                     BodyEnd::Stall => std::future::pending::<()>().await,
                 }
             }

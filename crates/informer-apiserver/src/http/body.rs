@@ -63,7 +63,11 @@ impl ApiBody {
             if left == 0 {
                 return match end {
                     BodyEnd::Clean => None,
-                    BodyEnd::Reset => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
+                    BodyEnd::Reset => {
+                        // What went before is flushed while the body is pending; a reset would discard it.
+                        tokio::task::yield_now().await;
+                        Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean)))
+                    }
                     BodyEnd::Stall => std::future::pending().await,
                 };
             }

@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,7 +34,8 @@ pub struct Listening {
     addr: SocketAddr,
     server: ApiServer,
     stop: CancellationToken,
-    abort: CancellationToken,
+    /// Told when every connection must go at once.
+    cut: watch::Sender<()>,
     connections: TaskTracker,
 }
 
@@ -50,13 +52,13 @@ impl ApiServer {
             addr: listener.local_addr()?,
             server: self.clone(),
             stop: CancellationToken::new(),
-            abort: CancellationToken::new(),
+            cut: watch::Sender::default(),
             connections: TaskTracker::new(),
         };
         let acceptor = Acceptor {
             service: self.service(),
             stop: listening.stop.clone(),
-            abort: listening.abort.clone(),
+            cut: listening.cut.subscribe(),
             connections: listening.connections.clone(),
         };
         listening.connections.spawn(acceptor.run(listener));
@@ -93,24 +95,24 @@ impl Listening {
         self.connections.wait().await;
     }
 
-    /// Closes every connection at once, as a server that dies does; the listener stays.
-    pub fn abort(mut self) {
-        self.abort.cancel();
-        self.abort = CancellationToken::new();
+    /// Closes every connection at once, whatever is under way on it; the listener stays. Drop the handle to close
+    /// the listener too, as a server that dies does.
+    pub fn cut_connections(&self) {
+        self.cut.send_replace(());
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        // Connections also end when `cut` goes with its handle.
         self.stop.cancel();
-        self.abort.cancel();
     }
 }
 
 struct Acceptor {
     service: ApiService,
     stop: CancellationToken,
-    abort: CancellationToken,
+    cut: watch::Receiver<()>,
     connections: TaskTracker,
 }
 
@@ -139,7 +141,8 @@ impl Acceptor {
         let reset = Arc::new(AtomicBool::new(false));
         let io = TokioIo::new(Socket { stream, reset: Arc::clone(&reset) });
         let service = self.service.clone();
-        let (stop, abort) = (self.stop.clone(), self.abort.clone());
+        let (stop, mut cut) = (self.stop.clone(), self.cut.clone());
+        cut.mark_unchanged();
         self.connections.spawn(async move {
             let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
                 // A stream of HTTP/2 is reset alone; its connection lives on.
@@ -162,7 +165,7 @@ impl Acceptor {
             loop {
                 tokio::select! {
                     biased;
-                    () = abort.cancelled() => return,
+                    _ = cut.changed() => return,
                     () = stop.cancelled(), if !stopping => {
                         stopping = true;
                         connection.as_mut().graceful_shutdown();

@@ -230,7 +230,9 @@ async fn selectors_select_and_tell_no_remaining_count() {
 async fn an_exact_list_from_before_the_history_is_410() {
     let server = ApiServer::builder().history(History { events: 2, bytes: 1 << 20 }).build();
     let old = create(&server, "n", "a");
-    (0..3).for_each(|i| drop(create(&server, "n", &format!("b{i}"))));
+    for i in 0..3 {
+        create(&server, "n", &format!("b{i}"));
+    }
     let path = format!("/api/v1/configmaps?resourceVersionMatch=Exact&resourceVersion={old}");
     let (status, error) = json(&server, "GET", &path, "").await;
     assert_eq!(status, 410);

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod faults;
+mod kube;
 mod lists;
 mod sockets;
 mod support;
 mod watches;
+mod writes;

@@ -68,3 +68,70 @@ async fn shutdown_ends_watches_properly_and_returns() {
     listening.shutdown().await;
     assert!(rest.await.unwrap().unwrap().to_bytes().is_empty());
 }
+
+#[tokio::test]
+async fn cut_connections_end_at_once_and_the_listener_stays() {
+    let server = filled(1);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let uri: http::Uri = format!("{}/api/v1/configmaps?watch=1", listening.url()).parse().unwrap();
+    let mut body = client.get(uri.clone()).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    listening.cut_connections();
+    assert!(body.frame().await.unwrap().is_err(), "no proper end");
+    assert_eq!(client.get(uri).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn half_requests_and_nonsense_leave_the_server_serving() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = filled(1);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let head = "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\n";
+    let requests: [Vec<u8>; 5] = [
+        b"GET /api/v1/po".to_vec(),
+        b"\x00\xff\xfe nonsense\r\n\r\n".to_vec(),
+        format!("{head}content-length: 100\r\n\r\n{{").into_bytes(),
+        [format!("{head}content-length: 4\r\n\r\n").as_bytes(), b"{\xff\xfe}"].concat(),
+        b"GET /api/v1/%ff%fe HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
+    ];
+    for request in requests {
+        let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+        socket.write_all(&request).await.unwrap();
+        socket.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        // A refusal or a closed connection; what must not be is a hang.
+        drop(socket.read_to_end(&mut answer).await);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let uri = format!("{}/api/v1/configmaps", listening.url()).parse().unwrap();
+    assert_eq!(client.get(uri).await.unwrap().status(), 200);
+    assert_eq!(server.list(&maps(), "n").unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
+    use informer_apiserver::History;
+    use tokio::io::AsyncWriteExt;
+    let server = ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let version = server.version();
+    let request =
+        format!("GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket.readable().await.unwrap();
+    // Far more than the buffers of both sockets hold.
+    for i in 0..400 {
+        let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
+        server.load(&maps(), [object]).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let mut text = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut text).await.unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let events = text.matches("{\"type\":").count();
+    assert!(events < 400 && !text.contains("ERROR") && text.ends_with("0\r\n\r\n"), "{events} events");
+}
