@@ -26,7 +26,7 @@ use self::handlers::View;
 use self::reconcile::{OWNER, Reconciler};
 use self::report::{HandlerReport, Report};
 use self::server::{Said, ServerArguments};
-use self::verdict::{Differences, Truth};
+use self::verdict::{Differences, Truth, Versions};
 use crate::failure::Failure;
 
 /// The annotation in which the server writes when it changed a pod.
@@ -115,8 +115,7 @@ struct Demo {
     queue: WorkQueue<Box<str>>,
     workers: tokio::task::JoinHandle<()>,
     sync_seconds: f64,
-    synced_rss_mb: Option<f64>,
-    base_rss_mb: Option<f64>,
+    memory: Memory,
     live_seconds: f64,
     live_events: u64,
     changes: u64,
@@ -131,7 +130,7 @@ struct Served {
 
 impl Demo {
     async fn start(url: &str, progress: &ProgressBar) -> Result<Self, Failure> {
-        let base_rss_mb = process::rss_mb();
+        let base_mb = process::rss_mb();
         let client = client(url)?;
         let factory = SharedInformerFactory::new(client);
         let pods = factory.informer::<Pod>().index("node", field("spec.nodeName")).index(OWNER, owner_uid());
@@ -158,8 +157,7 @@ impl Demo {
             queue,
             workers,
             sync_seconds,
-            synced_rss_mb: process::rss_mb(),
-            base_rss_mb,
+            memory: Memory { base_mb, synced_mb: process::rss_mb() },
             live_seconds: 0.0,
             live_events: 0,
             changes: 0,
@@ -224,27 +222,21 @@ impl Demo {
             self.join_late()?;
         }
         let deadline = Instant::now() + PATIENCE;
-        let mut truth = Truth::read(url).await?;
-        loop {
+        // The server has made its last change.
+        let versions = Versions::read(url).await?;
+        while Instant::now() < deadline {
             progress.set_message(format!("catching up: {}", self.line()));
-            let mut differences = Differences::new();
-            truth.compare_versions(&self.pods, &mut differences);
             let waiting: usize = self.pods.state().handlers.iter().map(|handler| handler.depth).sum();
-            if differences.is_empty() && waiting == 0 {
+            if waiting == 0 && versions.agree(&self.pods) {
                 // The last event of each handler may still be in its hands; then the controller follows.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let _ = tokio::time::timeout_at(deadline, self.queue.idle()).await;
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                // The verdict will say what is missing.
-                return Ok(());
+                break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            if !differences.is_empty() {
-                truth = Truth::read(url).await?;
-            }
         }
+        // Where time ran out, the verdict says what is missing.
+        Ok(())
     }
 
     async fn finish(
@@ -273,7 +265,7 @@ impl Demo {
             config_maps: self.config_maps.indexer().len(),
             sync_seconds: self.sync_seconds,
             rss_mb: peak_rss_mb,
-            kb_per_object: kb_per_object(self.base_rss_mb, self.synced_rss_mb, arguments.objects),
+            kb_per_object: self.memory.kb_per_object(arguments.objects),
             cpu_seconds,
             changes: self.changes,
             live_seconds: self.live_seconds,
@@ -324,6 +316,14 @@ fn start_workers(queue: &WorkQueue<Box<str>>, reconciler: &Reconciler) -> tokio:
     })
 }
 
-fn kb_per_object(base_mb: Option<f64>, synced_mb: Option<f64>, objects: u32) -> Option<f64> {
-    Some((synced_mb? - base_mb?) * 1024.0 / f64::from(objects))
+/// What was resident before the first request, and when the caches were synced.
+struct Memory {
+    base_mb: Option<f64>,
+    synced_mb: Option<f64>,
+}
+
+impl Memory {
+    fn kb_per_object(&self, objects: u32) -> Option<f64> {
+        Some((self.synced_mb? - self.base_mb?) * 1024.0 / f64::from(objects))
+    }
 }

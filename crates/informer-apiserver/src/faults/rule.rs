@@ -85,7 +85,8 @@ impl FaultMatch {
         Self { resource: Some(resource.into()), ..Self::verb(Verb::List) }
     }
 
-    pub(super) fn matches(&self, request: &RequestRecord) -> bool {
+    /// True where the rule is about the request.
+    pub fn matches(&self, request: &RequestRecord) -> bool {
         let gvr = request.gvr.as_ref();
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))

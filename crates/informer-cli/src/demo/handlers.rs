@@ -13,6 +13,9 @@ use super::server::now_nanos;
 
 pub(crate) type PodEvent = Event<Lazy<Pod>>;
 
+/// Latencies above a minute count as a minute.
+const LATENCY_US_MAX: u64 = 60_000_000;
+
 /// What one handler has seen.
 #[derive(Debug, Clone)]
 pub(crate) struct View(Arc<Mutex<Seen>>);
@@ -30,7 +33,7 @@ pub(crate) struct Seen {
 
 impl View {
     pub(crate) fn new() -> Self {
-        let latency_us = Histogram::new(3).expect("three digits are supported");
+        let latency_us = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are in order");
         Self(Arc::new(Mutex::new(Seen { objects: HashMap::new(), events: 0, illegal: 0, latency_us })))
     }
 

@@ -16,6 +16,31 @@ use super::handlers::View;
 use super::reconcile::{Usage, usage};
 use crate::failure::Failure;
 
+/// The versions on the server by key: for the quick look before the whole comparison.
+#[derive(Debug)]
+pub(crate) struct Versions(BTreeMap<String, String>);
+
+impl Versions {
+    pub(crate) async fn read(url: &str) -> Result<Self, Failure> {
+        let mut versions = BTreeMap::new();
+        each_pod(url, |pod| {
+            let version = pod["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            versions.insert(key(&pod), version.to_owned());
+        })
+        .await?;
+        Ok(Self(versions))
+    }
+
+    /// True where the cache has exactly these.
+    pub(crate) fn agree(&self, pods: &SharedInformer<Lazy<Pod>>) -> bool {
+        let snapshot = pods.snapshot();
+        let held = |key: &str, version: &str| {
+            snapshot.get(key).is_some_and(|held| *held.resource_version() == *version)
+        };
+        snapshot.len() == self.0.len() && self.0.iter().all(|(key, version)| held(key, version))
+    }
+}
+
 /// What is on the server, read without any of our client code.
 #[derive(Debug)]
 pub(crate) struct Truth {
@@ -32,35 +57,13 @@ const PAGE: usize = 500;
 
 impl Truth {
     pub(crate) async fn read(url: &str) -> Result<Self, Failure> {
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let (mut pods, mut token) = (BTreeMap::new(), String::new());
-        loop {
-            let page = page(&client, url, &token).await?;
-            for mut pod in page.items {
-                strip(&mut pod);
-                pods.insert(key(&pod), pod);
-            }
-            token = page.metadata.token;
-            if token.is_empty() {
-                return Ok(Self { pods });
-            }
-        }
-    }
-
-    /// Holds the versions in the cache against those of the server: the quick look before the whole comparison.
-    pub(crate) fn compare_versions(&self, pods: &SharedInformer<Lazy<Pod>>, differences: &mut Differences) {
-        let snapshot = pods.snapshot();
-        for (key, truth) in &self.pods {
-            let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            if snapshot.get(key.as_str()).is_none_or(|held| *held.resource_version() != *version) {
-                note(differences, || format!("{key} is not in the cache at version {version}"));
-            }
-        }
-        if snapshot.len() != self.pods.len() {
-            note(differences, || {
-                format!("the cache has {} pods, the server {}", snapshot.len(), self.pods.len())
-            });
-        }
+        let mut pods = BTreeMap::new();
+        each_pod(url, |mut pod| {
+            strip(&mut pod);
+            pods.insert(key(&pod), pod);
+        })
+        .await?;
+        Ok(Self { pods })
     }
 
     /// Holds the cache against the server: keys, uids, versions and whole contents.
@@ -149,6 +152,20 @@ struct Page {
 struct PageMetadata {
     #[serde(default, rename = "continue")]
     token: String,
+}
+
+/// Reads all pods, a page at a time.
+async fn each_pod(url: &str, mut take: impl FnMut(Value)) -> Result<(), Failure> {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let mut token = String::new();
+    loop {
+        let page = page(&client, url, &token).await?;
+        page.items.into_iter().for_each(&mut take);
+        token = page.metadata.token;
+        if token.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 async fn page(client: &Client<HttpConnector, Empty<Bytes>>, url: &str, token: &str) -> Result<Page, Failure> {
