@@ -1,2 +1,153 @@
-//! Benches of the byte path.
-fn main() {}
+//! Benches of the byte path: a list of pods of 5.9 KB from network frames to objects, and single header scans.
+//!
+//! `cargo bench -p informer-client`. Throughput is in bytes of the server's JSON.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+
+use bytes::Bytes;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use futures_util::StreamExt as _;
+use http::Response;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use informer_cache::source::{ListPart, ListRequest, Lister, SourceContext, VersionMatch};
+use informer_client::{Client, KubeListWatch, Lazy, Metadata, Representation, Typed};
+use informer_core::ResourceVersion;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+const PODS: usize = 10_000;
+const FRAME_BYTES: usize = 64 << 10;
+
+/// One pod as a server stores it, with two managers.
+fn pod(index: usize) -> Value {
+    let hash = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let name = format!("web-{:08x}-{index:06}", hash as u32);
+    let env: Vec<Value> = (0..6)
+        .map(|i| json!({"name": format!("SETTING_{i}"), "value": format!("value-{:016x}", hash.rotate_left(i))}))
+        .collect();
+    let conditions: Vec<Value> = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        .iter()
+        .map(|kind| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+        .collect();
+    let fields: Value = ["app", "tier", "version", "zone", "owner", "team"]
+        .iter()
+        .map(|key| (format!("f:{key}"), json!({})))
+        .chain(
+            (0..30).map(|i| (format!("k:{{\"type\":\"Condition{i}\"}}"), json!({".": {}, "f:status": {}}))),
+        )
+        .collect::<serde_json::Map<String, Value>>()
+        .into();
+    let managed = |manager: &str| {
+        json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": fields}}})
+    };
+    let container = |i: usize| {
+        json!({"name": format!("c{i}"), "image": format!("registry.example.com/team/web:{}", hash % 100),
+            "env": env, "ports": [{"containerPort": 8080, "name": "http", "protocol": "TCP"}],
+            "resources": {"limits": {"cpu": "1", "memory": "512Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+            "livenessProbe": {"httpGet": {"path": "/healthz", "port": "http"}, "periodSeconds": 10},
+            "volumeMounts": [{"mountPath": "/etc/config", "name": "config"}, {"mountPath": "/data", "name": "data"}]})
+    };
+    json!({
+        "metadata": {
+            "name": name, "generateName": "web-", "namespace": format!("team-{:02}", index % 80),
+            "uid": format!("{:08x}-0000-4000-8000-{index:012}", hash as u32),
+            "resourceVersion": (1000 + index).to_string(), "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "web", "tier": "front", "version": "v1", "zone": "a", "pod-template-hash": "abcdef"},
+            "annotations": {"checksum/config": format!("{hash:064x}"), "prometheus.io/scrape": "true"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abcdef",
+                "uid": "0", "controller": true, "blockOwnerDeletion": true}],
+            "managedFields": [managed("kube-controller-manager")],
+        },
+        "spec": {"nodeName": format!("node-{:03}", index % 500), "restartPolicy": "Always",
+            "containers": [container(0), container(1)],
+            "volumes": [{"name": "config", "configMap": {"name": "web"}}, {"name": "data", "emptyDir": {}}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "hostIP": "192.168.0.1", "conditions": conditions,
+            "containerStatuses": [{"name": "c0", "ready": true, "restartCount": 0, "image": "web",
+                "imageID": format!("sha256:{hash:064x}"), "containerID": format!("containerd://{hash:064x}"),
+                "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]},
+    })
+}
+
+fn body() -> Vec<Bytes> {
+    let items: Vec<String> = (0..PODS).map(|index| pod(index).to_string()).collect();
+    let head = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":["#;
+    let text = format!("{head}{}]}}\n", items.join(","));
+    text.as_bytes().chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect()
+}
+
+/// A client whose every list is the same frames.
+fn client(frames: Vec<Bytes>) -> Client {
+    let service = tower::service_fn(move |_request| {
+        let frames = frames.clone();
+        async move {
+            let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
+            Ok::<_, Infallible>(Response::new(StreamBody::new(futures_util::stream::iter(frames))))
+        }
+    });
+    Client::from_service(service, "default")
+}
+
+async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_cache::source::Listed<O>> {
+    let request = ListRequest {
+        version: ResourceVersion::any(),
+        version_match: VersionMatch::Unset,
+        limit: None,
+        continue_token: None,
+        context: SourceContext::default(),
+    };
+    let (mut parts, mut kept) = (source.list(request).await.expect("a list"), Vec::new());
+    while let Some(part) = parts.next().await {
+        match part.expect("a good list") {
+            ListPart::Items(items) => kept.extend(items),
+            ListPart::Undecodable(undecodable) => panic!("{undecodable}"),
+            ListPart::End(_) => {}
+        }
+    }
+    assert_eq!(kept.len(), PODS);
+    kept
+}
+
+fn lists(criterion: &mut Criterion) {
+    let frames = body();
+    let bytes: usize = frames.iter().map(Bytes::len).sum();
+    eprintln!("{PODS} pods of {} bytes", bytes / PODS);
+    let client = client(frames);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let mut group = criterion.benchmark_group("list of 10,000 pods");
+    group.throughput(Throughput::Bytes(bytes as u64)).sample_size(20);
+    let lazy = KubeListWatch::<Lazy<Pod>>::all(&client);
+    group.bench_function("lazy", |bencher| bencher.iter(|| black_box(runtime.block_on(ingest(&lazy)))));
+    let metadata = KubeListWatch::<Metadata<Pod>>::all(&client);
+    group.bench_function("metadata", |bencher| {
+        bencher.iter(|| black_box(runtime.block_on(ingest(&metadata))))
+    });
+    let typed = KubeListWatch::<Typed<Pod>>::all(&client);
+    group.sample_size(10);
+    group.bench_function("typed", |bencher| bencher.iter(|| black_box(runtime.block_on(ingest(&typed)))));
+    group.finish();
+}
+
+fn objects(criterion: &mut Criterion) {
+    let text = pod(7).to_string();
+    let mut group = criterion.benchmark_group("one pod");
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    group.bench_function("lazy from json", |bencher| {
+        bencher.iter(|| Lazy::<Pod>::from_json(black_box(&text)))
+    });
+    let pod = Lazy::<Pod>::from_json(&text).expect("a pod");
+    group.bench_function("get, cold", |bencher| bencher.iter(|| pod.get()));
+    let held = pod.get().expect("a pod");
+    group.bench_function("get, hot", |bencher| bencher.iter(|| pod.get()));
+    drop(held);
+    let path = "spec.nodeName".parse().expect("a path");
+    group.bench_function("field", |bencher| {
+        bencher.iter(|| informer_core::Object::field(&pod, black_box(&path)))
+    });
+    group.finish();
+}
+
+criterion_group!(benches, lists, objects);
+criterion_main!(benches);

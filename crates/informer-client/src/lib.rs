@@ -24,6 +24,7 @@
 #[cfg(test)]
 mod arbitrary;
 mod client;
+mod discovery;
 mod factory;
 mod fields;
 mod header;
@@ -35,6 +36,7 @@ mod scan;
 mod splitter;
 
 pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody};
+pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
 pub use kind::{ResourceKind, StaticKind};

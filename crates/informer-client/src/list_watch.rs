@@ -3,7 +3,7 @@
 mod list;
 mod objects;
 mod query;
-mod reply;
+pub(crate) mod reply;
 mod watch;
 
 use std::fmt;

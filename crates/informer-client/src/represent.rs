@@ -127,6 +127,3 @@ impl Origin {
 fn fmt_header(f: &mut std::fmt::Formatter<'_>, form: &str, header: &Header) -> std::fmt::Result {
     write!(f, "{form}({} @{})", header.key(), header.resource_version())
 }
-
-#[cfg(test)]
-mod tests;

@@ -143,6 +143,8 @@ impl<O: Representation> ListReader<O> {
         if kind != self.expected && (self.envelope.untyped_items || !named) {
             return Err(self.other_kind(&format!("it is {kind:?}")));
         }
+        let (items, buffered_max) = (self.envelope.items, self.splitter.buffered_max());
+        tracing::debug!(attempt = self.attempt, items, buffered_max, "a list was read");
         let metadata = std::mem::take(&mut self.envelope.metadata);
         self.parts.push_back(ListPart::End(ListEnd {
             version: metadata.resource_version.map_or_else(ResourceVersion::unset, ResourceVersion::from),

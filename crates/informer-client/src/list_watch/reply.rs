@@ -51,7 +51,7 @@ pub(super) async fn open(
 }
 
 /// An answer that cannot be read.
-pub(super) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
+pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceError {
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
 
@@ -144,6 +144,3 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let sent = jiff::fmt::rfc2822::parse(text(http::header::DATE)?).ok()?.timestamp();
     Some(Duration::try_from(until.duration_since(sent)).unwrap_or_default())
 }
-
-#[cfg(test)]
-mod tests;

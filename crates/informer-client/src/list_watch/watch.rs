@@ -83,7 +83,11 @@ impl<O: Representation> WatchReader<O> {
             match frame.map_err(|error| error.into_source_error(&self.attempt))? {
                 // Events before a broken one are told first.
                 Some(frame) => self.failure = self.read(&frame).err(),
-                None if self.frames.may_end() => self.ended = true,
+                None if self.frames.may_end() => {
+                    let buffered_max = self.frames.buffered_max();
+                    tracing::debug!(attempt = self.attempt, buffered_max, "the server closed a watch");
+                    self.ended = true;
+                }
                 None => {
                     let text = format!("{}: the stream broke off within an event", self.attempt);
                     return Err(SourceError::new(SourceErrorKind::Connection, text));

@@ -1,0 +1,149 @@
+//! The documents of discovery, as far as they are read.
+
+use serde::Deserialize;
+
+use super::DiscoveredKind;
+use crate::ResourceKind;
+
+#[derive(Deserialize)]
+pub(super) struct GroupDiscoveryList {
+    #[serde(default)]
+    items: Vec<GroupDiscovery>,
+}
+
+#[derive(Deserialize)]
+struct GroupDiscovery {
+    #[serde(default)]
+    metadata: Name,
+    #[serde(default)]
+    versions: Vec<VersionDiscovery>,
+}
+
+#[derive(Default, Deserialize)]
+struct Name {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct VersionDiscovery {
+    version: String,
+    #[serde(default)]
+    resources: Vec<ResourceDiscovery>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceDiscovery {
+    resource: String,
+    response_kind: Option<KindName>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct KindName {
+    kind: String,
+}
+
+impl GroupDiscoveryList {
+    /// All kinds, in the order of the server.
+    pub(super) fn kinds(self) -> impl Iterator<Item = DiscoveredKind> {
+        self.items.into_iter().flat_map(|group| {
+            let name = group.metadata.name;
+            group.versions.into_iter().flat_map(move |version| {
+                let (group, name) = (name.clone(), version.version);
+                version.resources.into_iter().filter_map(move |resource| resource.kind(&group, &name))
+            })
+        })
+    }
+}
+
+impl ResourceDiscovery {
+    fn kind(self, group: &str, version: &str) -> Option<DiscoveredKind> {
+        let kind = self.response_kind?.kind;
+        Some(DiscoveredKind {
+            kind: ResourceKind::new(group, version, &kind, &self.resource),
+            namespaced: self.scope == "Namespaced",
+            verbs: self.verbs,
+            singular: self.singular_resource,
+            short_names: self.short_names,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ApiVersions {
+    #[serde(default)]
+    pub(super) versions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ApiGroupList {
+    #[serde(default)]
+    pub(super) groups: Vec<GroupVersions>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GroupVersions {
+    pub(super) name: String,
+    #[serde(default)]
+    versions: Vec<Version>,
+    preferred_version: Option<Version>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: String,
+}
+
+impl GroupVersions {
+    /// The versions, the preferred one first.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
+        let preferred = self.preferred_version.as_ref().map(|version| version.version.as_str());
+        let others = self.versions.iter().map(|version| version.version.as_str());
+        preferred.into_iter().chain(others.filter(move |version| Some(*version) != preferred))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ApiResourceList {
+    #[serde(default)]
+    resources: Vec<ApiResourceText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiResourceText {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    singular_name: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+impl ApiResourceList {
+    /// The kinds of one group version; subresources are none.
+    pub(super) fn kinds(self, group: &str, version: &str) -> impl Iterator<Item = DiscoveredKind> {
+        let resources = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        resources.map(move |resource| DiscoveredKind {
+            kind: ResourceKind::new(group, version, &resource.kind, &resource.name),
+            namespaced: resource.namespaced,
+            verbs: resource.verbs,
+            singular: resource.singular_name,
+            short_names: resource.short_names,
+        })
+    }
+}

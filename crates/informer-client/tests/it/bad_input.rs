@@ -1,0 +1,172 @@
+use std::time::Duration;
+
+use informer_cache::source::SourceErrorKind::{self, *};
+use informer_client::{Client, KubeListWatch, Lazy, Limits, ReadOptions};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::script::{Reply, first_list, list, script};
+
+async fn failed(reply: Reply) -> (SourceErrorKind, String) {
+    let (client, _) = script([reply]);
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_list_says_what_came() {
+    let cases = [
+        ("hello", Protocol, "list pods: not JSON: expected an object at byte 0, found 'h'"),
+        ("[1]", Protocol, "list pods: not JSON: expected an object at byte 0, found '['"),
+        ("", Connection, "list pods: the answer broke off after 0 objects; the list is repeated"),
+        (
+            r#"{"kind":"PodList","items":[{"metadata":{"name":"x"}},{"meta"#,
+            Connection,
+            "list pods: the answer broke off after 1 objects; the list is repeated",
+        ),
+        (
+            r#"{"kind":"NodeList","items":[{"metadata":{"name":"x"}}]}"#,
+            Protocol,
+            "list pods: expected a PodList, but it is \"NodeList\"; check group and kind",
+        ),
+        (
+            r#"{"kind":"Status","status":"Success"}"#,
+            Protocol,
+            "list pods: expected a PodList, but it is \"Status\"; check group and kind",
+        ),
+        (
+            r#"{"kind":"PodList","items":[{"kind":"Node","apiVersion":"v1","metadata":{"name":"x"}}]}"#,
+            Protocol,
+            "list pods: expected a PodList, but an item is Node of v1; check group and kind",
+        ),
+        (
+            r#"{"kind":"PodList","metadata":{"resourceVersion":7},"items":[]}"#,
+            Protocol,
+            "list pods: the list's metadata cannot be read: it needs resourceVersion and continue as strings, \
+             remainingItemCount as a number",
+        ),
+    ];
+    for (body, kind, error) in cases {
+        assert_eq!(failed(Reply::ok(body)).await, (kind, error.to_owned()), "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_content_type_is_named() {
+    let (kind, error) = failed(Reply::status(200).header("content-type", "text/html").data("<html>")).await;
+    assert_eq!(kind, Protocol);
+    assert_eq!(
+        error,
+        "list pods: the server answered with text/html instead of application/json; check that the address is that of an API server"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_cannot_be_read_are_set_aside_and_the_others_flow() {
+    let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[
+        {"metadata":{"name":"good","resourceVersion":"1"}},
+        {"spec":{}}, {"metadata":{}}, null, 7,
+        {"metadata":{"name":"number","uid":"u","resourceVersion":2}},
+        {"metadata":{"name":"twice"}}, {"metadata":{"name":"twice"}}]}"#;
+    let (client, _) = script([Reply::ok(body)]);
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+    assert_eq!(read.keys(), ["good", "twice", "twice"]);
+    let errors: Vec<String> = read.undecodable.iter().map(ToString::to_string).collect();
+    let nameless = |error: &str| format!("an object without a readable name: {error}");
+    assert_eq!(
+        errors,
+        [
+            nameless("metadata: missing"),
+            nameless("metadata.name: missing"),
+            nameless("is not an object"),
+            nameless("is not an object"),
+            "number at version : metadata.resourceVersion: is not a string but a number".to_owned(),
+        ]
+    );
+    assert_eq!(read.undecodable[4].uid(), "u");
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_end_what_does_not() {
+    let limits = Limits { object_bytes: 1000, page_bytes: 5000, depth: 10 };
+    let options = ReadOptions { limits, ..ReadOptions::default() };
+    let begin = r#"{"kind":"PodList","items":["#;
+    let line = format!("{begin}{{\"metadata\":{{\"name\":\"{}", "x".repeat(2000));
+    let page = format!("{begin}{}", r#"{"metadata":{"name":"x"}},"#.repeat(1000));
+    let deep = format!("{begin}{}", "[".repeat(11));
+    let (client, _) = script([Reply::ok(line), Reply::ok(page), Reply::ok(deep)]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).read_options(options);
+    for error in [
+        "list pods: an object is over the limit of 1000 bytes (Limits::object_bytes)",
+        "list pods: the list is over the limit of 5000 bytes (Limits::page_bytes)",
+        "list pods: a value is nested over the limit of 10 brackets (Limits::depth)",
+    ] {
+        let failed = list(&source, first_list()).await.unwrap_err();
+        assert_eq!((failed.kind(), failed.to_string().as_str()), (Protocol, error));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_refusal_keeps_its_meaning() {
+    let status = |code: u16, reason: &str, extra: &str| {
+        let body =
+            format!(r#"{{"kind":"Status","message":"the text","reason":"{reason}","code":{code}{extra}}}"#);
+        Reply::status(code).header("content-type", "application/json").data(body)
+    };
+    let advice = "; check that the kind (its CustomResourceDefinition) exists on the server";
+    let too_large = r#","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}"#;
+    let cases = [
+        (status(401, "Unauthorized", ""), Unauthorized, "; check the credentials"),
+        (status(403, "Forbidden", ""), Forbidden, "; grant list and watch on it"),
+        (status(404, "NotFound", ""), NotFound, advice),
+        (status(406, "NotAcceptable", ""), Rejected, ""),
+        (status(415, "UnsupportedMediaType", ""), Rejected, ""),
+        (status(410, "Expired", ""), Expired, ""),
+        (status(429, "TooManyRequests", ""), TooManyRequests, ""),
+        (status(500, "InternalError", ""), Unavailable, ""),
+        (status(504, "Timeout", ""), Unavailable, ""),
+        (status(504, "Timeout", too_large), VersionTooLarge, ""),
+    ];
+    for (reply, kind, advice) in cases {
+        let (found, error) = failed(reply).await;
+        assert_eq!(found, kind, "{error}");
+        assert!(error.starts_with("list pods: the server answered "), "{error}");
+        assert!(error.ends_with(&format!(": the text{advice}")), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_in_plain_text_is_read_and_bounded() {
+    let overloaded =
+        Reply::status(429).header("retry-after", "7").data("Too many requests, please try again later.\n");
+    let (client, _) = script([overloaded]);
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry_after()), (TooManyRequests, Some(Duration::from_secs(7))));
+    assert_eq!(
+        error.to_string(),
+        "list pods: the server answered 429 TooManyRequests: Too many requests, please try again later."
+    );
+    let (_, error) =
+        failed((0..100).fold(Reply::status(502), |reply, _| reply.data("x".repeat(1 << 16)))).await;
+    assert!(error.len() < 400, "{} bytes", error.len());
+    // A body that stalls does not hold up its code.
+    assert_eq!(failed(Reply::status(403).stall()).await.0, Forbidden);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up() {
+    let (client, _) = script([]);
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    assert_eq!(error.kind(), Timeout);
+    assert_eq!(error.to_string(), "list pods: no answer within 75s; check that the address is an API server");
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_told_apart() {
+    // A port of the loopback device that was free a moment ago.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = kube_client::Config::new(format!("http://{address}").parse().unwrap());
+    let client = Client::new(config).unwrap();
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    assert_eq!(error.kind(), ConnectionRefused);
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}

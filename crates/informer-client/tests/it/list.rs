@@ -1,0 +1,172 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use informer_cache::UndecodableLog;
+use informer_cache::source::{
+    KnownObjects, ListRequest, ListWatch, Listed, SourceContext, SourceErrorKind, VersionMatch,
+};
+use informer_client::{KubeListWatch, Lazy, Pruning, ReadOptions};
+use informer_core::{Object, ObjectKey};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use crate::script::{Reply, first_list, list, script};
+
+fn pods(names: &[&str]) -> String {
+    let items: Vec<_> = names
+        .iter()
+        .map(|name| {
+            json!({"metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": "3",
+            "managedFields": [{"manager": "kubectl"}]}, "spec": {"containers": []}})
+        })
+        .collect();
+    json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
+        .to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_asks_for_any_version_and_a_limit() {
+    let (client, requests) = script([Reply::ok(pods(&["x", "y"]))]);
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+    assert_eq!(requests.uris(), ["/api/v1/pods?limit=500&resourceVersion=0"]);
+    assert_eq!(requests.last_header("accept").as_deref(), Some("application/json"));
+    assert!(requests.last_header("user-agent").unwrap().starts_with("informer/"));
+    assert_eq!(read.keys(), ["a/x", "a/y"]);
+    assert_eq!((read.end.version.to_string().as_str(), read.end.continue_token), ("7", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_selectors_and_pages_are_on_the_wire() {
+    let list_page = |token: &str| {
+        let metadata = json!({"resourceVersion": "7", "continue": token, "remainingItemCount": 4});
+        Reply::ok(
+            json!({"items": [], "metadata": metadata, "kind": "DeploymentList", "apiVersion": "apps/v1"})
+                .to_string(),
+        )
+    };
+    let (client, requests) = script([list_page("next page/="), list_page("")]);
+    let source = KubeListWatch::<Lazy<Deployment>>::all(client)
+        .namespace("team a/../b")
+        .labels("app in (web, api), !canary".parse().unwrap())
+        .fields("metadata.name!=x".parse().unwrap());
+    let page = ListRequest { version: "5".into(), version_match: VersionMatch::NotOlderThan, ..first_list() };
+    let end = list(&source, page).await.unwrap().end;
+    assert_eq!(end.remaining, Some(4));
+    let next = ListRequest { continue_token: end.continue_token, version: "5".into(), ..first_list() };
+    assert_eq!(list(&source, next).await.unwrap().end.continue_token, None);
+    let path = "/apis/apps/v1/namespaces/team%20a%2F..%2Fb/deployments";
+    let selectors = "fieldSelector=metadata.name%21%3Dx&labelSelector=app+in+%28api%2Cweb%29%2C%21canary";
+    assert_eq!(
+        requests.uris(),
+        [
+            format!("{path}?{selectors}&limit=500&resourceVersion=5&resourceVersionMatch=NotOlderThan"),
+            format!("{path}?continue=next+page%2F%3D&{selectors}&limit=500"),
+        ]
+    );
+    assert!(
+        source
+            .describe()
+            .starts_with("deployments.apps in namespace team a/../b with labels app in (api,web)")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn managed_fields_are_cut_unless_they_are_wanted() {
+    let (client, _) = script([Reply::ok(pods(&["x"])), Reply::ok(pods(&["x"])), Reply::ok(pods(&["x"]))]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let text = |listed: &Listed<Lazy<Pod>>| String::from_utf8(listed.object().raw_json().to_vec()).unwrap();
+    let read = list(&source, first_list()).await.unwrap();
+    let cut = r#"{"metadata":{"name":"x","namespace":"a","resourceVersion":"3","uid":"x"},"spec":{"containers":[]}}"#;
+    assert_eq!(text(&read.items[0]), cut);
+    let whole =
+        source.clone().read_options(ReadOptions { pruning: Pruning::nothing(), ..ReadOptions::default() });
+    let read = list(&whole, first_list()).await.unwrap();
+    assert!(text(&read.items[0]).contains("kubectl"));
+    let pruning = Pruning::default().cut("spec".parse().unwrap());
+    let bare = source.read_options(ReadOptions { pruning, ..ReadOptions::default() });
+    let read = list(&bare, first_list()).await.unwrap();
+    assert_eq!(
+        text(&read.items[0]),
+        r#"{"metadata":{"name":"x","namespace":"a","resourceVersion":"3","uid":"x"}}"#
+    );
+}
+
+struct Held(HashMap<String, Arc<Lazy<Pod>>>);
+
+impl KnownObjects<Lazy<Pod>> for Held {
+    fn get(&self, key: &str) -> Option<Arc<Lazy<Pod>>> {
+        self.0.get(key).cloned()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.values().map(|pod| pod.key().clone()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unchanged_object_is_the_one_that_is_held() {
+    let changed = pods(&["x", "y"]).replacen("\"resourceVersion\":\"3\"", "\"resourceVersion\":\"4\"", 1);
+    let (client, _) = script([Reply::ok(pods(&["x", "y"])), Reply::ok(changed)]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let first = list(&source, first_list()).await.unwrap();
+    let held = first.items.iter().map(|item| (item.object().key().to_string(), Arc::clone(item.object())));
+    let held = Arc::new(Held(held.collect()));
+    let context = SourceContext::new(Some(held), UndecodableLog::default());
+    let second = list(&source, ListRequest { context, ..first_list() }).await.unwrap();
+    assert!(matches!(&second.items[0], Listed::Fresh(_)), "{second:?}");
+    assert!(matches!(&second.items[1], Listed::Known(known) if Arc::ptr_eq(known, first.items[1].object())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_may_come_in_any_order_space_and_frames() {
+    let body = "\n{ \"items\" :\n[ {\"metadata\":{\"name\":\"x\"}} ,\t{\"metadata\":{\"name\":\"y\"}}\r\n] , \"extra\":[{}], \
+                \"metadata\":{\"resourceVersion\":\"7\"},\"kind\":\"PodList\"} \n";
+    let replies = (1..=body.len()).map(|size| {
+        body.as_bytes().chunks(size).fold(Reply::ok(""), |reply, frame| reply.data(frame.to_vec()))
+    });
+    let (client, _) = script(replies);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    for _ in 1..=body.len() {
+        let read = list(&source, first_list()).await.unwrap();
+        assert_eq!((read.keys(), read.end.version.to_string().as_str()), (vec!["x", "y"], "7"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_come_before_the_body_is_complete() {
+    use futures_util::StreamExt as _;
+    use informer_cache::source::Lister as _;
+    let body = pods(&["x", "y"]);
+    let (begin, _) = body.split_at(body.find("\"y\"").unwrap());
+    let (client, _) = script([Reply::ok(begin.to_owned()).stall()]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let mut parts = source.list(first_list()).await.unwrap();
+    let first = parts.next().await.unwrap().unwrap();
+    assert_eq!(format!("{first:?}"), "Items([Fresh(a/x @3)])");
+    let error = parts.next().await.unwrap().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (SourceErrorKind::Timeout, "list pods: the answer was silent for 60s")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_may_be_null() {
+    let (client, _) =
+        script([Reply::ok(r#"{"kind":"PodList","items":null,"metadata":{"resourceVersion":"1"}}"#)]);
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+    assert!(read.items.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_streaming_list_is_remembered_for_the_server_and_the_kind() {
+    let (client, _) = script([]);
+    let pods = KubeListWatch::<Lazy<Pod>>::all(&client);
+    assert!(pods.supports_streaming_list());
+    pods.streaming_list_failed();
+    assert!(!KubeListWatch::<Lazy<Pod>>::all(&client).namespace("a").supports_streaming_list());
+    assert!(KubeListWatch::<Lazy<Deployment>>::all(&client).supports_streaming_list());
+    let (other, _) = script([]);
+    assert!(KubeListWatch::<Lazy<Pod>>::all(&other).supports_streaming_list());
+}

@@ -1,0 +1,161 @@
+//! Real sockets on the loopback device: HTTP/1.1, HTTP/2, compression, many watches, kube's client.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::StreamExt as _;
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use informer_cache::source::Watcher as _;
+use informer_client::{Client, ClientOptions, KubeListWatch, Lazy};
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::Config;
+
+use crate::script::{first_list, list, show, watch_from};
+
+const LIST: &str =
+    r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"x"}}]}"#;
+const EVENT: &str =
+    "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"8\"}}}\n";
+
+type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+fn gzip(text: &str) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap().into()
+}
+
+/// Lists answer at once, watches send one event and stay open; both are compressed where that is asked for, a member for
+/// each event.
+fn answer(request: &Request<Incoming>) -> Response<Body> {
+    let zipped = request.headers().get("accept-encoding").is_some_and(|value| value == "gzip");
+    let text = |text: &str| if zipped { gzip(text) } else { Bytes::copy_from_slice(text.as_bytes()) };
+    let body = if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+        let events = [text(EVENT), text(EVENT)].map(|event| Ok(Frame::data(event)));
+        let open = futures_util::stream::iter(events).chain(futures_util::stream::pending());
+        StreamBody::new(open).boxed_unsync()
+    } else {
+        Full::new(text(LIST)).boxed_unsync()
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+    if zipped {
+        response.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    }
+    response
+}
+
+struct Server {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    http2: Arc<AtomicUsize>,
+}
+
+/// A server of at most 100 streams a connection, as a real one.
+async fn serve() -> Server {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Server {
+        address: listener.local_addr().unwrap(),
+        connections: Arc::default(),
+        http2: Arc::default(),
+    };
+    let (connections, http2) = (Arc::clone(&server.connections), Arc::clone(&server.http2));
+    tokio::spawn(async move {
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            connections.fetch_add(1, Ordering::SeqCst);
+            let http2 = Arc::clone(&http2);
+            tokio::spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    http2.fetch_add(usize::from(request.version() == Version::HTTP_2), Ordering::SeqCst);
+                    std::future::ready(Ok::<_, Infallible>(answer(&request)))
+                });
+                let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                builder.http2().max_concurrent_streams(100);
+                let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+            });
+        }
+    });
+    server
+}
+
+fn config(server: &Server) -> Config {
+    Config::new(format!("http://{}", server.address).parse().unwrap())
+}
+
+async fn first_events(client: &Client) -> Vec<String> {
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let mut events = source.watch(watch_from("7")).await.unwrap();
+    let two = [events.next().await.unwrap().unwrap(), events.next().await.unwrap().unwrap()];
+    two.iter().map(show).collect()
+}
+
+#[tokio::test]
+async fn lists_and_watches_flow_over_both_versions_of_http_with_and_without_compression() {
+    for (http2, gzip) in [(false, false), (false, true), (true, false), (true, true)] {
+        let server = serve().await;
+        let options = ClientOptions { gzip: Some(gzip), http2_prior_knowledge: http2, user_agent: None };
+        let client = Client::with_options(config(&server), options).unwrap();
+        let read = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap();
+        assert_eq!(read.keys(), ["x"]);
+        assert_eq!(first_events(&client).await, ["Added(x @8)", "Added(x @8)"]);
+        assert_eq!(server.http2.load(Ordering::SeqCst), if http2 { 2 } else { 0 });
+    }
+}
+
+#[tokio::test]
+async fn more_watches_than_a_connection_has_streams_do_not_block_a_list() {
+    let server = serve().await;
+    let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
+    let client = Client::with_options(config(&server), options).unwrap();
+    let source = KubeListWatch::<Lazy<Pod>>::all(&client);
+    let mut watches = Vec::new();
+    for _ in 0..150 {
+        let mut watch = source.watch(watch_from("7")).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+        watches.push(watch);
+    }
+    assert_eq!(list(&source, first_list()).await.unwrap().keys(), ["x"]);
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2);
+    drop(watches);
+}
+
+#[tokio::test]
+async fn a_client_of_kube_is_taken_as_it_is() {
+    let server = serve().await;
+    let kube = kube_client::Client::try_from(config(&server)).unwrap();
+    let client = Client::from(kube.clone());
+    let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+    assert_eq!(read.keys(), ["x"]);
+    let api: kube_client::Api<Pod> = kube_client::Api::all(kube);
+    assert_eq!(first_events(&api.into()).await.len(), 2);
+}
+
+#[tokio::test]
+async fn clients_are_made_without_a_runtime_of_their_own_and_refuse_what_they_cannot_use() {
+    let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
+    assert!(Client::new(config.clone()).is_ok());
+    config.proxy_url = Some("ftp://proxy".parse().unwrap());
+    let error = Client::new(config.clone()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot make a client: the proxy is of an unknown kind; use an http, https or socks5 URL"
+    );
+    config.proxy_url = None;
+    config.root_cert = Some(vec![b"no certificate".to_vec()]);
+    let error = Client::new(config).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot make a client: the TLS settings cannot be used; check certificates and keys in the kubeconfig"
+    );
+}

@@ -1,0 +1,119 @@
+use informer_cache::source::{SourceErrorKind, WatchRequest};
+use informer_client::{KubeListWatch, Lazy};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::script::{Reply, script, watch, watch_from};
+
+fn event(event_type: &str, name: &str, version: &str) -> String {
+    format!(
+        r#"{{"type":"{event_type}","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}}}"#
+    )
+}
+
+async fn watched(reply: Reply) -> (Vec<String>, Result<(), (SourceErrorKind, String)>) {
+    let (client, _) = script([reply]);
+    let (seen, end) = watch(&KubeListWatch::<Lazy<Pod>>::all(client), watch_from("5")).await;
+    (seen, end.map_err(|error| (error.kind(), error.to_string())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_asks_for_what_the_reflector_wants() {
+    let (client, requests) = script([Reply::ok(""), Reply::ok("")]);
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).namespace("a");
+    assert!(watch(&source, watch_from("5")).await.1.is_ok());
+    let streaming = WatchRequest { send_initial_events: true, ..watch_from("") };
+    assert!(watch(&source, streaming).await.1.is_ok());
+    let path = "/api/v1/namespaces/a/pods?allowWatchBookmarks=true";
+    assert_eq!(
+        requests.uris(),
+        [
+            format!("{path}&resourceVersion=5&timeoutSeconds=300&watch=true"),
+            format!(
+                "{path}&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=300&watch=true"
+            ),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_type_of_event_is_told() {
+    let end = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    let bookmark = r#"{"object":{"metadata":{"resourceVersion":"10","name":""}},"type":"BOOKMARK"}"#;
+    let error = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 5 (30)","reason":"Expired","code":410}}"#;
+    // With and without lines.
+    let body = [event("ADDED", "x", "6"), event("MODIFIED", "x", "7")].join("\n");
+    let rest =
+        [event("DELETED", "x", "8"), event("MOVED", "x", "9"), end.into(), bookmark.into(), error.into()]
+            .concat();
+    let (seen, ended) = watched(Reply::ok(body).data(rest)).await;
+    ended.unwrap();
+    assert_eq!(
+        seen[..6],
+        [
+            "Added(x @6)",
+            "Modified(x @7)",
+            "Deleted(x @8)",
+            "Unknown(\"MOVED\" @9)",
+            "Bookmark(@9, initial events end)",
+            "Bookmark(@10)"
+        ]
+    );
+    assert!(seen[6].starts_with("Error(ServerStatus { code: 410, reason: \"Expired\""), "{}", seen[6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_object_is_set_aside_with_its_version() {
+    let nameless = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"6"}}}"#;
+    let number = r#"{"type":"DELETED","object":{"metadata":{"name":"x","resourceVersion":7}}}"#;
+    let (seen, ended) = watched(Reply::ok([nameless, number, &event("ADDED", "y", "8")].concat())).await;
+    ended.unwrap();
+    assert_eq!(
+        seen,
+        [
+            "Undecodable(Undecodable { key: None, version: 6, error: metadata.name: missing })",
+            "DeletedUndecodable(Undecodable { key: Some(x), version: (unset), error: metadata.resourceVersion: is not a string but a number })",
+            "Added(y @8)",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_event_is_a_broken_connection() {
+    let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6")).data("{\"type\":\"ADD")).await;
+    assert_eq!(seen, ["Added(x @6)"]);
+    assert_eq!(
+        ended,
+        Err((SourceErrorKind::Connection, "watch pods: the stream broke off within an event".into()))
+    );
+    let (_, ended) = watched(Reply::ok(event("ADDED", "x", "6")).break_off()).await;
+    assert_eq!(ended, Err((SourceErrorKind::Connection, "watch pods: the answer broke off".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
+    let bad = [
+        ("garbage", "not JSON: expected an event at byte 94, found 'g'"),
+        ("{\"type\":\"ADDED\"}", "an event has no object"),
+        ("{\"object\":{}}", "an event has no type"),
+        ("{\"type\":7,\"object\":{}}", "an event is not JSON: expected a string at byte 8"),
+        ("{\"type\":\"BOOKMARK\",\"object\":{}}", "a bookmark has no resourceVersion"),
+        (
+            "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n\"}}}",
+            "the object of an event is Node of v1; check group and kind",
+        ),
+    ];
+    for (text, problem) in bad {
+        let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6") + text)).await;
+        assert_eq!(seen, ["Added(x @6)"]);
+        assert_eq!(ended, Err((SourceErrorKind::Protocol, format!("watch pods: {problem}"))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_cut_after_its_timeout() {
+    let before = tokio::time::Instant::now();
+    let (seen, ended) = watched(Reply::ok(event("ADDED", "x", "6")).stall()).await;
+    assert_eq!(seen, ["Added(x @6)"]);
+    assert_eq!(ended, Err((SourceErrorKind::Timeout, "watch pods: neither event nor end for 330s".into())));
+    assert_eq!(before.elapsed().as_secs(), 330);
+}
