@@ -75,7 +75,7 @@ async fn servers_without_aggregated_discovery_are_asked_group_by_group() {
     assert_eq!(found.as_deref(), Ok("deployments.v1.apps"), "a group that is down hides no other");
     assert_eq!(requests.uris(), ["/api", "/api", "/api/v1", "/apis", "/apis/broken/v1", "/apis/apps/v1"]);
     assert_eq!(
-        resolve_legacy("pod").await.0,
+        resolve_legacy("website").await.0,
         Err(SourceErrorKind::Unavailable),
         "it may be in the group that is down"
     );

@@ -92,7 +92,7 @@ async fn half_an_event_is_a_broken_connection() {
 #[tokio::test(start_paused = true)]
 async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
     let bad = [
-        ("garbage", "not JSON: expected an event at byte 94, found 'g'"),
+        ("garbage", "not JSON: expected an event at byte 104, found 'g'"),
         ("{\"type\":\"ADDED\"}", "an event has no object"),
         ("{\"object\":{}}", "an event has no type"),
         ("{\"type\":7,\"object\":{}}", "an event is not JSON: expected a string at byte 8"),
