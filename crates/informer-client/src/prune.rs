@@ -87,7 +87,9 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
         }
         members.keep(cuts, key.start());
         match under.is_empty() {
-            true => drop(cursor.skip()?),
+            true => {
+                cursor.skip()?;
+            }
             false => cut_members(cursor, &under, cuts)?,
         }
         members.ended(cursor.at());

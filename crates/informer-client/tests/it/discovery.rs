@@ -60,6 +60,7 @@ fn legacy() -> Vec<Reply> {
         text(
             json!({"resources": [{"name": "deployments", "kind": "Deployment", "singularName": "deployment", "namespaced": true}]}),
         ),
+        text(json!({"resources": []})),
     ]
 }
 
