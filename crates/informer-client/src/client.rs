@@ -207,7 +207,7 @@ impl From<kube_client::Client> for Client {
 }
 
 impl<K: kube_core::Resource> From<kube_client::Api<K>> for Client {
-    /// The client of the `Api`; its namespace is not taken over.
+    /// The client of the `Api`; [`KubeListWatch::from_api`](crate::KubeListWatch::from_api) also takes its namespace.
     fn from(api: kube_client::Api<K>) -> Self {
         Self::from(api.into_client())
     }

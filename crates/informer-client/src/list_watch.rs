@@ -101,6 +101,12 @@ impl<O: Representation + StaticKind> KubeListWatch<O> {
     pub fn all(client: impl Into<Client>) -> Self {
         Self::of(client, O::resource_kind())
     }
+
+    /// What an `Api` of kube reads: its client and its namespace.
+    pub fn from_api<K: kube_core::Resource>(api: kube_client::Api<K>) -> Self {
+        let namespace = api.namespace().unwrap_or_default().to_owned();
+        Self::all(api).namespace(namespace)
+    }
 }
 
 impl<O: Representation> KubeListWatch<O> {

@@ -140,3 +140,6 @@ fn tls<C>(config: &Config, connector: C, http2: bool) -> Result<HttpsConnector<C
         false => builder.enable_http1().wrap_connector(connector),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,10 @@ use crate::client::ResponseBody;
 use crate::splitter::list::{ListSplitter, Member, Part};
 use crate::{Representation, ResourceKind};
 
+/// How many objects are read before others get their turn on the thread: a frame from the network holds fewer, one from
+/// a server in this process may hold a whole list.
+const BATCH_MAX: usize = 1000;
+
 /// Reads the body of one list.
 pub(super) struct ListReader<O: informer_core::Object> {
     attempt: String,
@@ -20,6 +24,9 @@ pub(super) struct ListReader<O: informer_core::Object> {
     idle_timeout: Duration,
     splitter: ListSplitter,
     objects: ObjectReader<O>,
+    /// The network frame that is being read, and how far.
+    frame: Bytes,
+    at: usize,
     expected: String,
     envelope: Envelope,
     parts: VecDeque<ListPart<O>>,
@@ -62,6 +69,8 @@ impl<O: Representation> ListReader<O> {
             idle_timeout: options.list_idle_timeout,
             splitter: ListSplitter::new(options.limits),
             objects: ObjectReader::new(kind, options.pruning.clone(), context),
+            frame: Bytes::new(),
+            at: 0,
             expected: format!("{expected}List"),
             envelope: Envelope::default(),
             parts: VecDeque::new(),
@@ -84,23 +93,30 @@ impl<O: Representation> ListReader<O> {
             if self.ended {
                 return Ok(None);
             }
+            if self.at < self.frame.len() {
+                self.read()?;
+                if self.at < self.frame.len() {
+                    tokio::task::yield_now().await;
+                }
+                continue;
+            }
             let frame = tokio::time::timeout(self.idle_timeout, self.body.next_frame()).await;
             let frame = frame.map_err(|_| {
                 let text = format!("{}: the answer was silent for {:?}", self.attempt, self.idle_timeout);
                 SourceError::new(SourceErrorKind::Timeout, text)
             })?;
             match frame.map_err(|error| error.into_source_error(&self.attempt))? {
-                Some(frame) => self.read(&frame)?,
+                Some(frame) => (self.frame, self.at) = (frame, 0),
                 None => self.end()?,
             }
         }
     }
 
-    /// Takes in one network frame.
-    fn read(&mut self, frame: &Bytes) -> Result<(), SourceError> {
-        let (mut at, mut items) = (0, Vec::new());
-        loop {
-            let part = self.splitter.next(frame, &mut at);
+    /// Reads on in the frame.
+    fn read(&mut self) -> Result<(), SourceError> {
+        let mut items = Vec::new();
+        while items.len() < BATCH_MAX {
+            let part = self.splitter.next(&self.frame, &mut self.at);
             let part = part.map_err(|error| super::reply::protocol(&self.attempt, error))?;
             let item = match part {
                 None => break,

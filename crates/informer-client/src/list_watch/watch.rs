@@ -19,6 +19,9 @@ use crate::{Representation, ResourceKind, fields};
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
+/// How many events are read before others get their turn on the thread.
+const BATCH_MAX: usize = 1000;
+
 /// Reads the body of one watch.
 pub(super) struct WatchReader<O: informer_core::Object> {
     attempt: String,
@@ -26,6 +29,9 @@ pub(super) struct WatchReader<O: informer_core::Object> {
     idle_timeout: Duration,
     frames: Frames,
     objects: ObjectReader<O>,
+    /// The network frame that is being read, and how far.
+    frame: Bytes,
+    at: usize,
     events: VecDeque<WatchEvent<O>>,
     /// What ends the stream after the events before it.
     failure: Option<SourceError>,
@@ -52,6 +58,8 @@ impl<O: Representation> WatchReader<O> {
             idle_timeout: request.timeout.saturating_add(options.watch_idle_margin),
             frames: Frames::new(options.limits),
             objects: ObjectReader::new(kind, options.pruning.clone(), request.context),
+            frame: Bytes::new(),
+            at: 0,
             events: VecDeque::new(),
             failure: None,
             ended: false,
@@ -76,13 +84,20 @@ impl<O: Representation> WatchReader<O> {
             if self.ended {
                 return Ok(None);
             }
+            if self.at < self.frame.len() {
+                // Events before a broken one are told first.
+                self.failure = self.read().err();
+                if self.at < self.frame.len() {
+                    tokio::task::yield_now().await;
+                }
+                continue;
+            }
             let Ok(frame) = tokio::time::timeout(self.idle_timeout, self.body.next_frame()).await else {
                 let text = format!("{}: neither event nor end for {:?}", self.attempt, self.idle_timeout);
                 return Err(SourceError::new(SourceErrorKind::Timeout, text));
             };
             match frame.map_err(|error| error.into_source_error(&self.attempt))? {
-                // Events before a broken one are told first.
-                Some(frame) => self.failure = self.read(&frame).err(),
+                Some(frame) => (self.frame, self.at) = (frame, 0),
                 None if self.frames.may_end() => {
                     let buffered_max = self.frames.buffered_max();
                     tracing::debug!(attempt = self.attempt, buffered_max, "the server closed a watch");
@@ -96,11 +111,10 @@ impl<O: Representation> WatchReader<O> {
         }
     }
 
-    /// Takes in one network frame.
-    fn read(&mut self, frame: &Bytes) -> Result<(), SourceError> {
-        let mut at = 0;
-        loop {
-            let value = self.frames.next(frame, &mut at);
+    /// Reads on in the frame.
+    fn read(&mut self) -> Result<(), SourceError> {
+        while self.events.len() < BATCH_MAX {
+            let value = self.frames.next(&self.frame, &mut self.at);
             let Some(value) = value.map_err(|error| reply::protocol(&self.attempt, error))? else {
                 return Ok(());
             };
@@ -111,6 +125,7 @@ impl<O: Representation> WatchReader<O> {
             })?;
             self.events.push_back(event);
         }
+        Ok(())
     }
 }
 

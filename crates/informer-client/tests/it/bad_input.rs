@@ -135,6 +135,16 @@ async fn every_refusal_keeps_its_meaning() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_date_to_come_back_at_is_taken_against_the_clock_of_the_server() {
+    let refused = Reply::status(503)
+        .header("date", "Wed, 01 Jan 2020 00:00:00 GMT")
+        .header("retry-after", "Wed, 01 Jan 2020 00:01:30 GMT");
+    let (client, _) = script([refused]);
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry_after()), (Unavailable, Some(Duration::from_secs(90))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_in_plain_text_is_read_and_bounded() {
     let overloaded =
         Reply::status(429).header("retry-after", "7").data("Too many requests, please try again later.\n");

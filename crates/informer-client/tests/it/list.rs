@@ -152,6 +152,23 @@ async fn objects_come_before_the_body_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_frame_that_holds_a_whole_list_is_read_in_batches() {
+    use futures_util::StreamExt as _;
+    use informer_cache::source::{ListPart, Lister as _};
+    let names: Vec<String> = (0..2500).map(|index| format!("p{index}")).collect();
+    let body = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (client, _) = script([Reply::ok(body)]);
+    let mut parts = KubeListWatch::<Lazy<Pod>>::all(client).list(first_list()).await.unwrap();
+    let mut batches = Vec::new();
+    while let Some(part) = parts.next().await {
+        if let ListPart::Items(items) = part.unwrap() {
+            batches.push(items.len());
+        }
+    }
+    assert_eq!(batches, [1000, 1000, 500]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_list_may_be_null() {
     let (client, _) =
         script([Reply::ok(r#"{"kind":"PodList","items":null,"metadata":{"resourceVersion":"1"}}"#)]);

@@ -138,7 +138,10 @@ async fn a_client_of_kube_is_taken_as_it_is() {
     let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
     assert_eq!(read.keys(), ["x"]);
     let api: kube_client::Api<Pod> = kube_client::Api::all(kube);
-    assert_eq!(first_events(&api.into()).await.len(), 2);
+    assert_eq!(first_events(&api.clone().into()).await.len(), 2);
+    let source =
+        KubeListWatch::<Lazy<Pod>>::from_api(kube_client::Api::<Pod>::namespaced(api.into_client(), "a"));
+    assert_eq!(format!("{source:?}").matches("Some(\"a\")").count(), 1, "{source:?}");
 }
 
 #[tokio::test]

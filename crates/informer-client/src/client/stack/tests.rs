@@ -1,0 +1,95 @@
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use tokio::io::DuplexStream;
+use tower::Service as _;
+
+use super::super::ClientOptions;
+use super::super::connections::Connections;
+use super::{builder, is_loopback};
+
+/// One end of a pipe in this process, in place of a socket.
+struct Pipe(TokioIo<DuplexStream>);
+
+impl Connection for Pipe {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl Read for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl Write for Pipe {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_falls_silent_on_http2_is_noticed_within_45_seconds() {
+    let connector = tower::service_fn(|_uri: Uri| {
+        Box::pin(async {
+            let (ours, theirs) = tokio::io::duplex(1 << 20);
+            // A server that answers with its headers, and freezes half a second later.
+            tokio::spawn(async move {
+                let service = hyper::service::service_fn(|_request| async {
+                    let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
+                        Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
+                    >());
+                    Ok::<_, std::convert::Infallible>(http::Response::new(body))
+                });
+                let executor = hyper_util::rt::TokioExecutor::new();
+                let connection = hyper::server::conn::http2::Builder::new(executor)
+                    .serve_connection(TokioIo::new(theirs), service);
+                let mut connection = std::pin::pin!(connection);
+                let _ = tokio::time::timeout(Duration::from_millis(500), connection.as_mut()).await;
+                std::future::pending::<()>().await;
+            });
+            Ok::<_, io::Error>(Pipe(TokioIo::new(ours)))
+        })
+    });
+    let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
+    let mut connections = Connections::new(connector, builder(&options));
+    let request = Request::get("http://server/api/v1/pods?watch=true").body(Full::default()).unwrap();
+    let mut body = connections.call(request).await.unwrap().into_body();
+    let before = tokio::time::Instant::now();
+    assert!(body.frame().await.unwrap().is_err(), "the watch breaks");
+    assert!(before.elapsed() <= Duration::from_secs(45), "{:?}", before.elapsed());
+}
+
+#[test]
+fn only_this_machine_is_loopback() {
+    for (uri, loopback) in [
+        ("http://localhost:8080", true),
+        ("https://127.0.0.2:6443", true),
+        ("https://[::1]:6443", true),
+        ("https://10.0.0.1", false),
+        ("https://localhost.example.com", false),
+    ] {
+        assert_eq!(is_loopback(&uri.parse().unwrap()), loopback, "{uri}");
+    }
+}
