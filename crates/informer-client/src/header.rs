@@ -100,9 +100,14 @@ impl<'a> RawHeader<'a> {
         self.kind.is_some() || self.api_version.is_some()
     }
 
-    /// Reads the header of the object that is `text`, into `self`, which keeps what was read before an error.
-    pub(crate) fn scan(&mut self, text: &'a str, cut_managed_fields: bool) -> Result<(), HeaderError> {
-        let mut cursor = Cursor::new(text);
+    /// Reads the header of an object, into `self`, which keeps what was read before an error.
+    ///
+    /// The cursor stands at the beginning of the object.
+    pub(crate) fn scan(
+        &mut self,
+        mut cursor: Cursor<'a>,
+        cut_managed_fields: bool,
+    ) -> Result<(), HeaderError> {
         if cursor.peek() != Some(b'{') {
             return Err(HeaderError::new("", Problem::Type("an object")));
         }

@@ -14,7 +14,7 @@ mod cursor;
 mod structure;
 
 pub(crate) use cursor::{Cursor, ScanError, Text};
-pub(crate) use structure::{Structure, StructureError};
+pub(crate) use structure::{Span, Structure, StructureError};
 
 /// JSON's four kinds of space.
 pub(crate) fn is_space(byte: u8) -> bool {

@@ -15,6 +15,8 @@ mod value;
 
 use std::fmt;
 
+use crate::scan::Span;
+
 /// How large and how deep the parts of an answer may be. Beyond a limit the answer ends in an error that names it.
 ///
 /// ```
@@ -40,6 +42,13 @@ impl Default for Limits {
     fn default() -> Self {
         Self { object_bytes: 64 << 20, page_bytes: 64 << 30, depth: 1000 }
     }
+}
+
+/// The bytes of one value, and where the outer containers in it stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slice<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) spans: &'a [Span],
 }
 
 /// A body that cannot be cut into objects.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::RawHeader;
 use crate::arbitrary;
+use crate::scan::Cursor;
 
 /// The same header by a tree of values; `None` where it cannot be read.
 fn plain(text: &str) -> Option<Header> {
@@ -55,7 +56,7 @@ fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<
 
 fn scanned(text: &str) -> Result<(Header, Box<str>), String> {
     let mut raw = RawHeader::default();
-    raw.scan(text, true).map_err(|error| error.to_string())?;
+    raw.scan(Cursor::new(text), true).map_err(|error| error.to_string())?;
     let header = raw.build(text).map_err(|error| error.to_string())?;
     Ok((header, raw.cuts.apply(text)))
 }

@@ -17,6 +17,9 @@ use crate::{Representation, ResourceKind};
 /// a server in this process may hold a whole list.
 const BATCH_MAX: usize = 1000;
 
+/// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole list.
+const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
+
 /// Reads the body of one list.
 pub(super) struct ListReader<O: informer_core::Object> {
     attempt: String,
@@ -62,7 +65,6 @@ impl<O: Representation> ListReader<O> {
         options: &ReadOptions,
         context: SourceContext<O>,
     ) -> Self {
-        let expected = if O::METADATA_ONLY { "PartialObjectMetadata" } else { kind.kind() };
         Self {
             attempt,
             body,
@@ -71,7 +73,7 @@ impl<O: Representation> ListReader<O> {
             objects: ObjectReader::new(kind, options.pruning.clone(), context),
             frame: Bytes::new(),
             at: 0,
-            expected: format!("{expected}List"),
+            expected: format!("{}List", kind.kind()),
             envelope: Envelope::default(),
             parts: VecDeque::new(),
             ended: false,
@@ -156,7 +158,8 @@ impl<O: Representation> ListReader<O> {
         let kind = self.envelope.kind.as_deref().unwrap_or_default();
         // A custom resource may name its list as it likes; then its items say what they are.
         let named = kind.ends_with("List") || self.envelope.items > 0;
-        if kind != self.expected && (self.envelope.untyped_items || !named) {
+        let metadata = O::METADATA_ONLY && kind == METADATA_LIST_KIND;
+        if kind != self.expected && !metadata && (self.envelope.untyped_items || !named) {
             return Err(self.other_kind(&format!("it is {kind:?}")));
         }
         let (items, buffered_max) = (self.envelope.items, self.splitter.buffered_max());

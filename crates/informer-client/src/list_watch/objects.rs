@@ -5,6 +5,8 @@ use informer_cache::source::SourceContext;
 
 use crate::header::{HeaderError, Problem, RawHeader};
 use crate::represent::{Origin, RawObject};
+use crate::scan::Cursor;
+use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
 
 /// The kind that a server gives objects whose metadata alone was asked for.
@@ -42,9 +44,9 @@ impl<O: Representation> ObjectReader<O> {
     }
 
     /// Reads one object; where it `may_be_known`, it is first compared with what is held.
-    pub(super) fn read(&mut self, bytes: &[u8], may_be_known: bool) -> ReadObject<O> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => self.read_text(text, may_be_known),
+    pub(super) fn read(&mut self, item: Slice<'_>, may_be_known: bool) -> ReadObject<O> {
+        match std::str::from_utf8(item.bytes) {
+            Ok(text) => self.read_text(text, Cursor::with_spans(text, item.spans, 0), may_be_known),
             Err(error) => {
                 let error = HeaderError::new("", Problem::NotUtf8(error.valid_up_to()));
                 ReadObject { read: Read::Undecodable(Undecodable::new(None, error)), has_kind: false }
@@ -52,10 +54,16 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
-    pub(super) fn read_text(&mut self, text: &str, may_be_known: bool) -> ReadObject<O> {
+    /// Reads the object that is `text`; the cursor stands at its beginning.
+    pub(super) fn read_text<'a>(
+        &mut self,
+        text: &'a str,
+        cursor: Cursor<'a>,
+        may_be_known: bool,
+    ) -> ReadObject<O> {
         let mut raw = RawHeader::default();
         let cut = self.pruning.cuts_managed_fields() && self.pruning.is_simple();
-        let scanned = raw.scan(text, cut);
+        let scanned = raw.scan(cursor, cut);
         let has_kind = raw.kind.is_some();
         let read = if let Some(other) = self.other_kind(&raw) {
             Read::OtherKind(other)

@@ -12,7 +12,8 @@ use super::objects::{ObjectReader, Read};
 use super::{ReadOptions, reply};
 use crate::client::ResponseBody;
 use crate::header::RawHeader;
-use crate::scan::{Cursor, ScanError};
+use crate::scan::{Cursor, ScanError, Span};
+use crate::splitter::Slice;
 use crate::splitter::frames::Frames;
 use crate::{Representation, ResourceKind, fields};
 
@@ -42,6 +43,9 @@ pub(super) struct WatchReader<O: informer_core::Object> {
 struct Event<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
+    /// Where the object begins in the event, and the containers of that.
+    at: usize,
+    spans: &'a [Span],
 }
 
 impl<O: Representation> WatchReader<O> {
@@ -152,7 +156,8 @@ fn convert<O: Representation>(
         }
     }
     // A streaming list repeats what may be held already.
-    let read = objects.read_text(event.object, event_type == "ADDED").read;
+    let cursor = Cursor::with_spans(event.object, event.spans, event.at);
+    let read = objects.read_text(event.object, cursor, event_type == "ADDED").read;
     Ok(match (event_type, read) {
         ("ADDED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Added(object),
         ("MODIFIED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Modified(object),
@@ -178,7 +183,7 @@ fn bookmark<O>(object: &str) -> Result<WatchEvent<O>, String> {
 fn version(object: &str) -> ResourceVersion {
     let mut raw = RawHeader::default();
     // What could be read before an error is all that is asked for.
-    let _ = raw.scan(object, false);
+    let _ = raw.scan(Cursor::new(object), false);
     raw.version()
 }
 
@@ -196,9 +201,9 @@ enum EventError {
 }
 
 impl<'a> Event<'a> {
-    fn parse(bytes: &'a [u8]) -> Result<Self, EventError> {
-        let text = std::str::from_utf8(bytes)?;
-        let (mut cursor, mut first) = (Cursor::new(text), true);
+    fn parse(slice: Slice<'a>) -> Result<Self, EventError> {
+        let text = std::str::from_utf8(slice.bytes)?;
+        let (mut cursor, mut first) = (Cursor::with_spans(text, slice.spans, 0), true);
         let (mut event_type, mut object): (_, Option<Range<usize>>) = (None, None);
         cursor.object()?;
         while let Some(key) = cursor.member(&mut first)? {
@@ -211,6 +216,7 @@ impl<'a> Event<'a> {
             }
         }
         let object = object.ok_or(EventError::Missing("object"))?;
-        Ok(Self { event_type: event_type.ok_or(EventError::Missing("type"))?, object: &text[object] })
+        let event_type = event_type.ok_or(EventError::Missing("type"))?;
+        Ok(Self { event_type, object: &text[object.clone()], at: object.start, spans: slice.spans })
     }
 }

@@ -111,7 +111,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
     /// When the text is not JSON, or the header in it cannot be read.
     pub fn from_json(text: &str) -> Result<Self, crate::HeaderError> {
         let mut raw = crate::header::RawHeader::default();
-        raw.scan(text, false)?;
+        raw.scan(crate::scan::Cursor::new(text), false)?;
         let header = raw.build(text)?;
         let origin =
             Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));

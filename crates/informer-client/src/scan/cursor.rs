@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{Structure, StructureError, is_space};
+use super::{Span, Structure, StructureError, is_space};
 
 /// How deep a value may be that is skipped inside an object whose own depth was checked before.
 const SKIP_DEPTH_MAX: usize = usize::MAX;
@@ -13,6 +13,10 @@ const SKIP_DEPTH_MAX: usize = usize::MAX;
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
+    /// Containers that are known already, by where they begin; those before the cursor are dropped as it moves.
+    spans: &'a [Span],
+    /// Where the text begins in the coordinates of the spans.
+    spans_from: usize,
 }
 
 /// A string of the text, without its quotes and still escaped.
@@ -34,11 +38,16 @@ pub(crate) struct ScanError {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, spans: &[], spans_from: 0 }
+    }
+
+    /// A cursor that jumps over containers whose places are known. `from` is where the text begins in their coordinates.
+    pub(crate) fn with_spans(text: &'a str, spans: &'a [Span], from: usize) -> Self {
+        Self { text, at: 0, spans, spans_from: from }
     }
 
     pub(crate) fn over(text: &'a str, range: &Range<usize>) -> Self {
-        Self { text: &text[..range.end], at: range.start }
+        Self { at: range.start, ..Self::new(&text[..range.end]) }
     }
 
     /// Where the cursor is in the text.
@@ -109,6 +118,7 @@ impl<'a> Cursor<'a> {
             b'"' => {
                 self.string()?;
             }
+            b'{' | b'[' if self.jump() => {}
             b'{' | b'[' => {
                 let end = Structure::new(SKIP_DEPTH_MAX).find_end(&self.text.as_bytes()[start..]);
                 match end {
@@ -123,6 +133,21 @@ impl<'a> Cursor<'a> {
             _ => self.scalar()?,
         }
         Ok(start..self.at)
+    }
+
+    /// Moves behind the container that begins here, if its place is known.
+    fn jump(&mut self) -> bool {
+        let here = self.spans_from + self.at;
+        let behind = self.spans.iter().position(|span| span.start >= here).unwrap_or(self.spans.len());
+        self.spans = &self.spans[behind..];
+        match self.spans.first() {
+            // A container that never ended was recorded with its beginning.
+            Some(span) if span.start == here && span.end > here => {
+                self.at = span.end - self.spans_from;
+                self.at <= self.text.len()
+            }
+            _ => false,
+        }
     }
 
     /// Passes `null`, `true`, `false` or a number.

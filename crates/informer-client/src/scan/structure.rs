@@ -14,6 +14,56 @@ pub(crate) struct Structure {
     in_string: u64,
     /// The next byte is escaped.
     escaped: bool,
+    /// How many bytes of the value were read before the present slice.
+    before: usize,
+    /// Where the outer containers of the value stand.
+    spans: Spans,
+}
+
+/// Where the objects and arrays of the outer levels of a value begin and end, so that a second look at the value jumps
+/// over them.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    /// Down to which level containers are recorded; 0 for none. The value itself is level 0 and not recorded.
+    levels: usize,
+    found: Vec<Span>,
+    /// The entry of the container that is open on each level.
+    open: [usize; SPAN_LEVELS_MAX + 1],
+}
+
+/// The most levels that can be recorded: an event, its object, the object's members.
+const SPAN_LEVELS_MAX: usize = 3;
+
+/// How many containers are recorded: a value of a million empty arrays must not cost more than itself. What is not
+/// recorded is scanned again.
+const SPANS_MAX: usize = 1024;
+
+/// A container, from its opening bracket to behind its closing one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Spans {
+    fn open(&mut self, level: usize, start: usize) {
+        if level == 0 || level > self.levels {
+            return;
+        }
+        self.open[level] = self.found.len();
+        if self.found.len() < SPANS_MAX {
+            self.found.push(Span { start, end: start });
+        }
+    }
+
+    fn close(&mut self, level: usize, end: usize) {
+        if level == 0 || level > self.levels {
+            return;
+        }
+        if let Some(span) = self.found.get_mut(self.open[level]) {
+            span.end = end;
+        }
+    }
 }
 
 /// Why the brackets of a value cannot be matched.
@@ -27,34 +77,55 @@ pub(crate) enum StructureError {
 
 impl Structure {
     pub(crate) fn new(depth_max: usize) -> Self {
-        Self { depth_max, depth: 0, kinds: Vec::new(), in_string: 0, escaped: false }
+        let (kinds, spans) = (Vec::new(), Spans::default());
+        Self { depth_max, depth: 0, kinds, in_string: 0, escaped: false, before: 0, spans }
+    }
+
+    /// Also records where the containers of the outer levels stand.
+    pub(crate) fn recording(mut self, levels: usize) -> Self {
+        self.spans.levels = levels.min(SPAN_LEVELS_MAX);
+        self
+    }
+
+    /// The containers that were recorded in the value that ended last, by where they begin.
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans.found
     }
 
     /// Forgets what was open, for the next value.
     pub(crate) fn reset(&mut self) {
-        (self.depth, self.in_string, self.escaped) = (0, 0, false);
+        (self.depth, self.in_string, self.escaped, self.before) = (0, 0, false, 0);
+        self.spans.found.clear();
     }
 
     /// Reads on. Answers how many of `bytes` belong to the value, if it ends among them.
     pub(crate) fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, StructureError> {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
         for (index, block) in blocks.iter().enumerate() {
-            if let Some(end) = self.block(block, BLOCK).map_err(|error| error.at(index * BLOCK))? {
+            if let Some(end) = self.block(block, BLOCK, index * BLOCK)? {
                 return Ok(Some(index * BLOCK + end));
             }
         }
         if rest.is_empty() {
+            self.before += bytes.len();
             return Ok(None);
         }
         let mut last = [b' '; BLOCK];
         last[..rest.len()].copy_from_slice(rest);
         let start = blocks.len() * BLOCK;
-        let end = self.block(&last, rest.len()).map_err(|error| error.at(start))?;
+        let end = self.block(&last, rest.len(), start)?;
+        self.before += bytes.len();
         Ok(end.map(|end| start + end))
     }
 
-    /// One block, of which the first `length` bytes are real. Answers where the value ends in it.
-    fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Result<Option<usize>, StructureError> {
+    /// One block, which begins at `start` of the slice and of which the first `length` bytes are real. Answers where the
+    /// value ends in it.
+    fn block(
+        &mut self,
+        block: &[u8; BLOCK],
+        length: usize,
+        start: usize,
+    ) -> Result<Option<usize>, StructureError> {
         let found = masks(block);
         let escaped = self.escapes(found.backslashes, length);
         let strings = parity(found.quotes & !escaped) ^ self.in_string;
@@ -65,12 +136,16 @@ impl Structure {
             let at = brackets.trailing_zeros() as usize;
             // Braces are 0x7b and 0x7d, brackets 0x5b and 0x5d.
             let brace = block[at] & 0x20 != 0;
+            let place = self.before + start + at;
             if opens >> at & 1 == 1 {
+                self.spans.open(self.depth, place);
                 self.open(brace)?;
             } else if !self.close(brace) {
-                return Err(StructureError::Mismatch(at));
+                return Err(StructureError::Mismatch(start + at));
             } else if self.depth == 0 {
                 return Ok(Some(at + 1));
+            } else {
+                self.spans.close(self.depth, place + 1);
             }
             brackets &= brackets - 1;
         }
@@ -113,14 +188,5 @@ impl Structure {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
         self.kinds[depth / 64] >> (depth % 64) & 1 == u64::from(brace)
-    }
-}
-
-impl StructureError {
-    fn at(self, start: usize) -> Self {
-        match self {
-            Self::Mismatch(at) => Self::Mismatch(start + at),
-            Self::Deep => Self::Deep,
-        }
     }
 }

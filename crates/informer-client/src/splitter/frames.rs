@@ -1,5 +1,5 @@
 use super::value::ValueReader;
-use super::{Limits, SplitError};
+use super::{Limits, Slice, SplitError};
 use crate::scan::is_space;
 
 /// Cuts a body into the values that follow one another in it, with or without space between them.
@@ -12,7 +12,8 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { value: ValueReader::new(limits), base: 0 }
+        // An event, its object, the members of that, and theirs.
+        Self { value: ValueReader::new(limits, 3), base: 0 }
     }
 
     /// The next value that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
@@ -20,7 +21,7 @@ impl Frames {
         &'a mut self,
         frame: &'a [u8],
         at: &mut usize,
-    ) -> Result<Option<&'a [u8]>, SplitError> {
+    ) -> Result<Option<Slice<'a>>, SplitError> {
         if !self.value.is_inside() {
             let rest = &frame[*at..];
             *at += rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len());
@@ -37,7 +38,7 @@ impl Frames {
         match self.value.read(&frame[start..], self.base + start as u64, true)? {
             Some(used) => {
                 *at = start + used;
-                Ok(Some(self.value.whole(&frame[start..*at])))
+                Ok(Some(Slice { bytes: self.value.whole(&frame[start..*at]), spans: self.value.spans() }))
             }
             None => {
                 self.base += frame.len() as u64;

@@ -1,5 +1,5 @@
 use super::value::ValueReader;
-use super::{Limits, SplitError};
+use super::{Limits, Slice, SplitError};
 use crate::scan::{Cursor, is_space};
 
 /// Cuts the body of a list into its items and the members around them, in whatever order they come.
@@ -16,10 +16,10 @@ pub(crate) struct ListSplitter {
 }
 
 /// A part of a list.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Part<'a> {
     /// One element of `items`.
-    Item(&'a [u8]),
+    Item(Slice<'a>),
     /// The value of a member beside `items`.
     Member(Member, &'a [u8]),
 }
@@ -58,7 +58,8 @@ enum State {
 
 impl ListSplitter {
     pub(crate) fn new(limits: Limits) -> Self {
-        let value = ValueReader::new(limits);
+        // An item, its members, and those of its metadata.
+        let value = ValueReader::new(limits, 2);
         Self { value, state: State::Start, limits, base: 0, member: Member::Other, seen_items: false }
     }
 
@@ -79,7 +80,8 @@ impl ListSplitter {
             match self.state {
                 State::Item { .. } => {
                     self.state = State::AfterItem;
-                    return Ok(Some(Part::Item(self.value.whole(part))));
+                    let bytes = self.value.whole(part);
+                    return Ok(Some(Part::Item(Slice { bytes, spans: self.value.spans() })));
                 }
                 State::Value => {
                     self.state = State::AfterValue;

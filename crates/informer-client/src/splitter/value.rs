@@ -1,5 +1,5 @@
 use super::{Limits, SplitError};
-use crate::scan::{Cursor, Structure, StructureError, is_space};
+use crate::scan::{Cursor, Span, Structure, StructureError, is_space};
 
 /// Collects one JSON value across frames.
 #[derive(Debug)]
@@ -29,8 +29,9 @@ enum Shape {
 }
 
 impl ValueReader {
-    pub(super) fn new(limits: Limits) -> Self {
-        let structure = Structure::new(limits.depth);
+    /// A reader that records the containers of that many levels of each value.
+    pub(super) fn new(limits: Limits, levels: usize) -> Self {
+        let structure = Structure::new(limits.depth).recording(levels);
         Self { limits, structure, shape: Shape::None, kept: Vec::new(), kept_max: 0, spent: false }
     }
 
@@ -81,6 +82,11 @@ impl ValueReader {
     /// The value that [`read`](Self::read) found to end, of which `part` is what it used of the last frame.
     pub(super) fn whole<'a>(&'a self, part: &'a [u8]) -> &'a [u8] {
         if self.kept.is_empty() { part } else { &self.kept }
+    }
+
+    /// The containers of the value that ended last.
+    pub(super) fn spans(&self) -> &[Span] {
+        self.structure.spans()
     }
 
     /// What looks like a word or a number must be one.

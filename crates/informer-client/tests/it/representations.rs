@@ -107,6 +107,7 @@ async fn metadata_asks_the_server_for_metadata() {
     assert_eq!(requests.last_header("accept").as_deref(), Some(accept));
     let pod = read.items[0].object();
     check_header(&**pod);
+    check_header(&*one(KubeListWatch::<Metadata<Pod>>::all).await);
     assert_eq!(pod.finalizers().collect::<Vec<_>>(), ["keep"]);
     assert_eq!(pod.creation_timestamp(), Some("2026-01-01T00:00:00Z"));
     assert_eq!(pod.field(&"metadata.labels.app".parse().unwrap()).as_deref(), Some("web"));
