@@ -119,18 +119,19 @@ proptest! {
         let mut choices = choices.into_iter().cycle();
         let events: Vec<Value> = objects.iter().map(|object| json!({"type": "ADDED", "object": object})).collect();
         let texts: Vec<String> = events.iter().map(|event| arbitrary::write(event, &mut choices)).collect();
-        let expected: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
         let body = texts.join(between);
         for border in 0..=body.len() {
             let (mut frames, mut found) = (Frames::new(Limits::default()), Vec::new());
             for frame in [&body.as_bytes()[..border], &body.as_bytes()[border..]] {
                 let mut at = 0;
                 while let Some(event) = frames.next(frame, &mut at).unwrap() {
-                    check_spans(event);
-                    found.push(serde_json::from_slice::<Value>(event.bytes).unwrap());
+                    if border % 32 == 0 {
+                        check_spans(event);
+                    }
+                    found.push(String::from_utf8(event.bytes.to_vec()).unwrap());
                 }
             }
-            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(&found, &texts);
             prop_assert!(frames.may_end());
         }
     }
