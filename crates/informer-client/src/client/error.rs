@@ -86,7 +86,9 @@ fn classify(error: &(dyn Error + 'static)) -> (SourceErrorKind, &'static str) {
         if error.is::<rustls::Error>() {
             return (SourceErrorKind::Connection, "TLS failed; check certificate authority and server name");
         }
-        next = error.source();
+        // An I/O error passes over the error that it wraps.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped));
     }
     (SourceErrorKind::Connection, "the connection broke or could not be made")
 }

@@ -27,7 +27,7 @@ pub(super) struct ListReader<O: informer_core::Object> {
     idle_timeout: Duration,
     splitter: ListSplitter,
     objects: ObjectReader<O>,
-    /// The network frame that is being read, and how far.
+    /// The network frame that is being read, empty before and after one, and how far.
     frame: Bytes,
     at: usize,
     expected: String,
@@ -95,9 +95,9 @@ impl<O: Representation> ListReader<O> {
             if self.ended {
                 return Ok(None);
             }
-            if self.at < self.frame.len() {
+            if !self.frame.is_empty() {
                 self.read()?;
-                if self.at < self.frame.len() {
+                if !self.frame.is_empty() {
                     tokio::task::yield_now().await;
                 }
                 continue;
@@ -121,7 +121,10 @@ impl<O: Representation> ListReader<O> {
             let part = self.splitter.next(&self.frame, &mut self.at);
             let part = part.map_err(|error| super::reply::protocol(&self.attempt, error))?;
             let item = match part {
-                None => break,
+                None => {
+                    (self.frame, self.at) = (Bytes::new(), 0);
+                    break;
+                }
                 Some(Part::Member(member, text)) => {
                     let read = self.envelope.read(member, text);
                     read.map_err(|error| super::reply::protocol(&self.attempt, error))?;

@@ -30,7 +30,7 @@ pub(super) struct WatchReader<O: informer_core::Object> {
     idle_timeout: Duration,
     frames: Frames,
     objects: ObjectReader<O>,
-    /// The network frame that is being read, and how far.
+    /// The network frame that is being read, empty before and after one, and how far.
     frame: Bytes,
     at: usize,
     events: VecDeque<WatchEvent<O>>,
@@ -88,10 +88,10 @@ impl<O: Representation> WatchReader<O> {
             if self.ended {
                 return Ok(None);
             }
-            if self.at < self.frame.len() {
+            if !self.frame.is_empty() {
                 // Events before a broken one are told first.
                 self.failure = self.read().err();
-                if self.at < self.frame.len() {
+                if !self.frame.is_empty() {
                     tokio::task::yield_now().await;
                 }
                 continue;
@@ -120,6 +120,7 @@ impl<O: Representation> WatchReader<O> {
         while self.events.len() < BATCH_MAX {
             let value = self.frames.next(&self.frame, &mut self.at);
             let Some(value) = value.map_err(|error| reply::protocol(&self.attempt, error))? else {
+                (self.frame, self.at) = (Bytes::new(), 0);
                 return Ok(());
             };
             let event = Event::parse(value).map_err(|error| reply::protocol(&self.attempt, error))?;

@@ -19,6 +19,7 @@ use informer_cache::source::Watcher as _;
 use informer_client::{Client, ClientOptions, KubeListWatch, Lazy};
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::Config;
+use parking_lot::Mutex;
 
 use crate::script::{first_list, list, show, watch_from};
 
@@ -59,30 +60,46 @@ struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
     http2: Arc<AtomicUsize>,
+    authorizations: Arc<Mutex<Vec<String>>>,
 }
 
 /// A server of at most 100 streams a connection, as a real one.
 async fn serve() -> Server {
+    serve_over(None).await
+}
+
+async fn serve_over(tls: Option<tokio_rustls::TlsAcceptor>) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = Server {
         address: listener.local_addr().unwrap(),
         connections: Arc::default(),
         http2: Arc::default(),
+        authorizations: Arc::default(),
     };
     let (connections, http2) = (Arc::clone(&server.connections), Arc::clone(&server.http2));
+    let authorizations = Arc::clone(&server.authorizations);
     tokio::spawn(async move {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             connections.fetch_add(1, Ordering::SeqCst);
-            let http2 = Arc::clone(&http2);
+            let (http2, authorizations, tls) = (Arc::clone(&http2), Arc::clone(&authorizations), tls.clone());
             tokio::spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
+                    if let Some(value) = request.headers().get("authorization") {
+                        authorizations.lock().push(value.to_str().unwrap().to_owned());
+                    }
                     http2.fetch_add(usize::from(request.version() == Version::HTTP_2), Ordering::SeqCst);
                     std::future::ready(Ok::<_, Infallible>(answer(&request)))
                 });
                 let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                 builder.http2().max_concurrent_streams(100);
-                let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+                let _ = match tls {
+                    None => builder.serve_connection(TokioIo::new(socket), service).await,
+                    Some(tls) => match tls.accept(socket).await {
+                        Ok(socket) => builder.serve_connection(TokioIo::new(socket), service).await,
+                        Err(_) => return,
+                    },
+                };
             });
         }
     });
@@ -161,4 +178,70 @@ async fn clients_are_made_without_a_runtime_of_their_own_and_refuse_what_they_ca
         error.to_string(),
         "cannot make a client: the TLS settings cannot be used; check certificates and keys in the kubeconfig"
     );
+}
+
+/// A TLS server that offers these protocols, and its certificate.
+async fn serve_tls(protocols: &[&[u8]]) -> (Server, Vec<u8>) {
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    (serve_over(Some(acceptor)).await, own.cert.der().to_vec())
+}
+
+fn tls_config(server: &Server, certificate: Vec<u8>) -> Config {
+    let mut config = Config::new(format!("https://{}", server.address).parse().unwrap());
+    config.root_cert = Some(vec![certificate]);
+    config
+}
+
+#[tokio::test]
+async fn http2_is_spoken_over_tls_where_the_server_offers_it() {
+    for (protocols, http2) in [(&[b"h2".as_slice(), b"http/1.1"][..], 1), (&[b"http/1.1"], 0), (&[], 0)] {
+        let (server, certificate) = serve_tls(protocols).await;
+        let client = Client::new(tls_config(&server, certificate)).unwrap();
+        let read = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap();
+        assert_eq!(read.keys(), ["x"]);
+        assert_eq!(server.http2.load(Ordering::SeqCst), http2);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_named_as_the_cause() {
+    let (server, _) = serve_tls(&[]).await;
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let client = Client::new(tls_config(&server, other.cert.der().to_vec())).unwrap();
+    let error = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("TLS failed; check certificate authority and server name"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn tokens_and_exec_plugins_authenticate() {
+    let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-the-plugin"}}"#;
+    let server = serve().await;
+    let mut with_token = config(&server);
+    with_token.auth_info.token = Some("of-the-file".to_owned().into());
+    let exec = serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [credential],
+        "interactiveMode": "Never"});
+    let mut with_plugin = config(&server);
+    with_plugin.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
+    let mut broken = config(&server);
+    broken.auth_info.token_file = Some("/nowhere/token".to_owned());
+    for config in [with_token, with_plugin] {
+        let client = Client::new(config).unwrap();
+        list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap();
+    }
+    assert_eq!(*server.authorizations.lock(), ["Bearer of-the-file", "Bearer of-the-plugin"]);
+    let error = Client::new(broken).unwrap_err();
+    assert!(error.to_string().contains("check the user in the kubeconfig"), "{error}");
 }
