@@ -1,8 +1,7 @@
 //! Benches of the byte path: a list of pods of 5.9 KB from network frames to objects, and single header scans.
 //!
 //! `cargo bench -p informer-client`. Times of lists are CPU time of the thread (Linux only), so that they hold on a shared
-//! machine;
-//! throughput is in bytes of the server's JSON.
+//! machine; throughput is in bytes of the server's JSON.
 
 use std::convert::Infallible;
 use std::hint::black_box;
