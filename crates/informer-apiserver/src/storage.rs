@@ -47,6 +47,8 @@ impl Default for History {
 #[derive(Debug)]
 pub(crate) struct Storage {
     version: u64,
+    /// The version at the start; there is no history before it.
+    origin: u64,
     history: History,
     tables: Vec<Table>,
 }
@@ -101,7 +103,7 @@ pub(crate) enum Ended {
 
 impl Storage {
     pub(crate) fn new(version: u64, history: History) -> Self {
-        Self { version, history, tables: Vec::new() }
+        Self { version, origin: version, history, tables: Vec::new() }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -114,7 +116,7 @@ impl Storage {
             live: OrderedMap::default(),
             ring: VecDeque::new(),
             ring_bytes: 0,
-            floor: self.version.min(1),
+            floor: self.origin,
             dropped: 0,
             paged: VecDeque::new(),
             epoch: 0,

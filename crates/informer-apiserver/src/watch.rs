@@ -113,6 +113,11 @@ impl WatchDriver {
         Ok(driver)
     }
 
+    /// Ends the stream with an error as its next and last event.
+    pub(crate) fn fail(&mut self, error: ApiError) {
+        self.error = Some(error);
+    }
+
     fn at_now(shared: &Arc<Shared>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {
         let now = shared.clock.elapsed();
         let drawn = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));

@@ -219,7 +219,7 @@ pub enum FaultAction {
     IgnoreInitialEvents,
     /// No answer ever comes.
     NeverAnswer,
-    /// 504: the version is too large.
+    /// 504, the version is too large: an ERROR event in a watch, the status of anything else.
     TooLarge,
 }
 

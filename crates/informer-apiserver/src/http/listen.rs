@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -25,6 +26,8 @@ use crate::server::ApiServer;
 
 /// Streams of one HTTP/2 connection, as upstream: more watches wait on the client's side.
 const STREAMS_MAX: u32 = 100;
+/// How long a shutdown waits for answers under way: a stalled one would hold it for ever.
+const DRAIN_WAIT: Duration = Duration::from_secs(5);
 /// The window of an HTTP/2 stream, as upstream.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
@@ -87,12 +90,16 @@ impl Listening {
         )
     }
 
-    /// Closes the listener, ends all watches properly, and waits until the answers under way are out.
+    /// Closes the listener, ends all watches properly, and waits until the answers under way are out: for at most
+    /// five seconds of the runtime's time, since faults may have stalled some of them. What is left is cut.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.server.disconnect_watchers();
         self.connections.close();
-        self.connections.wait().await;
+        if tokio::time::timeout(DRAIN_WAIT, self.connections.wait()).await.is_err() {
+            self.cut_connections();
+            self.connections.wait().await;
+        }
     }
 
     /// Closes every connection at once, whatever is under way on it; the listener stays. Drop the handle to close

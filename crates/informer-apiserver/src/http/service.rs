@@ -229,7 +229,7 @@ impl Call<'_> {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let expired = self.plan.upsets.iter().any(|(_, upset)| *upset == crate::faults::Upset::Expire);
-        if self.plan.too_large {
+        if self.plan.too_large && self.route.verb != Verb::Watch {
             return Err(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
         }
         if expired && self.route.verb != Verb::Watch {
@@ -296,6 +296,9 @@ impl Call<'_> {
         };
         let mut driver = WatchDriver::start(self.shared, request).await?;
         driver.coalesce = self.plan.leaves_events();
+        if self.plan.too_large {
+            driver.fail(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
+        }
         let end = self.plan.body_end.filter(|(point, _)| matches!(point, Point::Events(_)));
         let stream = stream::unfold(UpsetWatch::new(driver, self.plan, end), |mut watch| async move {
             let item: Result<Bytes, BrokenOff> = watch.next().await?;

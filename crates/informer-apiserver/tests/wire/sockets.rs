@@ -119,8 +119,9 @@ async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
     let version = server.version();
-    let request =
-        format!("GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let request = format!(
+        "GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    );
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.readable().await.unwrap();
     // Far more than the buffers of both sockets hold.
@@ -134,4 +135,18 @@ async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
     let text = String::from_utf8(text).unwrap();
     let events = text.matches("{\"type\":").count();
     assert!(events < 400 && !text.contains("ERROR") && text.ends_with("0\r\n\r\n"), "{events} events");
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_ever_for_what_a_fault_has_stalled() {
+    let server = filled(1);
+    server.faults().on(FaultMatch::watch("configmaps")).stall_after(1);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let uri: http::Uri = format!("{}/api/v1/configmaps?watch=1", listening.url()).parse().unwrap();
+    let mut body = client.get(uri).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    tokio::time::pause();
+    listening.shutdown().await;
+    assert!(body.frame().await.unwrap().is_err());
 }

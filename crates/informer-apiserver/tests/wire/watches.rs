@@ -273,3 +273,13 @@ async fn a_manual_clock_drives_deadlines_without_a_paused_runtime() {
         "2026-01-01T00:00:30Z"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_starts_at_a_later_version_knows_nothing_before_it() {
+    let server = ApiServer::builder().first_version(1_000).build();
+    let mut watch = Watch::open(&server, "/api/v1/configmaps?watch=1&resourceVersion=5").await;
+    assert_eq!(watch.rest().await, ["ERROR "]);
+    let (status, _) =
+        json(&server, "GET", "/api/v1/pods?resourceVersion=5&resourceVersionMatch=Exact", "").await;
+    assert_eq!(status, 410);
+}
