@@ -5,6 +5,7 @@
 mod faults;
 mod kube;
 mod lists;
+mod loads;
 mod sockets;
 mod support;
 mod watches;

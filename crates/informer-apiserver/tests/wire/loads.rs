@@ -1,0 +1,40 @@
+//! Manifests from files.
+
+use std::fs;
+
+use informer_apiserver::{ApiServer, LoadError};
+use informer_core::Gvr;
+
+#[test]
+fn a_directory_of_manifests_is_loaded_in_the_order_of_names_and_status_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let pods = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: n}\nstatus: {phase: Running}\n---\n---\n\
+                apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+    fs::write(dir.path().join("1.yaml"), pods).unwrap();
+    let list = r#"{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}]}"#;
+    fs::write(dir.path().join("2.json"), list).unwrap();
+    fs::write(dir.path().join("notes.txt"), "not a manifest: [").unwrap();
+    let server = ApiServer::builder().build();
+    assert_eq!(server.load_yaml(dir.path()).unwrap(), 3);
+    let pods = Gvr::new("", "v1", "pods");
+    assert_eq!(server.get(&pods, "n", "a").unwrap()["status"]["phase"], "Running");
+    assert!(server.get(&pods, "default", "b").is_ok());
+    assert_eq!(server.load_yaml(dir.path().join("1.yaml")).unwrap(), 2, "objects that exist are replaced");
+}
+
+#[test]
+fn a_manifest_that_does_not_work_is_named_with_its_document() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = ApiServer::builder().build();
+    let file = dir.path().join("x.yaml");
+    let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n";
+    fs::write(&file, format!("{good}apiVersion: g/v1\nkind: Foo\n")).unwrap();
+    assert!(
+        matches!(server.load_yaml(&file), Err(LoadError::UnknownKind { document: 2, kind, .. }) if kind == "Foo")
+    );
+    fs::write(&file, format!("{good}apiVersion: v1\nkind: Pod\nmetadata: {{name: 5}}\n")).unwrap();
+    assert!(matches!(server.load_yaml(&file), Err(LoadError::Refused { document: 2, .. })));
+    fs::write(&file, format!("{good}a: [\n")).unwrap();
+    assert!(matches!(server.load_yaml(&file), Err(LoadError::Parse { document: 2, .. })));
+    assert!(matches!(server.load_yaml(dir.path().join("none")), Err(LoadError::Read { .. })));
+}
