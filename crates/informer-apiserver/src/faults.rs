@@ -3,14 +3,16 @@
 //! Rules are data: they are read from JSON or YAML, or built in code. Every request is held against every rule;
 //! each rule counts the requests it matched and those it spoiled.
 
+mod open;
 mod plan;
 mod rule;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+pub(crate) use open::OpenWatch;
 pub(crate) use plan::{Answer, BodyEnd, Plan, Point, Upset};
 pub use rule::{FaultAction, FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
 
@@ -28,6 +30,8 @@ use crate::requests::RequestRecord;
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     rules: Arc<Mutex<Vec<Arc<Mutex<Armed>>>>>,
+    /// The watches that are open, in the order in which they began.
+    open: Arc<Mutex<Vec<Weak<OpenWatch>>>>,
 }
 
 #[derive(Debug)]
@@ -47,10 +51,19 @@ pub struct Fault {
 
 impl Faults {
     /// Puts a rule in force, behind those already there.
+    ///
+    /// What happens in the middle of a watch (410, cut, stall, garbage, lost bookmarks) also happens to the watches
+    /// that are open: they count as matching requests, the oldest first, and their events count from here on. So "the
+    /// first watch" is the same one for a test, whether it has begun yet or not.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
-        let armed = Arc::new(Mutex::new(Armed { rule, rng, matched: 0, fired: 0 }));
-        self.rules.lock().push(Arc::clone(&armed));
+        let mut armed = Armed { rule, rng, matched: 0, fired: 0 };
+        // Under the lock of the rules, so that a watch that begins now meets the rule once: here or in `plan`.
+        let mut rules = self.rules.lock();
+        self.spoil_open(&mut armed);
+        let armed = Arc::new(Mutex::new(armed));
+        rules.push(Arc::clone(&armed));
+        drop(rules);
         Fault { armed, rules: self.clone() }
     }
 
@@ -69,10 +82,30 @@ impl Faults {
         self.rules.lock().clear();
     }
 
-    /// What the rules make of a request.
+    fn spoil_open(&self, armed: &mut Armed) {
+        if !armed.rule.action.is_within_a_watch() {
+            return;
+        }
+        let mut open = self.open.lock();
+        open.retain(|watch| watch.strong_count() > 0);
+        for watch in open.iter().filter_map(Weak::upgrade) {
+            if armed.rule.on.matches(watch.request()) && armed.fires() {
+                armed.fired += 1;
+                watch.spoil(&armed.rule.action);
+            }
+        }
+    }
+
+    /// What the rules make of a request. A watch stays open for later rules as long as its [`OpenWatch`] is held.
     pub(crate) fn plan(&self, request: &RequestRecord) -> Plan {
         let mut plan = Plan::default();
-        for armed in self.rules.lock().iter() {
+        let rules = self.rules.lock();
+        if request.verb == crate::Verb::Watch {
+            let watch = Arc::new(OpenWatch::new(request.clone()));
+            self.open.lock().push(Arc::downgrade(&watch));
+            plan.open = Some(watch);
+        }
+        for armed in rules.iter() {
             let mut armed = armed.lock();
             if armed.rule.on.matches(request) && armed.fires() {
                 armed.fired += 1;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::error::ApiError;
-use crate::faults::{BodyEnd, Plan, Point, Upset};
+use crate::faults::{BodyEnd, OpenWatch, Plan, Point, Upset};
 use crate::http::BrokenOff;
 use crate::watch::{Item, WatchDriver};
 
@@ -58,7 +58,15 @@ impl UpsetWatch {
                     BodyEnd::Stall => std::future::pending::<()>().await,
                 }
             }
-            match self.driver.next().await? {
+            let item = tokio::select! {
+                biased;
+                () = rung(self.plan.open.as_deref()) => {
+                    self.take_spoiled();
+                    continue;
+                }
+                item = self.driver.next() => item?,
+            };
+            match item {
                 Item::Bookmark(_) if self.plan.drop_bookmarks => {}
                 Item::InitialEnd(_) if self.plan.no_initial_end => {}
                 Item::Bookmark(line) | Item::InitialEnd(line) | Item::Error(line) => return Some(Ok(line)),
@@ -72,6 +80,24 @@ impl UpsetWatch {
                 }
             }
         }
+    }
+
+    /// Takes in what later rules want; their events count from here on.
+    fn take_spoiled(&mut self) {
+        let Some(open) = &self.plan.open else { return };
+        let mut later = Plan::default();
+        open.take().iter().for_each(|action| later.add(action));
+        let events = self.events;
+        self.plan.upsets.extend(later.upsets.into_iter().map(|(after, upset)| (events + after, upset)));
+        self.plan.drop_bookmarks |= later.drop_bookmarks;
+        match later.body_end {
+            Some((Point::Events(after), end)) => self.end = Some((events + after, end)),
+            // Neither events nor bytes were named: at once.
+            Some((Point::Bytes(_), end)) => self.end = Some((events, end)),
+            None => {}
+        }
+        // From here on events must be told apart, to be counted.
+        self.driver.coalesce &= self.plan.leaves_events() && self.end.is_none();
     }
 
     /// Arranges the upset whose time has come; true where there was one that makes a line or ends the stream.
@@ -90,6 +116,13 @@ impl UpsetWatch {
             Upset::HalfFrame => self.halve = true,
         }
         true
+    }
+}
+
+async fn rung(open: Option<&OpenWatch>) {
+    match open {
+        Some(open) => open.rung().await,
+        None => std::future::pending().await,
     }
 }
 

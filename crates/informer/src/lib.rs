@@ -22,3 +22,5 @@ pub use informer_store::{
 pub use informer_workqueue as workqueue;
 #[cfg(feature = "client")]
 pub use {k8s_openapi, kube_client, kube_core};
+#[cfg(feature = "testing")]
+pub mod testing;

@@ -1,8 +1,9 @@
 //! What the rules make of one request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::FaultAction;
+use super::{FaultAction, OpenWatch};
 use crate::error::ApiError;
 
 /// Everything that is to go wrong with one request.
@@ -16,6 +17,7 @@ pub(crate) struct Plan {
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
     /// Watches.
+    pub(crate) open: Option<Arc<OpenWatch>>,
     pub(crate) drop_bookmarks: bool,
     pub(crate) no_initial_end: bool,
     pub(crate) upsets: Vec<(u64, Upset)>,
@@ -68,7 +70,7 @@ impl Plan {
             && !matches!(self.body_end, Some((Point::Events(_), _)))
     }
 
-    pub(super) fn add(&mut self, action: &FaultAction) {
+    pub(crate) fn add(&mut self, action: &FaultAction) {
         match action {
             FaultAction::Status { code, reason, message, retry_after, body } => {
                 let seconds = retry_after.unwrap_or_default();

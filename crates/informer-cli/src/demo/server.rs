@@ -57,13 +57,13 @@ pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
     let server = ApiServer::builder().build();
     let mut objects = Objects::new(arguments.seed, arguments.objects);
     fill(&server, &mut objects, &arguments)?;
-    spoil(&server, &arguments);
     let listening =
         server.listen("127.0.0.1:0").await.map_err(|error| Failure::io("listen on 127.0.0.1", error))?;
     say(&Said::Listening(listening.url()));
 
     let mut lines = BufReader::new(stdin()).lines();
     while let Ok(Some(_)) = lines.next_line().await {
+        spoil(&server, &arguments);
         let begin = Instant::now();
         let changes = change(&server, &mut objects, &arguments).await?;
         say(&Said::Changed { changes, seconds: begin.elapsed().as_secs_f64() });
@@ -86,12 +86,10 @@ fn fill(server: &ApiServer, objects: &mut Objects, arguments: &ServerArguments) 
     Ok(())
 }
 
-/// The first watch of pods is cut off in the middle of the changes, and the one that follows it gets a 410.
+/// The watch of pods that is open is cut off in the middle of the changes, and the one that follows it gets a 410.
 fn spoil(server: &ApiServer, arguments: &ServerArguments) {
     let third = arguments.rate * arguments.seconds / 3;
-    // A streaming list is a watch that begins with all objects.
-    let first = third + arguments.objects as u64;
-    let cut = FaultAction::Cut { after_events: Some(first), after_bytes: None, abrupt: true };
+    let cut = FaultAction::Cut { after_events: Some(third), after_bytes: None, abrupt: true };
     server.faults().on(FaultMatch::watch("pods")).nth(1).then(cut);
     server.faults().on(FaultMatch::watch("pods")).nth(2).then(FaultAction::Expire { after_events: third });
 }
