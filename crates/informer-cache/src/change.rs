@@ -56,6 +56,33 @@ impl<O> Replacement<O> {
     }
 }
 
+/// Copies references, no object.
+impl<O> Clone for Change<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(object) => Self::Added(Arc::clone(object)),
+            Self::Updated(object) => Self::Updated(Arc::clone(object)),
+            Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
+            Self::Replaced(replacement) => Self::Replaced(replacement.clone()),
+            Self::Resync => Self::Resync,
+            Self::Bookmark(version) => Self::Bookmark(version.clone()),
+            Self::Undecodable(undecodable) => Self::Undecodable(undecodable.clone()),
+        }
+    }
+}
+
+/// Copies references, no object.
+impl<O> Clone for Replacement<O> {
+    fn clone(&self) -> Self {
+        Self {
+            items: self.items.clone(),
+            undecodable: self.undecodable.clone(),
+            version: self.version.clone(),
+            rewound: self.rewound,
+        }
+    }
+}
+
 impl<O: Object> fmt::Debug for Change<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

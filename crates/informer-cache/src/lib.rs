@@ -1,5 +1,6 @@
 //! Reflectors, delta queues and shared informers over any list and watch source.
 
+pub mod controller;
 pub mod handler;
 pub mod listener;
 pub mod metrics;
@@ -20,6 +21,7 @@ mod state;
 mod undecodable;
 
 pub use change::{Change, Replacement};
+pub use controller::{Controller, new_indexer_informer, new_informer};
 pub use event::Event;
 pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister};
 pub use informer_set::InformerSet;

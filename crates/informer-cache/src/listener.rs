@@ -9,7 +9,7 @@
 //!
 //! # Lock order
 //!
-//! One lock, around the buffer, never held while the handler runs.
+//! The lock around the buffer, then that of `synced` inside tokio. Neither is held while the handler runs.
 //!
 //! # Shutdown
 //!
@@ -30,6 +30,7 @@ use std::time::Duration;
 
 pub use buffer::{Batch, ListenerBuffer};
 use parking_lot::Mutex;
+pub(crate) use run::panic_text;
 use tokio::sync::{Notify, watch};
 
 use crate::Event;
@@ -160,11 +161,12 @@ impl<O> ProcessorListener<O> {
     where
         O: informer_core::Object,
     {
-        if self.is_closed() {
-            return;
-        }
         let warning = {
             let mut buffer = self.buffer.lock();
+            // Under the lock: `close` empties the buffer after it has said so, and nothing may come in behind it.
+            if self.is_closed() {
+                return;
+            }
             buffer.push(batch);
             buffer.high_water_crossed()
         };
@@ -176,18 +178,16 @@ impl<O> ProcessorListener<O> {
 
     /// Says that all initial events were added.
     pub fn initial_complete(&self) {
-        let synced = {
-            let mut buffer = self.buffer.lock();
-            buffer.initial_complete();
-            buffer.is_synced()
-        };
-        self.publish(synced);
+        let mut buffer = self.buffer.lock();
+        buffer.initial_complete();
+        self.publish(&buffer);
     }
 
     /// A new run begins: the handler is not synced until the run says so. What waits stays.
     pub fn begin_run(&self) {
-        self.buffer.lock().begin_run();
-        self.synced.send_replace(false);
+        let mut buffer = self.buffer.lock();
+        buffer.begin_run();
+        self.publish(&buffer);
     }
 
     /// Ends delivery for good and drops what waits.
@@ -239,19 +239,17 @@ impl<O> ProcessorListener<O> {
 
     /// The event that `pop` returned was handled.
     pub fn finished(&self) {
-        let synced = {
-            let mut buffer = self.buffer.lock();
-            buffer.finished();
-            buffer.is_synced()
-        };
+        let mut buffer = self.buffer.lock();
+        buffer.finished();
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.publish(synced);
+        self.publish(&buffer);
     }
 
-    fn publish(&self, synced: bool) {
-        if synced {
-            self.synced.send_if_modified(|published| !std::mem::replace(published, true));
-        }
+    /// Takes the lock as its argument: two that publish what they saw after they have let go of it could do so in the
+    /// wrong order.
+    fn publish(&self, buffer: &ListenerBuffer<O>) {
+        let synced = buffer.is_synced();
+        self.synced.send_if_modified(|published| std::mem::replace(published, synced) != synced);
     }
 }
 

@@ -85,9 +85,16 @@ impl<O: Object> SharedProcessor<O> {
         }
     }
 
-    /// A new run begins: no listener is synced before its first list was distributed.
-    pub fn begin_run(&mut self) {
+    /// A new run begins: no listener is synced before its first list was distributed, and no resync is due for the
+    /// time in which nothing ran.
+    pub fn begin_run(&mut self, now: Instant) {
         self.initial_complete = false;
+        for entry in &mut self.listeners {
+            entry.listener.begin_run();
+            if let Some(resync) = &mut entry.resync {
+                resync.next = now + resync.period;
+            }
+        }
     }
 
     /// The first list was distributed: from here on a listener is synced when it has handled its initial events.

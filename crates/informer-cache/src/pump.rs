@@ -10,6 +10,7 @@
 //! 3. An event is returned only after the store shows its state or a later one.
 //! 4. The state of one uid never goes back, unless a consistent read says so ([`Replacement::rewound`]).
 //! 5. A state that is held already (same uid, same version) is neither stored nor announced again.
+//! 6. The version of the store goes back only with a list.
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,8 @@ pub struct Pump<O: Object> {
     counters: PumpCounters,
     /// True until the first list of a run was applied.
     initial: bool,
+    /// A list was older than the store and was not applied; the next one is the consistent read that was asked for.
+    refused: bool,
 }
 
 /// What a pump has seen.
@@ -47,6 +50,8 @@ pub struct PumpCounters {
     pub unchanged: u64,
     /// Deletions of what was never held.
     pub unknown_deletes: u64,
+    /// Lists that were older than what is held, and were not applied.
+    pub stale_lists: u64,
     /// Lists that took the cache back to an older state, because a consistent read said so.
     pub rewound: u64,
     /// Bytes of the objects held, as [`Object::held_bytes`] counts them.
@@ -59,8 +64,8 @@ pub struct Applied<O> {
     pub events: Vec<Event<O>>,
     /// True where the first list of the run is among the changes: from here on the cache is synced.
     pub first_list: bool,
-    /// True where the watch delivered a state older than the one held: the server may have gone back, and only a
-    /// consistent read can tell.
+    /// True where a state or a list came that is older than the one held: the server lags or may have gone back, and
+    /// only a consistent read can tell. The caller asks the reflector for one.
     pub suspect: bool,
     /// True where the source asks for a resync.
     pub resync: bool,
@@ -77,7 +82,7 @@ struct Staged<O> {
 impl<O: Object> Pump<O> {
     /// A pump that writes into a store. Objects that cannot be read are noted in `undecodable`.
     pub fn new(writer: StoreWriter<O>, undecodable: UndecodableLog) -> Self {
-        Self { writer, undecodable, counters: PumpCounters::default(), initial: true }
+        Self { writer, undecodable, counters: PumpCounters::default(), initial: true, refused: false }
     }
 
     /// A read handle of the store.
@@ -102,7 +107,7 @@ impl<O: Object> Pump<O> {
             self.counters.changes += 1;
             match change {
                 Change::Added(object) | Change::Updated(object) => {
-                    staged.version = Some(object.resource_version().clone());
+                    self.advance(&mut staged, object.resource_version());
                     self.upsert(&mut staged, object, Origin::Watch);
                 }
                 Change::Deleted(tombstone) => self.delete(&mut staged, tombstone),
@@ -113,12 +118,23 @@ impl<O: Object> Pump<O> {
                     self.commit(&mut staged);
                 }
                 Change::Resync => staged.applied.resync = true,
-                Change::Bookmark(version) => staged.version = Some(version),
+                Change::Bookmark(version) => self.advance(&mut staged, &version),
                 Change::Undecodable(undecodable) => self.set_aside(undecodable),
             }
         }
         self.commit(&mut staged);
         staged.applied
+    }
+
+    /// Moves the version of the store on; an event that comes late does not take it back. Only a list can.
+    fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
+        let older = match &staged.version {
+            Some(staged) => version.is_older_than(staged),
+            None => version.is_older_than(&self.writer.resource_version()),
+        };
+        if !older && !version.is_empty() {
+            staged.version = Some(version.clone());
+        }
     }
 
     /// The state of a key as this call has left it.
@@ -167,19 +183,23 @@ impl<O: Object> Pump<O> {
     }
 
     fn delete(&mut self, staged: &mut Staged<O>, tombstone: Tombstone<O>) {
+        if let Some(last) = tombstone.last() {
+            self.advance(staged, last.resource_version());
+        }
         let Some(held) = self.current(staged, tombstone.key()) else {
             self.counters.unknown_deletes += 1;
+            // It may have been one that could never be read.
+            self.undecodable.forget(tombstone.key().as_str());
             return;
         };
-        if let Some(last) = tombstone.last() {
-            staged.version = Some(last.resource_version().clone());
-            if last.resource_version().is_older_than(held.resource_version()) {
-                // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is
-                // newer than it.
-                self.counters.stale += 1;
-                staged.applied.suspect |= last.uid() == held.uid();
-                return;
-            }
+        if let Some(last) = tombstone.last()
+            && last.resource_version().is_older_than(held.resource_version())
+        {
+            // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is newer
+            // than it.
+            self.counters.stale += 1;
+            staged.applied.suspect |= last.uid() == held.uid();
+            return;
         }
         let stale = tombstone.stale();
         let (last, stale) = match tombstone.last() {
@@ -192,11 +212,26 @@ impl<O: Object> Pump<O> {
     }
 
     /// A complete list: what is not in it is gone. Deletions are announced first, then the rest in the order of the list.
+    ///
+    /// A reflector that begins anew beside a store that is kept may be given a list by a server that lags behind it: that
+    /// one is not applied, and a consistent one is asked for.
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
-        let Replacement { items, undecodable, version, rewound } = replacement;
+        let Replacement { items, undecodable, version, mut rewound } = replacement;
+        let older = version.is_older_than(&self.writer.resource_version());
+        if older && !rewound && !std::mem::replace(&mut self.refused, true) {
+            self.counters.stale_lists += 1;
+            staged.applied.suspect = true;
+            return;
+        }
+        rewound |= older;
+        self.refused = false;
         self.counters.lists += 1;
         self.counters.rewound += u64::from(rewound);
-        self.delete_unlisted(staged, &items, &undecodable);
+        if !self.writer.is_empty() || !self.undecodable.is_empty() {
+            let listed = Present::of(&items, &undecodable);
+            self.delete_unlisted(staged, &listed);
+            self.forget_unlisted(&listed);
+        }
         for item in items {
             self.upsert(staged, item.into_object(), Origin::List { rewound });
         }
@@ -207,24 +242,25 @@ impl<O: Object> Pump<O> {
         staged.applied.first_list |= std::mem::take(&mut self.initial);
     }
 
-    fn delete_unlisted(&mut self, staged: &mut Staged<O>, items: &[Listed<O>], undecodable: &[Undecodable]) {
-        if self.writer.is_empty() {
-            return;
-        }
-        let listed: HashSet<&str> = items.iter().map(|item| item.object().key().as_str()).collect();
-        let unread = |held: &O| {
-            // Without a readable name the uid may still tell which object it is.
-            let same_uid = |entry: &&Undecodable| !entry.uid().is_empty() && entry.uid() == held.uid();
-            let same_key = |entry: &&Undecodable| entry.key() == Some(held.key());
-            undecodable.iter().any(|entry| same_key(&entry) || same_uid(&entry))
-        };
+    fn delete_unlisted(&mut self, staged: &mut Staged<O>, listed: &Present<'_>) {
         for held in self.writer.list() {
-            if listed.contains(held.key().as_str()) || unread(&held) {
+            if listed.contains(&*held) {
                 continue;
             }
             self.count_bytes(Some(&held), None);
             staged.writes.insert(held.key().clone(), None);
             staged.applied.events.push(Event::Deleted { last: held, stale: true });
+        }
+    }
+
+    /// What could not be read and is gone without ever having been held would else stay in the log for ever.
+    fn forget_unlisted(&self, listed: &Present<'_>) {
+        for entry in self.undecodable.entries() {
+            match entry.key() {
+                Some(key) if listed.keys.contains(key.as_str()) => {}
+                None if listed.nameless => {}
+                key => self.undecodable.forget(key.map_or("", ObjectKey::as_str)),
+            }
         }
     }
 
@@ -264,6 +300,29 @@ impl<O: Object> Pump<O> {
     fn count_bytes(&mut self, old: Option<&O>, new: Option<&O>) {
         let bytes = |object: Option<&O>| object.map_or(0, |object| object.held_bytes() as u64);
         self.counters.bytes = (self.counters.bytes + bytes(new)).saturating_sub(bytes(old));
+    }
+}
+
+/// What a list shows, whether or not it could be read.
+struct Present<'a> {
+    keys: HashSet<&'a str>,
+    /// Of objects that could not be read: without a readable name the uid may still tell which object it is.
+    unread_uids: HashSet<&'a str>,
+    nameless: bool,
+}
+
+impl<'a> Present<'a> {
+    fn of<O: Object>(items: &'a [Listed<O>], undecodable: &'a [Undecodable]) -> Self {
+        let unread_keys = undecodable.iter().filter_map(|entry| Some(entry.key()?.as_str()));
+        Self {
+            keys: items.iter().map(|item| item.object().key().as_str()).chain(unread_keys).collect(),
+            unread_uids: undecodable.iter().map(Undecodable::uid).filter(|uid| !uid.is_empty()).collect(),
+            nameless: undecodable.iter().any(|entry| entry.key().is_none()),
+        }
+    }
+
+    fn contains<O: Object>(&self, held: &O) -> bool {
+        self.keys.contains(held.key().as_str()) || self.unread_uids.contains(held.uid())
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::reflector::ReflectorPhase;
+
 /// Something that becomes synced: an informer, or one handler of it.
 pub trait CacheSynced: Send + Sync {
     /// Whether it is synced, now and later.
@@ -106,5 +108,18 @@ pub async fn wait_for_cache_sync<'a>(
             late.sort_by_key(|cache| cache.describe().name);
             Err(SyncError::of(late, timeout))
         }
+    }
+}
+
+/// What a reflector does, in words that follow "is".
+pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
+    match phase {
+        ReflectorPhase::Created => "starting",
+        ReflectorPhase::Listing => "listing",
+        ReflectorPhase::StreamingList => "listing by a watch",
+        ReflectorPhase::OpeningWatch => "opening its watch",
+        ReflectorPhase::Watching => "watching",
+        ReflectorPhase::BackingOff => "waiting to try again",
+        ReflectorPhase::Stopped => "stopped",
     }
 }

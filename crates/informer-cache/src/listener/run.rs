@@ -40,6 +40,17 @@ impl<O: Object> ProcessorListener<O> {
                 tokio::task::yield_now().await;
             }
         }
+        // Several may wait, and closing wakes one of them: each passes it on.
+        if self.is_closed() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Delivers what waits, and returns when nothing does: the way of an informer whose loop calls its handler itself.
+    pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
+        while let Some(event) = self.pop() {
+            self.deliver(handler, event).await;
+        }
     }
 
     pub(crate) async fn wait(&self, cancel: &CancellationToken) {
@@ -93,7 +104,7 @@ impl<O: Object> ProcessorListener<O> {
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,

@@ -221,3 +221,34 @@ fn bytes_held_rise_and_fall_with_the_objects() {
     world.says([deleted("b", "3")]);
     assert_eq!(world.pump.counters().bytes, 0);
 }
+
+#[test]
+fn a_list_that_is_older_than_the_store_is_not_applied_and_the_consistent_one_after_it_is() {
+    let mut world = World::with([object("a", "9")]);
+    world.pump.begin_run();
+    let applied = world.apply([list([object("b", "3")], "4")]);
+    assert!(applied.suspect && !applied.first_list && applied.events.is_empty());
+    assert_eq!((world.holds(), world.pump.counters().stale_lists), (vec!["a@9".to_owned()], 1));
+    let applied = world.apply([list([object("b", "3")], "5")]);
+    assert!(applied.first_list && !applied.suspect, "asked for twice, it is the truth");
+    assert_eq!((world.holds(), world.pump.counters().rewound), (vec!["b@3".to_owned()], 1));
+}
+
+#[test]
+fn late_events_do_not_take_the_version_of_the_store_back() {
+    let mut world = World::with([object("a", "9")]);
+    world.says([updated("b", "15"), updated("a", "3"), deleted("zz", "4"), Change::Bookmark("12".into())]);
+    assert_eq!(world.pump.indexer().resource_version(), "15");
+}
+
+#[test]
+fn what_could_never_be_read_leaves_the_log_when_it_is_gone() {
+    let mut world = World::with([]);
+    let broken = |key: &str| Undecodable::new(Some(key.parse().unwrap()), "no body");
+    world.says([Change::Undecodable(broken("x")), Change::Undecodable(broken("y"))]);
+    let key: ObjectKey = "x".parse().unwrap();
+    world.says([Change::Deleted(Tombstone::missed(key, None))]);
+    assert_eq!(world.pump.undecodable.len(), 1, "a delete takes it out");
+    world.says([list([], "20")]);
+    assert!(world.pump.undecodable.is_empty(), "and so does a list without it");
+}

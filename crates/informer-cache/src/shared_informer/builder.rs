@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
 use super::SharedInformer;
-use super::core::{Core, Known, Shared};
+use super::core::{Core, Shared};
 use super::run::Lifecycle;
 use crate::UndecodableLog;
 use crate::metrics::{InformerMetrics, InformerProbe};
@@ -73,7 +73,8 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// How the source is listed and watched: page size, timeouts, backoff, streaming lists.
+    /// How the source is listed and watched: page size, timeouts, backoff, streaming lists. Its resync period is that of
+    /// [`resync`](Self::resync), where that is not set.
     pub fn reflector(mut self, config: ReflectorConfig) -> Self {
         self.reflector = config;
         self
@@ -104,9 +105,11 @@ impl<O: Object> SharedInformerBuilder<O> {
             Some(transform) => InOrderQueue::with_transform(what.clone(), transform),
             None => InOrderQueue::new(),
         });
-        let known = Arc::new(Known(indexer.clone()));
+        let known = Arc::new(indexer.clone());
         let context = SourceContext::new(Some(known), undecodable.clone());
-        let config = ReflectorConfig { name: name.as_str().into(), ..self.reflector };
+        // Each handler has its own timer; the reflector's would only ask who is due.
+        let resync = self.resync.or(self.reflector.resync_period);
+        let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
         let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);
         let core = Core { pump: Pump::new(writer, undecodable.clone()), processor: SharedProcessor::new() };
         let shared = Arc::new(Shared {
@@ -124,8 +127,9 @@ impl<O: Object> SharedInformerBuilder<O> {
             synced: watch::Sender::new(false),
             applied: watch::Sender::new(0),
             counters: Mutex::new(PumpCounters::default()),
-            resync: self.resync,
+            resync,
             next_handler: AtomicU64::new(1),
+            panics: AtomicU64::new(0),
             metrics: self.metrics,
         });
         if let Some(metrics) = &shared.metrics {

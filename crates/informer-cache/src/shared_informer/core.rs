@@ -1,8 +1,8 @@
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informer_core::{Object, ObjectKey};
+use informer_core::Object;
 use informer_store::Indexer;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
@@ -13,8 +13,7 @@ use crate::metrics::InformerMetrics;
 use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
 use crate::queue::InOrderQueue;
-use crate::reflector::{Reflector, ReflectorPhase};
-use crate::source::KnownObjects;
+use crate::reflector::Reflector;
 use crate::sync::Unsynced;
 use crate::{InformerState, UndecodableLog};
 
@@ -43,6 +42,8 @@ pub(super) struct Shared<O: Object> {
     /// The resync period of handlers that name none.
     pub(super) resync: Option<Duration>,
     pub(super) next_handler: AtomicU64,
+    /// Panics of the source or of a hook.
+    pub(super) panics: AtomicU64,
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
 }
 
@@ -68,6 +69,7 @@ impl<O: Object> Shared<O> {
             undecodable: self.undecodable.len(),
             undecodable_total: self.undecodable.total(),
             index_failures: self.indexer.index_failures().len(),
+            panics: self.panics.load(Ordering::Relaxed),
             handlers,
         }
     }
@@ -76,36 +78,10 @@ impl<O: Object> Shared<O> {
         let lifecycle = self.lifecycle.lock().word();
         let status = self.reflector.handle().status();
         let doing = match lifecycle {
-            "running" => doing(status.phase).to_owned(),
+            "running" => crate::sync::doing(status.phase).to_owned(),
             other => other.to_owned(),
         };
         let error = status.last_error.map(|error| error.to_string());
         Unsynced::new(format!("informer {} ({})", self.name, self.what), doing, error)
-    }
-}
-
-/// What a reflector does, in words that follow "is".
-fn doing(phase: ReflectorPhase) -> &'static str {
-    match phase {
-        ReflectorPhase::Created => "starting",
-        ReflectorPhase::Listing => "listing",
-        ReflectorPhase::StreamingList => "listing by a watch",
-        ReflectorPhase::OpeningWatch => "opening its watch",
-        ReflectorPhase::Watching => "watching",
-        ReflectorPhase::BackingOff => "waiting to try again",
-        ReflectorPhase::Stopped => "stopped",
-    }
-}
-
-/// The cache as the source sees it, to recognise what it holds already.
-pub(super) struct Known<O>(pub(super) Indexer<O>);
-
-impl<O: Object> KnownObjects<O> for Known<O> {
-    fn get(&self, key: &str) -> Option<Arc<O>> {
-        self.0.get(key)
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.keys()
     }
 }

@@ -148,10 +148,16 @@ impl<O: Object> HandlerRegistration<O> {
     }
 
     /// Takes the handler away: no call begins after this returns; the one in flight, if there is one, finishes. What waits
-    /// is dropped. A second call does nothing.
+    /// is dropped. A second call does nothing. A handler may remove itself.
     pub fn remove(&self) {
         self.listener.close();
-        self.shared.attached.lock().retain(|attached| !Arc::ptr_eq(attached.listener(), &self.listener));
+        let removed = {
+            let mut attached = self.shared.attached.lock();
+            let ours = attached.iter().position(|each| Arc::ptr_eq(each.listener(), &self.listener));
+            ours.map(|index| attached.remove(index))
+        };
+        // Outside of the lock: this may be the end of the handler, and its `drop` is not ours.
+        drop(removed);
         self.shared.joining.lock().retain(|joining| !Arc::ptr_eq(&joining.listener, &self.listener));
         self.shared.handlers_changed.notify_one();
     }
@@ -184,7 +190,8 @@ impl<O: Object> fmt::Debug for HandlerRegistration<O> {
     }
 }
 
-/// The events of an informer as a stream. Ends never by itself: a stopped informer may start again.
+/// The events of an informer as a stream. While the informer is stopped it yields what it had been told before, then
+/// waits: the informer may start again. It ends when its [`registration`](Self::registration) is removed.
 ///
 /// Events wait in a buffer of the stream's own, by its [`BufferPolicy`](crate::BufferPolicy), until they are taken.
 #[must_use = "a stream of events does nothing unless it is polled, and its buffer grows"]
@@ -220,6 +227,9 @@ impl<O: Object> Stream for EventStream<O> {
                 // Handing it out is all the handling that the buffer sees.
                 self.registration.listener.finished();
                 return Poll::Ready(Some(event));
+            }
+            if self.registration.listener.is_closed() {
+                return Poll::Ready(None);
             }
             let listener = Arc::clone(&self.registration.listener);
             let wait = self.wait.get_or_insert_with(|| {

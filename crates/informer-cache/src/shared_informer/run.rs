@@ -1,7 +1,11 @@
 //! A run of an informer: its tasks, from start to stop.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use informer_core::Object;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +15,8 @@ use tracing::Instrument;
 use super::core::{Core, Shared};
 use super::registration::Attached;
 use crate::Event;
+use crate::listener::panic_text;
+use crate::processor::SharedProcessor;
 use crate::pump::Applied;
 use crate::queue::InOrderQueue;
 
@@ -20,7 +26,12 @@ pub(super) enum Lifecycle {
     /// Never started.
     Idle,
     /// A run is going on, or is coming to its end: the guard says which.
-    Started { guard: Weak<RunGuard>, tasks: TaskTracker },
+    Started {
+        guard: Weak<RunGuard>,
+        tasks: TaskTracker,
+        /// Counts the runs: what a run that is coming to its end still finds out is not said of the next one.
+        number: u64,
+    },
 }
 
 impl Lifecycle {
@@ -38,6 +49,13 @@ impl Lifecycle {
             Self::Started { .. } if self.is_running() => "running",
             Self::Started { tasks, .. } if tasks.is_empty() => "stopped",
             Self::Started { .. } => "stopping",
+        }
+    }
+
+    fn number(&self) -> u64 {
+        match self {
+            Self::Idle => 0,
+            Self::Started { number, .. } => *number,
         }
     }
 
@@ -71,7 +89,8 @@ impl Drop for RunGuard {
 
 impl InformerRun {
     /// Stops the informer, whoever else holds its run, and waits until its tasks have ended: requests are dropped,
-    /// handlers finish the call that they are in.
+    /// handlers finish the call that they are in. A handler must not await it, since it would wait for itself; it may
+    /// drop its run.
     ///
     /// # Cancel safety
     ///
@@ -91,20 +110,25 @@ impl InformerRun {
 
 #[track_caller]
 pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
+    let runtime = tokio::runtime::Handle::current();
     let mut lifecycle = shared.lifecycle.lock();
     if let Some(guard) = lifecycle.running() {
         return InformerRun { guard };
     }
-    let (cancel, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let (cancel, tasks, number) = (CancellationToken::new(), TaskTracker::new(), lifecycle.number() + 1);
     let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone() });
-    *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone() };
+    *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone(), number };
+    // Before anybody can wait for it: what the last run had synced says nothing of this one.
+    shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
-    tasks.spawn(run(Arc::clone(shared), cancel.clone(), tasks.clone()).instrument(span));
+    let run = Run { shared: Arc::clone(shared), cancel: cancel.clone(), tasks: tasks.clone(), number };
+    tasks.spawn_on(run.run().instrument(span), &runtime);
     // Under the lock of the life cycle: a handler that is added now is either in `attached` or sees the run.
     for attached in shared.attached.lock().iter() {
         spawn_listener(attached, &cancel, &tasks);
     }
-    // Nothing is added to the tracker but by what it tracks, so it may close at once: it is done when all are.
+    // Closed at once: it is done when all its tasks are. What joins it later is a handler that was added while the
+    // run was going on; should the run end meanwhile, that task ends before it delivers anything.
     tasks.close();
     InformerRun { guard }
 }
@@ -121,28 +145,59 @@ pub(super) fn spawn_listener<O: Object>(
     }
 }
 
-async fn run<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken, tasks: TaskTracker) {
-    // The run before may still be finishing; it has the core until then.
-    let core = Arc::clone(&shared.core);
-    let mut core = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return,
-        core = core.lock() => core,
-    };
-    tracing::debug!(what = %shared.what, "started");
-    core.begin(&shared);
-    let reflecting = Arc::clone(&shared);
-    let reflect = cancel.clone();
-    tasks.spawn(
-        async move {
-            // The queue of an informer is never closed, so the reflector ends only with the run.
-            let _ = reflecting.reflector.run(reflect).await;
+/// After a panic of a source or of a hook the reflector begins anew after this time: often enough to recover, not so
+/// often that the log is all that happens.
+const REFLECTOR_RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// One run, from inside.
+struct Run<O: Object> {
+    shared: Arc<Shared<O>>,
+    cancel: CancellationToken,
+    tasks: TaskTracker,
+    number: u64,
+}
+
+impl<O: Object> Run<O> {
+    async fn run(self) {
+        // However the pump ends, also by a panic or with its runtime: nobody must believe that it still runs.
+        let _ended = self.cancel.clone().drop_guard();
+        // The run before may still be finishing; it has the core until then.
+        let core = Arc::clone(&self.shared.core);
+        let mut core = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return,
+            core = core.lock() => core,
+        };
+        tracing::debug!(what = %self.shared.what, "started");
+        core.begin(&self.shared);
+        self.tasks.spawn(reflect(Arc::clone(&self.shared), self.cancel.clone()).in_current_span());
+        core.pump_until(&self).await;
+        core.publish_counters(&self.shared);
+        tracing::debug!(what = %self.shared.what, "stopped");
+    }
+
+    /// Says that the first list is in the cache, unless a newer run has begun meanwhile.
+    fn synced(&self, processor: &mut SharedProcessor<O>) {
+        let lifecycle = self.shared.lifecycle.lock();
+        if lifecycle.number() == self.number {
+            processor.initial_complete();
+            self.shared.synced.send_replace(true);
         }
-        .in_current_span(),
-    );
-    core.pump_until(&shared, &cancel).await;
-    core.publish_counters(&shared);
-    tracing::debug!(what = %shared.what, "stopped");
+    }
+}
+
+/// Reflects until the run ends. What panics in it is the source or a hook; neither may take the informer along.
+async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
+    while let Err(panic) = AssertUnwindSafe(shared.reflector.run(cancel.clone())).catch_unwind().await {
+        shared.panics.fetch_add(1, Ordering::Relaxed);
+        let text = panic_text(&*panic);
+        tracing::error!(what = %shared.what, panic = text, "a source or a hook panicked; listing anew");
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            () = tokio::time::sleep(REFLECTOR_RESTART_PAUSE) => {}
+        }
+    }
 }
 
 impl<O: Object> Core<O> {
@@ -155,25 +210,29 @@ impl<O: Object> Core<O> {
             self.processor.distribute(applied.events);
             receipt.done();
         }
-        shared.synced.send_replace(false);
         self.pump.begin_run();
-        self.processor.begin_run();
+        self.processor.begin_run(Instant::now().into_std());
+        self.publish_counters(shared);
+        shared.applied.send_modify(|applied| *applied += 1);
     }
 
-    async fn pump_until(&mut self, shared: &Shared<O>, cancel: &CancellationToken) {
+    async fn pump_until(&mut self, run: &Run<O>) {
+        let shared = &*run.shared;
         loop {
             self.admit_handlers(shared);
             let resync = self.processor.next_resync().map(Instant::from_std);
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return,
+                () = run.cancel.cancelled() => return,
                 () = shared.handlers_changed.notified() => {}
                 () = at(resync) => self.resync(),
                 batch = shared.queue.pop_batch(InOrderQueue::<O>::BATCH_MAX) => match batch {
                     Ok(batch) => {
                         let (changes, receipt) = batch.into_changes();
-                        self.process(shared, changes);
+                        self.process(run, changes);
                         receipt.done();
+                        // A queue that is never empty must not keep the thread from the handlers.
+                        tokio::task::yield_now().await;
                     }
                     Err(_) => return,
                 },
@@ -192,14 +251,14 @@ impl<O: Object> Core<O> {
         self.processor.remove_closed();
     }
 
-    fn process(&mut self, shared: &Shared<O>, changes: Vec<crate::Change<O>>) {
+    fn process(&mut self, run: &Run<O>, changes: Vec<crate::Change<O>>) {
+        let shared = &*run.shared;
         let (begin, count) = (Instant::now(), changes.len());
         let Applied { events, first_list, suspect, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
         if first_list {
-            self.processor.initial_complete();
-            shared.synced.send_replace(true);
+            run.synced(&mut self.processor);
             tracing::info!(what = %shared.what, objects = self.pump.indexer().len(), "synced");
         }
         if suspect {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_core::{Object, ObjectKey, ResourceVersion};
+use informer_store::Indexer;
 
 use crate::UndecodableLog;
 
@@ -62,6 +63,16 @@ pub trait KnownObjects<O>: Send + Sync + 'static {
 
     /// All keys held.
     fn keys(&self) -> Vec<ObjectKey>;
+}
+
+impl<O: Object> KnownObjects<O> for Indexer<O> {
+    fn get(&self, key: &str) -> Option<Arc<O>> {
+        Indexer::get(self, key)
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        Indexer::keys(self)
+    }
 }
 
 impl<O: Object> SourceContext<O> {

@@ -1,0 +1,258 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::{Object, ResourceVersion};
+use informer_store::{Indexer, Indexers, StoreBuilder};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Controller, ControllerConfig, ControllerCounts, Process, ProcessError};
+use crate::handler::EventHandler;
+use crate::listener::{Batch as Events, ProcessorListener};
+use crate::pump::{Applied, Pump};
+use crate::queue::{Batch, InOrderQueue, Transform};
+use crate::reflector::{ReflectorConfig, ReflectorHandle};
+use crate::source::{KnownObjects, ListWatch, SourceContext};
+use crate::sync::{CacheSynced, SyncError, Unsynced};
+use crate::{Event, HandlerOptions, HandlerState, UndecodableLog};
+
+/// What [`new_informer_with`] can be told beside its source and its handler.
+#[must_use = "options do nothing by themselves"]
+pub struct InformerOptions<O: Object> {
+    reflector: ReflectorConfig,
+    indexers: Indexers<O>,
+    transform: Option<Transform<O>>,
+}
+
+impl<O: Object> InformerOptions<O> {
+    /// The defaults: no resync, no index but that of namespaces, no transform.
+    pub fn new() -> Self {
+        Self { reflector: ReflectorConfig::default(), indexers: Indexers::new(), transform: None }
+    }
+
+    /// How the source is listed and watched.
+    pub fn reflector(mut self, config: ReflectorConfig) -> Self {
+        self.reflector = config;
+        self
+    }
+
+    /// How often the handler is told of every object again. By default never.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.reflector.resync_period = Some(period);
+        self
+    }
+
+    /// The indexes of the store.
+    pub fn indexers(mut self, indexers: Indexers<O>) -> Self {
+        self.indexers = indexers;
+        self
+    }
+
+    /// Changes each object before it is stored and announced; see [`Transform`].
+    pub fn transform(mut self, transform: Transform<O>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+}
+
+/// An informer of one store and one handler, which its loop calls itself.
+///
+/// Unlike a [`SharedInformer`](crate::SharedInformer), [`has_synced`](Self::has_synced) implies that the handler has handled
+/// the first list; and the cache waits for the handler: a slow one makes it late.
+///
+/// Upstream: [`NewInformer`](https://pkg.go.dev/k8s.io/client-go/tools/cache#NewInformer).
+pub struct SimpleInformer<O: Object, H> {
+    indexer: Indexer<O>,
+    undecodable: UndecodableLog,
+    listener: Arc<ProcessorListener<O>>,
+    controller: Controller<O, InOrderQueue<O>, Announce<O, H>>,
+}
+
+/// An informer of one store and one handler.
+///
+/// ```
+/// use std::time::Duration;
+/// use informer_cache::controller::new_informer;
+/// use informer_cache::handler::on_event;
+/// use informer_cache::testing::{StaticSource, object};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let source = StaticSource::new([object("default/web", "1")], "1");
+/// let informer = new_informer(source, on_event(|event| println!("{event}")));
+/// let stop = CancellationToken::new();
+/// tokio::join!(informer.run(stop.clone()), async {
+///     informer.wait_for_sync(Duration::from_secs(5)).await.expect("the list is at hand");
+///     assert!(informer.indexer().contains("default/web"));
+///     stop.cancel();
+/// });
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn new_informer<O: Object, H: EventHandler<O>>(
+    source: impl ListWatch<O>,
+    handler: H,
+) -> SimpleInformer<O, H> {
+    new_informer_with(source, InformerOptions::new(), handler)
+}
+
+/// As [`new_informer`], with indexes.
+pub fn new_indexer_informer<O: Object, H: EventHandler<O>>(
+    source: impl ListWatch<O>,
+    indexers: Indexers<O>,
+    handler: H,
+) -> SimpleInformer<O, H> {
+    new_informer_with(source, InformerOptions::new().indexers(indexers), handler)
+}
+
+/// As [`new_informer`], with options.
+pub fn new_informer_with<O: Object, H: EventHandler<O>>(
+    source: impl ListWatch<O>,
+    options: InformerOptions<O>,
+    handler: H,
+) -> SimpleInformer<O, H> {
+    let what = source.describe();
+    let indexers = options.indexers.index("namespace", informer_store::namespace());
+    let writer = StoreBuilder::new().resource(what.clone()).indexers(indexers).writer();
+    let (indexer, undecodable) = (writer.indexer().clone(), UndecodableLog::default());
+    let queue = match options.transform {
+        Some(transform) => InOrderQueue::with_transform(what, transform),
+        None => InOrderQueue::new(),
+    };
+    let known: Arc<dyn KnownObjects<O>> = Arc::new(indexer.clone());
+    let listener = Arc::new(ProcessorListener::new("handler".to_owned(), &HandlerOptions::default()));
+    let pump = Pump::new(writer, undecodable.clone());
+    let config = ControllerConfig::new(source, queue)
+        .reflector(options.reflector)
+        .context(SourceContext::new(Some(known), undecodable.clone()));
+    let announcing = Arc::clone(&listener);
+    let controller =
+        Controller::with(config, |reflector| Announce { pump, handler, listener: announcing, reflector });
+    SimpleInformer { indexer, undecodable, listener, controller }
+}
+
+/// Applies changes to the store and tells the handler.
+struct Announce<O: Object, H> {
+    pump: Pump<O>,
+    handler: H,
+    listener: Arc<ProcessorListener<O>>,
+    reflector: ReflectorHandle,
+}
+
+impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
+    /// Never fails: the handler's panics are contained event by event.
+    async fn process(&mut self, batch: &Batch<O>) -> Result<(), ProcessError> {
+        let Applied { events, first_list, suspect, resync } = self.pump.apply(batch.iter().cloned());
+        if suspect {
+            self.reflector.request_consistent_relist();
+        }
+        self.listener.add(&Arc::new(Events::new(events)));
+        if first_list {
+            self.listener.initial_complete();
+        }
+        if resync {
+            let again =
+                |object: Arc<O>| Event::Updated { old: Arc::clone(&object), new: object, resync: true };
+            let events: Vec<_> = self.pump.indexer().list().into_iter().map(again).collect();
+            self.listener.add(&Arc::new(Events::new(events)));
+        }
+        self.listener.drain(&mut self.handler).await;
+        Ok(())
+    }
+}
+
+impl<O: Object, H: EventHandler<O>> SimpleInformer<O, H> {
+    /// Runs until `cancel` is cancelled; see [`Controller::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the run, and a handler's call with it. What waits is handled in a later run.
+    pub async fn run(&self, cancel: CancellationToken) {
+        self.controller.run(cancel).await;
+    }
+
+    /// True once the first list is in the store and the handler has handled it.
+    pub fn has_synced(&self) -> bool {
+        self.listener.has_synced()
+    }
+
+    /// Waits until [`has_synced`](Self::has_synced) is true.
+    ///
+    /// # Errors
+    ///
+    /// After `timeout`: what the informer is doing instead, and its last error.
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
+        crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
+    }
+
+    /// The store.
+    pub fn indexer(&self) -> &Indexer<O> {
+        &self.indexer
+    }
+
+    /// The objects that could not be read.
+    pub fn undecodable(&self) -> &UndecodableLog {
+        &self.undecodable
+    }
+
+    /// The version of the last list, event or bookmark that was received.
+    pub fn last_sync_resource_version(&self) -> ResourceVersion {
+        self.controller.last_sync_resource_version()
+    }
+
+    /// What the handler did so far.
+    pub fn handler(&self) -> HandlerState {
+        self.listener.state()
+    }
+
+    /// What the loop did so far.
+    pub fn counts(&self) -> ControllerCounts {
+        self.controller.counts()
+    }
+
+    /// Shows and advises the reflector.
+    pub fn reflector(&self) -> ReflectorHandle {
+        self.controller.reflector()
+    }
+}
+
+impl<O: Object, H: Send> CacheSynced for SimpleInformer<O, H> {
+    fn synced(&self) -> watch::Receiver<bool> {
+        self.listener.subscribe_synced()
+    }
+
+    fn describe(&self) -> Unsynced {
+        let status = self.controller.reflector().status();
+        let doing = match status.synced {
+            true => format!("behind by {} events of its handler", self.listener.state().depth),
+            false => crate::sync::doing(status.phase).to_owned(),
+        };
+        let error = status.last_error.map(|error| error.to_string());
+        Unsynced::new(format!("informer {}", self.indexer.resource()), doing, error)
+    }
+}
+
+impl<O: Object> Default for InformerOptions<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Object> fmt::Debug for InformerOptions<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerOptions")
+            .field("reflector", &self.reflector)
+            .field("transform", &self.transform.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O: Object, H> fmt::Debug for SimpleInformer<O, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimpleInformer")
+            .field("controller", &self.controller)
+            .field("handler", &self.listener.state())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,292 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Controller, ControllerConfig, InformerOptions, ProcessError, RETRY_PAUSE_MIN};
+use super::{new_indexer_informer, new_informer, new_informer_with};
+use crate::handler::{EventHandler, on_event, on_event_async};
+use crate::queue::{Batch, InOrderQueue, ReflectorStore};
+use crate::source::{SourceError, SourceErrorKind};
+use crate::testing::{ScriptedServer, ScriptedSource, TestObject, added, deleted, modified, object};
+use crate::{Change, Event};
+
+const SOON: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn say(&self, text: impl ToString) {
+        self.0.lock().push(text.to_string());
+    }
+
+    fn handler(&self) -> impl EventHandler<TestObject> {
+        let log = self.clone();
+        on_event(move |event: Event<TestObject>| log.say(event))
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+async fn quiet() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+type Ours<P> = Controller<TestObject, InOrderQueue<TestObject>, P>;
+
+fn change(key: &str, version: &str) -> Change<TestObject> {
+    Change::Added(Arc::new(object(key, version)))
+}
+
+/// A controller over a script, and what runs it.
+struct World<P> {
+    controller: Arc<Ours<P>>,
+    server: ScriptedServer<TestObject>,
+    stop: CancellationToken,
+    run: JoinHandle<()>,
+}
+
+fn world<P>(retry: bool, process: P) -> World<P>
+where
+    P: FnMut(&Batch<TestObject>) -> Result<(), ProcessError> + Send + 'static,
+{
+    let (source, server) = ScriptedSource::new();
+    let config = ControllerConfig::new(source, InOrderQueue::new()).retry_on_error(retry);
+    let (controller, stop) = (Arc::new(Controller::new(config, process)), CancellationToken::new());
+    let running = (Arc::clone(&controller), stop.clone());
+    let run = tokio::spawn(async move { running.0.run(running.1).await });
+    World { controller, server, stop, run }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_source_tells_is_processed_in_order_and_has_synced_follows_the_first_list() {
+    let log = Log::default();
+    let seen = log.clone();
+    let mut world = world(false, move |batch: &Batch<TestObject>| {
+        batch.iter().for_each(|change| seen.say(format!("{change:?}")));
+        Ok(())
+    });
+    assert!(!world.controller.has_synced());
+    let watch = world.server.expect_sync([object("a", "1")], "5").await;
+    world.controller.synced().await.unwrap();
+    watch.send(modified(object("a", "6"))).send(deleted(object("a", "7")));
+    quiet().await;
+    let told = log.take();
+    assert!(told[0].starts_with("Replaced("), "{told:?}");
+    assert_eq!(told[1], "Updated(a @6)");
+    assert!(told[2].starts_with("Deleted("), "{told:?}");
+    assert_eq!(world.controller.last_sync_resource_version(), "7");
+    world.stop.cancel();
+    world.run.await.unwrap();
+    assert!(watch.is_dropped() && world.controller.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_fails_is_counted_and_the_next_one_follows() {
+    let mut calls = 0;
+    let mut world = world(false, move |_: &Batch<TestObject>| {
+        calls += 1;
+        if calls == 1 { Err("on purpose".into()) } else { Ok(()) }
+    });
+    let watch = world.server.expect_sync([object("a", "1")], "5").await;
+    watch.send(modified(object("a", "6")));
+    quiet().await;
+    let counts = world.controller.counts();
+    assert_eq!((counts.failed, counts.processed, counts.panicked), (1, 1, 0));
+    assert!(world.controller.has_synced(), "an item that failed is processed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_on_error_processes_the_same_item_again_before_what_follows_it() {
+    let log = Log::default();
+    let (seen, mut failures) = (log.clone(), 3);
+    let mut world = world(true, move |batch: &Batch<TestObject>| {
+        batch.iter().for_each(|change| seen.say(format!("{change:?}")));
+        failures -= 1;
+        if failures >= 0 { Err("not yet".into()) } else { Ok(()) }
+    });
+    let begin = tokio::time::Instant::now();
+    let _watch = world.server.expect_sync([object("a", "1")], "5").await;
+    world.controller.synced().await.unwrap();
+    assert_eq!(begin.elapsed(), RETRY_PAUSE_MIN * (1 + 2 + 4), "the pause doubles");
+    assert_eq!((log.take().len(), world.controller.counts().failed), (4, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_process_function_is_contained_counted_and_never_retried() {
+    let log = Log::default();
+    let seen = log.clone();
+    let mut world = world(true, move |batch: &Batch<TestObject>| {
+        assert!(!matches!(batch[0], Change::Updated(_)), "on purpose");
+        seen.say(format!("{:?}", batch[0]));
+        Ok(())
+    });
+    let watch = world.server.expect_sync([object("a", "1")], "5").await;
+    world.controller.synced().await.unwrap();
+    watch.send(modified(object("a", "6")));
+    quiet().await;
+    watch.send(added(object("b", "7")));
+    quiet().await;
+    assert_eq!(world.controller.counts().panicked, 1);
+    assert_eq!(log.take()[1..], ["Added(b @7)"]);
+    assert!(!world.run.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_queue_is_drained_and_ends_the_run() {
+    let (source, _server) = ScriptedSource::<TestObject>::new();
+    let queue = InOrderQueue::new();
+    queue.push(vec![change("a", "1")]).unwrap();
+    queue.close();
+    let controller = Controller::new(ControllerConfig::new(source, queue), |_: &Batch<TestObject>| Ok(()));
+    // The reflector is still waiting for its first list: it ends when it has something to hand over, or is told to.
+    let stop = CancellationToken::new();
+    let run = controller.run(stop.clone());
+    tokio::join!(run, async {
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!(controller.counts().processed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_controller_keeps_its_queue_and_runs_again() {
+    let mut world = world(false, |_: &Batch<TestObject>| Ok(()));
+    let watch = world.server.expect_sync([object("a", "1")], "5").await;
+    world.controller.synced().await.unwrap();
+    world.stop.cancel();
+    world.run.await.unwrap();
+    assert!(watch.is_dropped() && !world.controller.queue().is_closed());
+    let stop = CancellationToken::new();
+    tokio::join!(world.controller.run(stop.clone()), async {
+        let _watch = world.server.expect_sync([object("a", "1")], "6").await;
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!(world.controller.counts().processed, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_source_reach_the_hook_of_a_controller() {
+    let (source, mut server) = ScriptedSource::<TestObject>::new();
+    let log = Log::default();
+    let seen = log.clone();
+    let mut config = crate::reflector::ReflectorConfig::named("errors");
+    config.on_error = Some(Arc::new(move |error: &SourceError| seen.say(error.kind())));
+    let config = ControllerConfig::new(source, InOrderQueue::new()).reflector(config);
+    let controller = Controller::new(config, |_: &Batch<TestObject>| Ok(()));
+    let stop = CancellationToken::new();
+    tokio::join!(controller.run(stop.clone()), async {
+        server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!(log.take(), ["forbidden"]);
+}
+
+// === the simple informer ===
+
+#[tokio::test(start_paused = true)]
+async fn a_simple_informer_is_synced_only_when_its_handler_has_handled_the_first_list() {
+    let (source, mut server) = ScriptedSource::new();
+    let log = Log::default();
+    let seen = log.clone();
+    let informer = new_informer(
+        source,
+        on_event_async(move |event: Event<TestObject>| {
+            let seen = seen.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                seen.say(event);
+            }
+        }),
+    );
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert!(informer.indexer().len() == 2 && !informer.has_synced());
+        informer.wait_for_sync(SOON).await.unwrap();
+        assert_eq!(log.take(), ["added a @1 (initial)", "added b @2 (initial)"]);
+        watch.send(modified(object("a", "6"))).send(deleted(object("b", "7")));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(log.take(), ["updated a @1 -> @6", "deleted b @7"]);
+        stop.cancel();
+    });
+    assert_eq!(informer.last_sync_resource_version(), "7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_simple_informer_contains_the_panics_of_its_handler_event_by_event() {
+    let (source, mut server) = ScriptedSource::new();
+    let informer = new_informer(source, on_event(|_: Event<TestObject>| panic!("on purpose")));
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+        informer.wait_for_sync(SOON).await.unwrap();
+        stop.cancel();
+    });
+    assert_eq!((informer.handler().calls, informer.handler().panics, informer.indexer().len()), (2, 2, 2));
+    assert_eq!(informer.counts().panicked, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_simple_informer_with_indexes_serves_them() {
+    let (source, mut server) = ScriptedSource::new();
+    let indexers = informer_store::Indexers::new().index("text", informer_store::field("text"));
+    let informer = new_indexer_informer(source, indexers, on_event(|_: Event<TestObject>| {}));
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let objects = [object("a", "1").with_text("x"), object("b", "2").with_text("y")];
+        let _watch = server.expect_sync(objects, "5").await;
+        informer.wait_for_sync(SOON).await.unwrap();
+        stop.cancel();
+    });
+    assert_eq!(informer.indexer().by_index("text", "y").unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transforming_informer_stores_and_tells_transformed_objects_only() {
+    let (source, mut server) = ScriptedSource::new();
+    let log = Log::default();
+    let seen = log.clone();
+    let handler = on_event(move |event: Event<TestObject>| match event {
+        Event::Updated { old, new, .. } => seen.say(format!("{} -> {}", old.text(), new.text())),
+        Event::Added { object, .. } => seen.say(object.text()),
+        Event::Deleted { last, .. } => seen.say(format!("- {}", last.text())),
+    });
+    let upper = |object: Arc<TestObject>| {
+        let text = object.text().to_uppercase();
+        Ok(Arc::new((*object).clone().with_text(text)))
+    };
+    let informer = new_informer_with(source, InformerOptions::new().transform(Arc::new(upper)), handler);
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let watch = server.expect_sync([object("a", "1").with_text("one")], "5").await;
+        watch.send(modified(object("a", "6").with_text("two")));
+        quiet().await;
+        assert_eq!(informer.indexer().get("a").unwrap().text(), "TWO");
+        stop.cancel();
+    });
+    assert_eq!(log.take(), ["ONE", "ONE -> TWO"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_simple_informer_replays_its_store_at_each_resync() {
+    let (source, mut server) = ScriptedSource::new();
+    let log = Log::default();
+    let options = InformerOptions::new().resync(Duration::from_secs(10));
+    let informer = new_informer_with(source, options, log.handler());
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let _watch = server.expect_sync([object("a", "1")], "5").await;
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        stop.cancel();
+    });
+    assert_eq!(log.take(), ["added a @1 (initial)", "resync a @1", "resync a @1"]);
+}
