@@ -1,5 +1,8 @@
 //! Where informers show how they are.
 
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
+
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,17 +23,23 @@ pub trait InformerMetrics: Send + Sync + 'static {
 }
 
 /// Asks one informer for its state, without keeping it alive.
-pub struct InformerProbe(Box<dyn Fn() -> Option<InformerState> + Send + Sync>);
+#[derive(Clone)]
+pub struct InformerProbe(Arc<dyn Fn() -> Option<InformerState> + Send + Sync>);
 
 impl InformerProbe {
     pub(crate) fn new<T: Send + Sync + 'static>(informer: &Arc<T>, state: fn(&T) -> InformerState) -> Self {
         let informer: Weak<T> = Arc::downgrade(informer);
-        Self(Box::new(move || informer.upgrade().map(|informer| state(&informer))))
+        Self(Arc::new(move || informer.upgrade().map(|informer| state(&informer))))
     }
 
     /// The state; `None` once the informer is gone.
     pub fn state(&self) -> Option<InformerState> {
         (self.0)()
+    }
+
+    /// True where both ask the same informer.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

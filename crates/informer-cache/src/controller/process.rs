@@ -5,7 +5,7 @@ use std::future::Future;
 use informer_core::Object;
 
 use crate::Change;
-use crate::queue::Batch;
+use crate::queue::{Batch, Deltas, Popped};
 
 /// Why an item could not be processed.
 pub type ProcessError = Box<dyn Error + Send + Sync>;
@@ -52,5 +52,11 @@ impl<O: Object> ProcessItem for Batch<O> {
             0 | 1 => name,
             more => Cow::Owned(format!("{name} and {} more", more - 1)),
         }
+    }
+}
+
+impl<O: Object> ProcessItem for Popped<Deltas<O>> {
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.key().as_str())
     }
 }

@@ -1,0 +1,340 @@
+//! Informers in a prometheus-client registry (feature `prometheus`).
+//!
+//! # Lock order
+//!
+//! `probes` alone, and nothing of an informer is asked under it.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::{InformerMetrics, InformerProbe};
+use crate::reflector::{EventCounts, ReflectorPhase, RelistReason};
+use crate::{HandlerState, InformerState};
+
+type Labels = Vec<(&'static str, String)>;
+type Latency = Family<Vec<(String, String)>, Histogram, fn() -> Histogram>;
+
+/// Upper bounds of the latencies, from 1 ms to 10 s, as upstream.
+const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+/// A version is shown by its last digits, as upstream: a float holds no more of them exactly.
+const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
+
+/// Shows informers to Prometheus. A cheap handle; clones are one.
+///
+/// Figures are asked of the informers when the registry is encoded; between scrapes an informer pays for one histogram, once a
+/// batch. The label `name` is the informer's name, and `handler` the handler's: where two have the same, the second is shown
+/// as `name#2`. Names of objects are never labels. An informer that is gone is shown no more.
+///
+/// The names are client-go's where it has them: `informer_queued_items`, `informer_processing_latency_seconds`,
+/// `informer_store_resource_version`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informer_cache::SharedInformer;
+/// use informer_cache::metrics::prometheus::PrometheusInformers;
+/// use informer_cache::testing::{StaticSource, object};
+/// use prometheus_client::registry::Registry;
+///
+/// let mut registry = Registry::default();
+/// let metrics = PrometheusInformers::register(&mut registry);
+/// let source = StaticSource::new([object("default/web", "1")], "1");
+/// let things = SharedInformer::builder(source).name("things").metrics(Arc::new(metrics)).build();
+///
+/// let mut text = String::new();
+/// prometheus_client::encoding::text::encode(&mut text, &registry)?;
+/// assert!(text.contains("informer_objects{name=\"things\"} 0"));
+/// # drop(things);
+/// # Ok::<(), std::fmt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct PrometheusInformers {
+    probes: Arc<Mutex<Vec<InformerProbe>>>,
+    latency: Latency,
+}
+
+impl PrometheusInformers {
+    /// A view of no informer yet. To be registered with
+    /// [`Registry::register_collector`], or made by [`register`](Self::register).
+    pub fn new() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(LATENCY_BUCKETS);
+        Self { probes: Arc::default(), latency: Family::new_with_constructor(histogram) }
+    }
+
+    /// As [`new`](Self::new), registered.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::new();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// The states of the living informers, under names that differ.
+    fn states(&self) -> Vec<InformerState> {
+        let probes = self.probes.lock().clone();
+        let (mut states, mut gone) = (Vec::with_capacity(probes.len()), Vec::new());
+        for probe in &probes {
+            match probe.state() {
+                Some(state) => states.push(state),
+                None => gone.push(probe),
+            }
+        }
+        if !gone.is_empty() {
+            self.probes.lock().retain(|probe| !gone.iter().any(|gone| gone.is_same(probe)));
+        }
+        distinguish(&mut states, |state| &mut state.name);
+        states.iter_mut().for_each(|state| distinguish(&mut state.handlers, |handler| &mut handler.name));
+        states
+    }
+}
+
+/// Two series with the same labels would make the whole page unreadable.
+fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    for each in named {
+        let name = name(each);
+        let count = seen.entry(name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            *name = format!("{name}#{count}");
+        }
+    }
+}
+
+impl InformerMetrics for PrometheusInformers {
+    fn observe(&self, probe: InformerProbe) {
+        self.probes.lock().push(probe);
+    }
+
+    fn processed(&self, informer: &str, _: usize, took: Duration) {
+        let labels = vec![("name".to_owned(), informer.to_owned())];
+        self.latency.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+}
+
+impl Collector for PrometheusInformers {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (states, now) = (self.states(), tokio::time::Instant::now().into_std());
+        let mut page = Page { encoder, states: &states };
+        page.cache(now)?;
+        page.pump()?;
+        page.reflector()?;
+        page.watches()?;
+        page.handlers()?;
+        let latency = "Time that a batch of changes took from the queue to the listeners' buffers.";
+        let name = "informer_processing_latency_seconds";
+        let histogram = page.encoder.encode_descriptor(name, latency, None, MetricType::Histogram)?;
+        self.latency.encode(histogram)
+    }
+}
+
+struct Page<'e, 's> {
+    encoder: DescriptorEncoder<'e>,
+    states: &'s [InformerState],
+}
+
+impl Page<'_, '_> {
+    fn cache(&mut self, now: Instant) -> fmt::Result {
+        self.gauge("informer_objects", "Objects in the cache.", |state| state.objects as f64)?;
+        let help = "Bytes of the objects in the cache.";
+        self.gauge("informer_object_bytes", help, |state| state.counters.bytes as f64)?;
+        let help = "The last 15 digits of the version of the cache; 0 where it is no number.";
+        self.gauge("informer_store_resource_version", help, |state| {
+            (state.version.as_u64().unwrap_or_default() % VERSION_MODULUS) as f64
+        })?;
+        let help = "Seconds since the source last gave a version.";
+        self.gauges("informer_version_age_seconds", help, |state| {
+            state.version_age(now).map(|age| (Vec::new(), age.as_secs_f64())).into_iter().collect()
+        })?;
+        let help = "Objects that could not be read, at present.";
+        self.gauge("informer_undecodable_objects", help, |state| state.undecodable as f64)?;
+        let help = "Index functions that failed on some object.";
+        self.gauge("informer_index_failures", help, |state| state.index_failures as f64)?;
+        self.gauge("informer_running", "1 between start and stop.", |state| f64::from(state.running))?;
+        let help = "1 once the first list of the run is in the cache.";
+        self.gauge("informer_synced", help, |state| f64::from(state.synced))?;
+        let help = "What the reflector does: 1 for the present phase.";
+        self.gauges("informer_state", help, |state| {
+            let one = |(phase, word): &(ReflectorPhase, &str)| {
+                let present = f64::from(state.reflector.phase == *phase);
+                (vec![("state", (*word).to_owned())], present)
+            };
+            PHASES.iter().map(one).collect()
+        })
+    }
+
+    fn pump(&mut self) -> fmt::Result {
+        let help = "Changes that wait between the reflector and the cache.";
+        self.gauge("informer_queued_items", help, |state| state.queue_depth as f64)?;
+        let help = "Changes taken from the queue.";
+        self.counter("informer_changes", help, |state| state.counters.changes)?;
+        let help = "Events and objects older than what is held, which were not applied.";
+        self.counter("informer_stale_changes", help, |state| state.counters.stale)?;
+        let help = "Events and objects that were held already.";
+        self.counter("informer_unchanged", help, |state| state.counters.unchanged)?;
+        let help = "Lists older than what is held, which were not applied.";
+        self.counter("informer_stale_lists", help, |state| {
+            state.counters.stale_lists + state.reflector.stale_lists
+        })?;
+        let help = "Lists that took the cache back, because a consistent read said so.";
+        self.counter("informer_rewound", help, |state| state.counters.rewound)?;
+        let help = "Objects that could not be read, over time.";
+        self.counter("informer_undecodable", help, |state| state.undecodable_total)?;
+        let help = "Panics of the source or of a hook, which were contained.";
+        self.counter("informer_panics", help, |state| state.panics)
+    }
+
+    fn reflector(&mut self) -> fmt::Result {
+        let help = "Lists begun, by reason.";
+        self.counters("informer_relists", help, |state| {
+            let one =
+                |(reason, count): (RelistReason, u64)| (vec![("reason", reason.as_str().to_owned())], count);
+            state.reflector.relists.iter().map(one).collect()
+        })?;
+        let help = "List requests sent: one a page.";
+        self.counter("informer_list_requests", help, |state| state.reflector.list_requests)?;
+        let help = "Failures of the source since something last worked.";
+        self.gauge("informer_consecutive_failures", help, |state| state.reflector.failures as f64)
+    }
+
+    fn watches(&mut self) -> fmt::Result {
+        let help = "Watches that were accepted.";
+        self.counter("informer_watches", help, |state| state.reflector.watches_opened)?;
+        let help = "Watches that were closed within a second.";
+        self.counter("informer_short_watches", help, |state| state.reflector.short_watches)?;
+        let help = "Watches that were silent past their time and cut.";
+        self.counter("informer_silent_watches", help, |state| state.reflector.silent_watches)?;
+        let help = "Streaming lists that were given up in favour of a list.";
+        self.counter("informer_streaming_fallbacks", help, |state| state.reflector.streaming_fallbacks)?;
+        self.counters("informer_watch_events", "Watch events received, by type.", |state| {
+            by_type(&state.reflector.events)
+                .map(|(word, count)| (vec![("type", word.to_owned())], count))
+                .into()
+        })
+    }
+
+    fn handlers(&mut self) -> fmt::Result {
+        let help = "Events that wait for a handler.";
+        self.handler_gauge("informer_handler_depth", help, |handler| handler.depth as f64)?;
+        let help = "The most events that have waited for a handler.";
+        self.handler_gauge("informer_handler_depth_max", help, |handler| handler.depth_max as f64)?;
+        let help = "1 once the handler has handled the first list.";
+        self.handler_gauge("informer_handler_synced", help, |handler| f64::from(handler.synced))?;
+        let help = "Calls of a handler that returned.";
+        self.handler_counter("informer_handler_calls", help, |handler| handler.calls)?;
+        let help = "Calls of a handler that panicked.";
+        self.handler_counter("informer_handler_panics", help, |handler| handler.panics)?;
+        let help = "Calls of a handler that held a thread of the runtime for too long.";
+        self.handler_counter("informer_handler_blocked", help, |handler| handler.blocked)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, figure: impl Fn(&InformerState) -> f64) -> fmt::Result {
+        self.gauges(name, help, |state| vec![(Vec::new(), figure(state))])
+    }
+
+    fn counter(&mut self, name: &str, help: &str, figure: impl Fn(&InformerState) -> u64) -> fmt::Result {
+        self.counters(name, help, |state| vec![(Vec::new(), figure(state))])
+    }
+
+    fn handler_gauge(&mut self, name: &str, help: &str, figure: fn(&HandlerState) -> f64) -> fmt::Result {
+        self.gauges(name, help, |state| {
+            state.handlers.iter().map(|handler| (of_handler(handler), figure(handler))).collect()
+        })
+    }
+
+    fn handler_counter(&mut self, name: &str, help: &str, figure: fn(&HandlerState) -> u64) -> fmt::Result {
+        self.counters(name, help, |state| {
+            state.handlers.iter().map(|handler| (of_handler(handler), figure(handler))).collect()
+        })
+    }
+
+    /// One family of gauges: for each informer, what labels it has beside the name, and the figure.
+    fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        figures: impl Fn(&InformerState) -> Vec<(Labels, f64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for state in self.states {
+            for (labels, figure) in figures(state) {
+                ConstGauge::new(figure).encode(family.encode_family(&named(state, labels))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`gauges`](Self::gauges), of counters.
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        figures: impl Fn(&InformerState) -> Vec<(Labels, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for state in self.states {
+            for (labels, figure) in figures(state) {
+                ConstCounter::new(figure).encode(family.encode_family(&named(state, labels))?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named(state: &InformerState, others: Labels) -> Labels {
+    std::iter::once(("name", state.name.clone())).chain(others).collect()
+}
+
+fn of_handler(handler: &HandlerState) -> Labels {
+    vec![("handler", handler.name.clone())]
+}
+
+const PHASES: [(ReflectorPhase, &str); 7] = [
+    (ReflectorPhase::Created, "created"),
+    (ReflectorPhase::Listing, "listing"),
+    (ReflectorPhase::StreamingList, "streaming_list"),
+    (ReflectorPhase::OpeningWatch, "opening_watch"),
+    (ReflectorPhase::Watching, "watching"),
+    (ReflectorPhase::BackingOff, "backing_off"),
+    (ReflectorPhase::Stopped, "stopped"),
+];
+
+fn by_type(counts: &EventCounts) -> [(&'static str, u64); 7] {
+    [
+        ("added", counts.added),
+        ("modified", counts.modified),
+        ("deleted", counts.deleted),
+        ("bookmark", counts.bookmarks),
+        ("error", counts.errors),
+        ("undecodable", counts.undecodable),
+        ("unknown", counts.unknown),
+    ]
+}
+
+impl Default for PrometheusInformers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for PrometheusInformers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrometheusInformers")
+            .field("informers", &self.probes.lock().len())
+            .finish_non_exhaustive()
+    }
+}
