@@ -8,7 +8,8 @@
 //! 1. The store decides, not the type of the change: an object that is held is updated, one that is not is added.
 //! 2. Per key the events are legal: no update or delete before an add, `old` is what was announced last.
 //! 3. An event is returned only after the store shows its state or a later one.
-//! 4. The state of one uid never goes back, unless a consistent read says so ([`Replacement::rewound`]).
+//! 4. The state of one uid never goes back, unless a list says so that is newer than the store, or a consistent read of
+//!    a server that went back ([`Replacement::rewound`]).
 //! 5. A state that is held already (same uid, same version) is neither stored nor announced again.
 //! 6. The version of the store goes back only with a list.
 
@@ -44,7 +45,7 @@ pub struct PumpCounters {
     pub changes: u64,
     /// Lists applied.
     pub lists: u64,
-    /// Events and listed objects that were older than what is held, and were not applied.
+    /// Events that were older than what is held, and were not applied.
     pub stale: u64,
     /// Events and listed objects that are held already.
     pub unchanged: u64,
@@ -76,6 +77,8 @@ struct Staged<O> {
     /// The final state of each key that changes.
     writes: HashMap<ObjectKey, Option<Arc<O>>>,
     version: Option<ResourceVersion>,
+    /// The present list shows an older state of something than the one held.
+    went_back: bool,
     applied: Applied<O>,
 }
 
@@ -97,7 +100,7 @@ impl<O: Object> Pump<O> {
 
     /// A new run begins: its first list makes the cache synced. What is held stays, and the list is compared with it.
     pub fn begin_run(&mut self) {
-        self.initial = true;
+        (self.initial, self.refused) = (true, false);
     }
 
     /// Applies changes in their order, as one transaction of the store for all changes between two lists.
@@ -105,6 +108,11 @@ impl<O: Object> Pump<O> {
         let mut staged = Staged::new();
         for change in changes {
             self.counters.changes += 1;
+            if self.refused && !matches!(change, Change::Replaced(_) | Change::Resync) {
+                // It continues a list that was not applied; the list that was asked for is newer.
+                self.counters.stale += 1;
+                continue;
+            }
             match change {
                 Change::Added(object) | Change::Updated(object) => {
                     self.advance(&mut staged, object.resource_version());
@@ -152,14 +160,17 @@ impl<O: Object> Pump<O> {
             staged.applied.events.push(Event::Added { object: Arc::clone(&object), initial });
             return self.put(staged, None, object);
         };
-        let same_object = old.uid() == object.uid();
-        let trusted = origin != (Origin::List { rewound: true });
-        if trusted && object.resource_version().is_older_than(old.resource_version()) {
+        let (same_object, version) = (old.uid() == object.uid(), object.resource_version());
+        let older = version.is_older_than(old.resource_version());
+        if older && origin == Origin::Watch {
             self.counters.stale += 1;
-            staged.applied.suspect |= origin == Origin::Watch;
+            staged.applied.suspect = true;
             return;
         }
-        let version = object.resource_version();
+        // A list that is applied is newer than what is held, or the truth. Where it shows an older state all the same, the
+        // server was restored from a backup, and its versions were moved ahead.
+        staged.went_back |= older;
+        let trusted = origin != (Origin::List { rewound: true });
         if trusted && same_object && !version.is_empty() && version == old.resource_version() {
             self.counters.unchanged += 1;
             return;
@@ -179,6 +190,8 @@ impl<O: Object> Pump<O> {
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
         self.count_bytes(old.as_deref(), Some(&object));
+        // At once, not with the transaction: a later change of the same batch may be unreadable again.
+        self.undecodable.forget(object.key().as_str());
         staged.writes.insert(object.key().clone(), Some(object));
     }
 
@@ -207,6 +220,7 @@ impl<O: Object> Pump<O> {
             _ => (Arc::clone(&held), true),
         };
         self.count_bytes(Some(&held), None);
+        self.undecodable.forget(tombstone.key().as_str());
         staged.applied.events.push(Event::Deleted { last, stale });
         staged.writes.insert(tombstone.key().clone(), None);
     }
@@ -226,7 +240,6 @@ impl<O: Object> Pump<O> {
         rewound |= older;
         self.refused = false;
         self.counters.lists += 1;
-        self.counters.rewound += u64::from(rewound);
         if !self.writer.is_empty() || !self.undecodable.is_empty() {
             let listed = Present::of(&items, &undecodable);
             self.delete_unlisted(staged, &listed);
@@ -238,6 +251,8 @@ impl<O: Object> Pump<O> {
         for undecodable in undecodable {
             self.set_aside(undecodable);
         }
+        let went_back = std::mem::take(&mut staged.went_back);
+        self.counters.rewound += u64::from(rewound || went_back);
         staged.version = Some(version);
         staged.applied.first_list |= std::mem::take(&mut self.initial);
     }
@@ -275,12 +290,8 @@ impl<O: Object> Pump<O> {
     }
 
     fn commit(&mut self, staged: &mut Staged<O>) {
-        let broken = !self.undecodable.is_empty();
         let mut writes = Vec::with_capacity(staged.writes.len());
         for (key, state) in staged.writes.drain() {
-            if broken {
-                self.undecodable.forget(key.as_str());
-            }
             writes.push(match state {
                 Some(object) => Write::upsert(object).at(key),
                 None => Write::delete_key(key),
@@ -342,7 +353,7 @@ impl Origin {
 impl<O> Staged<O> {
     fn new() -> Self {
         let applied = Applied { events: Vec::new(), first_list: false, suspect: false, resync: false };
-        Self { writes: HashMap::new(), version: None, applied }
+        Self { writes: HashMap::new(), version: None, went_back: false, applied }
     }
 }
 

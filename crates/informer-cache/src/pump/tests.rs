@@ -229,6 +229,7 @@ fn a_list_that_is_older_than_the_store_is_not_applied_and_the_consistent_one_aft
     let applied = world.apply([list([object("b", "3")], "4")]);
     assert!(applied.suspect && !applied.first_list && applied.events.is_empty());
     assert_eq!((world.holds(), world.pump.counters().stale_lists), (vec!["a@9".to_owned()], 1));
+    assert!(world.says([added("c", "5")]).is_empty(), "nor is what continues it");
     let applied = world.apply([list([object("b", "3")], "5")]);
     assert!(applied.first_list && !applied.suspect, "asked for twice, it is the truth");
     assert_eq!((world.holds(), world.pump.counters().rewound), (vec!["b@3".to_owned()], 1));
@@ -251,4 +252,20 @@ fn what_could_never_be_read_leaves_the_log_when_it_is_gone() {
     assert_eq!(world.pump.undecodable.len(), 1, "a delete takes it out");
     world.says([list([], "20")]);
     assert!(world.pump.undecodable.is_empty(), "and so does a list without it");
+}
+
+#[test]
+fn a_newer_list_of_a_server_whose_backup_was_restored_is_the_truth_for_older_states_too() {
+    let mut world = World::with([object("a", "9"), object("b", "8")]);
+    let said = world.says([list([object("a", "3"), object("b", "8")], "1010")]);
+    assert_eq!(said, ["updated a @9 -> @3"]);
+    assert_eq!((world.pump.counters().rewound, world.pump.counters().stale), (1, 0));
+}
+
+#[test]
+fn an_object_that_becomes_unreadable_in_the_batch_that_brought_it_stays_in_the_log() {
+    let mut world = World::with([]);
+    let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("", "12".into());
+    world.says([added("a", "11"), Change::Undecodable(broken)]);
+    assert_eq!((world.holds(), world.pump.undecodable.len()), (vec!["a@11".to_owned()], 1));
 }

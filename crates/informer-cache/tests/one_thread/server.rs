@@ -1,0 +1,175 @@
+//! A small model of an API server: versions, a window of history, lists, watches, compaction, restores from a backup.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use informer_cache::Undecodable;
+use informer_cache::source::WatchEvent;
+use informer_cache::testing::{TestObject, object};
+use informer_core::Object;
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt};
+
+/// How many keys there are: few, so that they collide.
+const KEYS: u32 = 8;
+
+/// How many past states a replica that lags may still show.
+const PAST_MAX: usize = 12;
+
+/// One state of an object.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) object: Arc<TestObject>,
+    pub(crate) readable: bool,
+}
+
+impl State {
+    pub(crate) fn undecodable(&self) -> Undecodable {
+        let object = &self.object;
+        Undecodable::new(Some(object.key().clone()), "unreadable by design")
+            .with_version(object.uid(), object.resource_version().clone())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+#[derive(Clone)]
+pub(crate) struct Happened {
+    pub(crate) version: u64,
+    pub(crate) kind: Kind,
+    pub(crate) state: State,
+}
+
+impl Happened {
+    pub(crate) fn event(&self) -> WatchEvent<TestObject> {
+        let object = Arc::clone(&self.state.object);
+        match (self.kind, self.state.readable) {
+            (Kind::Deleted, false) => WatchEvent::DeletedUndecodable(self.state.undecodable()),
+            (_, false) => WatchEvent::Undecodable(self.state.undecodable()),
+            (Kind::Added, true) => WatchEvent::Added(object),
+            (Kind::Modified, true) => WatchEvent::Modified(object),
+            (Kind::Deleted, true) => WatchEvent::Deleted(object),
+        }
+    }
+}
+
+/// The whole content at one version.
+#[derive(Clone, Default)]
+pub(crate) struct Content {
+    pub(crate) objects: BTreeMap<String, State>,
+    pub(crate) version: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) now: Content,
+    /// Contents of the near past, oldest first.
+    past: VecDeque<Content>,
+    /// What happened after `compacted`, in order.
+    pub(crate) history: VecDeque<Happened>,
+    /// Watches from before this version are refused.
+    pub(crate) compacted: u64,
+    /// Everything that ever happened, whether or not it survived a restore.
+    pub(crate) log: Vec<Happened>,
+    /// The text of every state that ever was: texts are unique.
+    pub(crate) ever: HashSet<String>,
+    serial: u64,
+    backup: Content,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let mut server = Self::default();
+        server.now.version = 100;
+        (server.compacted, server.backup.version) = (100, 100);
+        server
+    }
+
+    /// One write, of any kind that fits the key drawn.
+    pub(crate) fn write(&mut self, unreadable: f64, rng: &mut StdRng) {
+        let key = format!("ns/{}", rng.random_range(0..KEYS));
+        let held = self.now.objects.get(&key).cloned();
+        let kind = match (&held, rng.random_range(0..10)) {
+            (None, _) => Kind::Added,
+            (Some(_), 0..3) => Kind::Deleted,
+            (Some(_), _) => Kind::Modified,
+        };
+        self.remember();
+        self.now.version += rng.random_range(1..4);
+        self.serial += 1;
+        let (version, text) = (self.now.version, format!("state {}", self.serial));
+        let uid = match &held {
+            Some(held) => held.object.uid().to_owned(),
+            None => format!("uid {}", self.serial),
+        };
+        let object = object(&key, version).with_uid(uid).with_text(text.as_str());
+        let readable = !rng.random_bool(unreadable);
+        let state = State { object: Arc::new(object), readable };
+        self.ever.insert(text);
+        match kind {
+            Kind::Deleted => self.now.objects.remove(&key),
+            Kind::Added | Kind::Modified => self.now.objects.insert(key, state.clone()),
+        };
+        let happened = Happened { version, kind, state };
+        self.log.push(happened.clone());
+        self.history.push_back(happened);
+    }
+
+    fn remember(&mut self) {
+        self.past.push_back(self.now.clone());
+        if self.past.len() > PAST_MAX {
+            self.past.pop_front();
+        }
+    }
+
+    /// Forgets history up to some version.
+    pub(crate) fn compact(&mut self, rng: &mut StdRng) {
+        let count = rng.random_range(0..=self.history.len());
+        for happened in self.history.drain(..count) {
+            self.compacted = happened.version;
+        }
+    }
+
+    pub(crate) fn back_up(&mut self) {
+        self.backup = self.now.clone();
+    }
+
+    /// The content goes back to the backup. Well done, the versions jump ahead and every watch expires; else they go back,
+    /// too.
+    pub(crate) fn restore(&mut self, well_done: bool) {
+        let version = self.now.version + 1000;
+        self.now = self.backup.clone();
+        if well_done {
+            self.now.version = version;
+        }
+        self.past.clear();
+        self.history.clear();
+        self.compacted = self.now.version;
+        self.backup = self.now.clone();
+    }
+
+    /// What a replica shows that may lag, but not behind `not_before`.
+    pub(crate) fn any_content(&self, not_before: u64, rng: &mut dyn Rng) -> Content {
+        let fits = self.past.iter().chain([&self.now]).filter(|content| content.version >= not_before);
+        let fits: Vec<_> = fits.collect();
+        match fits.len() {
+            0 => self.now.clone(),
+            count => fits[rng.random_range(0..count)].clone(),
+        }
+    }
+
+    /// The content at a version that is not too long past.
+    pub(crate) fn content_at(&self, version: u64) -> Option<Content> {
+        self.past.iter().chain([&self.now]).find(|content| content.version == version).cloned()
+    }
+
+    /// The first thing that happened after a version.
+    pub(crate) fn after(&self, version: u64) -> Option<&Happened> {
+        self.history.iter().find(|happened| happened.version > version)
+    }
+}

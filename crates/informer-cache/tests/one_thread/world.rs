@@ -1,0 +1,397 @@
+//! Everything together, one step at a time.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_cache::listener::{Batch, ListenerBuffer};
+use informer_cache::pump::Pump;
+use informer_cache::queue::InOrderState;
+use informer_cache::reflector::{
+    Action, Input, Notice, ReflectorConfig, ReflectorPhase, ReflectorState, StreamingList,
+};
+use informer_cache::testing::TestObject;
+use informer_cache::{BufferPolicy, Change, Event, UndecodableLog};
+use informer_core::Object;
+use informer_store::StoreBuilder;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::connection::{self, Faults, Open};
+use crate::server::Server;
+
+/// Steps before quiet.
+const STEPS: u32 = 250;
+
+/// Steps after which a run that does not come to rest has failed.
+const STEPS_MAX: u32 = 20_000;
+
+/// What the runs have met.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) lists: u64,
+    pub(crate) rewound: u64,
+    pub(crate) stale_lists: u64,
+    pub(crate) fallbacks: u64,
+    pub(crate) streamed: u64,
+    pub(crate) silent: u64,
+    pub(crate) undecodable: u64,
+    pub(crate) coalesced: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.lists += other.lists;
+        self.rewound += other.rewound;
+        self.stale_lists += other.stale_lists;
+        self.fallbacks += other.fallbacks;
+        self.streamed += other.streamed;
+        self.silent += other.silent;
+        self.undecodable += other.undecodable;
+        self.coalesced += other.coalesced;
+    }
+}
+
+/// One handler: its buffer, and what it believes.
+struct Handler {
+    buffer: ListenerBuffer<TestObject>,
+    view: BTreeMap<String, Arc<TestObject>>,
+    told: Vec<Event<TestObject>>,
+}
+
+pub(crate) struct World {
+    rng: StdRng,
+    now: Instant,
+    faults: Faults,
+    /// Nothing fails in this world: every change that follows the first list must arrive, once and in order.
+    faultless: bool,
+    server: Server,
+    open: Open,
+    config: Arc<ReflectorConfig>,
+    reflector: ReflectorState<TestObject>,
+    streaming_failed: bool,
+    queue: InOrderState<TestObject>,
+    pump: Pump<TestObject>,
+    undecodable: UndecodableLog,
+    /// The one that delivers all, then the one that merges.
+    handlers: [Handler; 2],
+    /// After a restore that took the versions back, the server is not written to until the informer has noticed: once
+    /// its versions had caught up, nobody could tell.
+    held_back: bool,
+    /// The version of the first list.
+    first_list: Option<u64>,
+    tally: Tally,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        // Every tenth world is free of faults, so that every change must arrive.
+        let faulty = !seed.is_multiple_of(10);
+        let faults = Faults {
+            rate: if faulty { rng.random_range(0.0..0.25) } else { 0.0 },
+            streaming: rng.random_bool(0.5),
+            endless: faulty && rng.random_bool(0.2),
+            unreadable: if faulty { 0.03 } else { 0.0 },
+        };
+        let mut config = ReflectorConfig::named("world");
+        config.streaming_list = StreamingList::Auto;
+        config.page_size = 3;
+        let undecodable = UndecodableLog::default();
+        let handler = |policy| Handler {
+            buffer: ListenerBuffer::new(policy, usize::MAX),
+            view: BTreeMap::new(),
+            told: Vec::new(),
+        };
+        let (now, config) = (origin(), Arc::new(config));
+        Self {
+            reflector: ReflectorState::new(Arc::clone(&config), now),
+            pump: Pump::new(StoreBuilder::new().writer(), undecodable.clone()),
+            handlers: [handler(BufferPolicy::Unbounded), handler(BufferPolicy::Coalesce)],
+            server: Server::new(),
+            open: Open::Nothing,
+            queue: InOrderState::new(),
+            streaming_failed: false,
+            held_back: false,
+            first_list: None,
+            tally: Tally::default(),
+            rng,
+            now,
+            faults,
+            faultless: !faulty,
+            config,
+            undecodable,
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Tally {
+        for _ in 0..STEPS {
+            match self.rng.random_range(0..20) {
+                0..6 => self.write(),
+                6 if self.faults.rate > 0.0 => self.mishap(),
+                7..13 => self.reflect(),
+                13..16 => self.pump(),
+                _ => self.handle(),
+            }
+        }
+        self.come_to_rest();
+        self.compare();
+        self.tally()
+    }
+
+    fn write(&mut self) {
+        if self.held_back && self.seen() > self.server.now.version {
+            return;
+        }
+        self.held_back = false;
+        self.server.write(self.faults.unreadable, &mut self.rng);
+    }
+
+    /// What befalls the server or the informer as a whole.
+    fn mishap(&mut self) {
+        match self.rng.random_range(0..10) {
+            0..4 => self.server.compact(&mut self.rng),
+            4..7 if !self.held_back => self.server.back_up(),
+            7 if !self.held_back => self.restore(),
+            8 => self.restart(),
+            _ => self.now += Duration::from_secs(self.rng.random_range(0..400)),
+        }
+    }
+
+    fn restore(&mut self) {
+        let well_done = self.rng.random_bool(0.5);
+        self.server.restore(well_done);
+        // Its connections go with it.
+        self.open = Open::Nothing;
+        self.held_back = !well_done;
+    }
+
+    /// The newest version that the informer knows of.
+    fn seen(&self) -> u64 {
+        let versions = [&self.reflector.status().last_version, &self.pump.indexer().resource_version()];
+        versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
+    }
+
+    /// The informer is stopped and started again: the store stays, and the reflector begins anew.
+    fn restart(&mut self) {
+        self.note_reflector();
+        while self.pump_batch() {}
+        self.reflector = ReflectorState::new(Arc::clone(&self.config), self.now);
+        self.open = Open::Nothing;
+        self.pump.begin_run();
+    }
+
+    fn reflect(&mut self) {
+        let step = self.reflector.step();
+        let chance = (self.faults, &mut self.rng);
+        let input = match step.action {
+            Action::List(plan) => match connection::list(&plan, &self.server, &self.pump.indexer(), chance) {
+                Ok(open) => {
+                    self.open = open;
+                    Some(Input::Opened)
+                }
+                Err(failed) => Some(failed),
+            },
+            Action::Watch(plan) => match connection::watch(&plan, &self.server, self.now, chance) {
+                Ok(open) => {
+                    self.open = open;
+                    Some(Input::Opened)
+                }
+                Err(failed) => Some(failed),
+            },
+            Action::Read if self.queue.has_room() => self.open.read(&self.server, self.now, chance),
+            _ => None,
+        };
+        match (input, step.until) {
+            (Some(input), _) => self.tell(input),
+            // Nothing can happen but that time passes.
+            (None, Some(until)) => {
+                let wait = until.saturating_duration_since(self.now);
+                let part = if self.rng.random_bool(0.5) { 1.0 } else { self.rng.random_range(0.0..1.0) };
+                self.now += wait.mul_f64(part);
+                if self.now >= until {
+                    self.tell(Input::Timer);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn tell(&mut self, input: Input<TestObject>) {
+        self.reflector.set_streaming_supported(self.faults.streaming && !self.streaming_failed);
+        let effects = self.reflector.handle(input, self.now, &mut self.rng);
+        for change in effects.changes {
+            if let Change::Replaced(list) = &change {
+                self.first_list = self.first_list.or(list.version.as_u64());
+            }
+            self.queue.push(change).expect("the queue is never closed");
+        }
+        self.streaming_failed |=
+            effects.notices.iter().any(|notice| matches!(notice, Notice::StreamingListFailed));
+    }
+
+    fn pump(&mut self) {
+        self.pump_batch();
+    }
+
+    fn pump_batch(&mut self) -> bool {
+        let Some(batch) = self.queue.pop_batch(self.rng.random_range(1..8)) else { return false };
+        let applied = self.pump.apply(batch.changes);
+        self.queue.done(batch.initial);
+        let events = Arc::new(Batch::new(applied.events));
+        for handler in &mut self.handlers {
+            handler.buffer.push(&events);
+            if applied.first_list {
+                handler.buffer.initial_complete();
+            }
+        }
+        if applied.suspect {
+            self.tell(Input::RelistRequested);
+        }
+        true
+    }
+
+    fn handle(&mut self) {
+        // The second one is slow, so that its events merge.
+        let which = usize::from(self.rng.random_bool(0.1));
+        for _ in 0..self.rng.random_range(1..6) {
+            let rewound = self.pump.counters().rewound > 0;
+            self.handlers[which].take_one(&self.server, rewound);
+        }
+    }
+
+    /// No more faults, no more writes: everything runs until nothing is left to do.
+    fn come_to_rest(&mut self) {
+        self.faults = Faults { rate: 0.0, endless: false, unreadable: 0.0, ..self.faults };
+        for _ in 0..STEPS_MAX {
+            if self.is_at_rest() {
+                return;
+            }
+            self.reflect();
+            while self.pump_batch() {}
+            for _ in 0..20 {
+                self.handle();
+            }
+        }
+        panic!("it never comes to rest: {:?}", self.reflector.status());
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let drained = matches!(&self.open, Open::Watch(watch) if watch.is_drained(&self.server));
+        let reflector = self.reflector.status();
+        let seen = self.server.history.back().map_or(self.server.compacted, |happened| happened.version);
+        drained
+            && reflector.phase == ReflectorPhase::Watching
+            && reflector.last_version.as_u64().is_some_and(|version| version >= seen)
+            && self.queue.depth() == 0
+            && self.handlers.iter().all(|handler| handler.buffer.depth() == 0)
+    }
+
+    fn compare(&self) {
+        let held: BTreeMap<String, String> = self.pump.indexer().list().iter().map(|o| shown(o)).collect();
+        for (key, state) in &self.server.now.objects {
+            match state.readable {
+                true => assert_eq!(held.get(key), Some(&shown(&state.object).1), "the cache lacks {key}"),
+                false => assert!(
+                    self.undecodable.entries().iter().any(|entry| entry.key() == Some(state.object.key())),
+                    "{key} cannot be read, and nobody says so"
+                ),
+            }
+        }
+        for key in held.keys() {
+            assert!(self.server.now.objects.contains_key(key), "{key} is gone, and the cache holds it");
+        }
+        for handler in &self.handlers {
+            let view: BTreeMap<String, String> = handler.view.values().map(|o| shown(o)).collect();
+            assert_eq!(view, held, "a handler's view is not the cache");
+            assert!(handler.buffer.is_synced(), "a handler that has handled everything is not synced");
+        }
+        if self.faultless {
+            self.compare_history();
+        }
+    }
+
+    /// Everything that happened after the first list was told, once and in order.
+    fn compare_history(&self) {
+        let told = |event: &Event<TestObject>| match event {
+            Event::Added { initial: true, .. } => None,
+            event => Some(shown(event.object())),
+        };
+        let told: Vec<_> = self.handlers[0].told.iter().filter_map(told).collect();
+        let log: Vec<_> = self.server.log.iter().map(|happened| shown(&happened.state.object)).collect();
+        assert!(log.ends_with(&told), "a change was lost, doubled, or out of order");
+        assert_eq!(self.reflector.status().relists.total(), 0, "nothing was listed twice");
+        let since = self.first_list.expect("it is synced");
+        let missed = log.len() - told.len();
+        assert!(self.server.log[..missed].iter().all(|happened| happened.version <= since));
+    }
+
+    fn note_reflector(&mut self) {
+        let status = self.reflector.status();
+        self.tally.stale_lists += status.stale_lists;
+        self.tally.fallbacks += status.streaming_fallbacks;
+        self.tally.silent += status.silent_watches;
+        self.tally.undecodable += status.undecodable;
+        self.tally.streamed += u64::from(self.faults.streaming && status.synced && status.list_requests == 0);
+    }
+
+    fn tally(&self) -> Tally {
+        let (counters, status) = (self.pump.counters(), self.reflector.status());
+        let streamed = self.faults.streaming && status.synced && status.list_requests == 0;
+        Tally {
+            lists: counters.lists,
+            rewound: counters.rewound,
+            stale_lists: self.tally.stale_lists + counters.stale_lists + status.stale_lists,
+            fallbacks: self.tally.fallbacks + status.streaming_fallbacks,
+            streamed: self.tally.streamed + u64::from(streamed),
+            silent: self.tally.silent + status.silent_watches,
+            undecodable: self.tally.undecodable + status.undecodable,
+            coalesced: self.handlers[0].told.len().saturating_sub(self.handlers[1].told.len()) as u64,
+        }
+    }
+}
+
+impl Handler {
+    /// Handles one event, if there is one; panics where the history is not legal.
+    fn take_one(&mut self, server: &Server, rewound: bool) {
+        let Some(event) = self.buffer.pop() else { return };
+        self.buffer.finished();
+        let (key, object) = (event.key().to_string(), event.object());
+        assert!(server.ever.contains(object.text()), "{event} tells of a state that never was");
+        match &event {
+            Event::Added { object, .. } => {
+                assert!(self.view.insert(key, Arc::clone(object)).is_none(), "{event} of what is there");
+            }
+            Event::Updated { old, new, .. } => {
+                let before = self.view.insert(key, Arc::clone(new)).expect("an update follows an add");
+                assert!(Arc::ptr_eq(&before, old), "{event}: old is what was told before");
+                assert_eq!(
+                    old.uid(),
+                    new.uid(),
+                    "{event}: another object of this name is a delete and an add"
+                );
+                let back = new.resource_version().is_older_than(old.resource_version());
+                assert!(rewound || !back, "{event} goes back in time");
+            }
+            Event::Deleted { last, .. } => {
+                let before = self.view.remove(&key).expect("a delete follows an add");
+                assert_eq!(before.uid(), last.uid(), "{event}: it is the one that was there");
+            }
+        }
+        self.told.push(event);
+    }
+}
+
+fn shown(object: &TestObject) -> (String, String) {
+    let (key, version) = (object.key(), object.resource_version());
+    (key.to_string(), format!("{} @{version} {}", object.uid(), object.text()))
+}
+
+fn origin() -> Instant {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an origin: every later instant is this one and made-up time"
+    )]
+    Instant::now()
+}
