@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer_core::Object;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -8,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Controller, ControllerConfig, InformerOptions, ProcessError, RETRY_PAUSE_MIN};
 use super::{new_indexer_informer, new_informer, new_informer_with};
 use crate::handler::{EventHandler, on_event, on_event_async};
-use crate::queue::{Batch, InOrderQueue, ReflectorStore};
+use crate::queue::{Batch, Delta, DeltaFifo, DeltaFifoConfig, Deltas, InOrderQueue, Popped, ReflectorStore};
 use crate::source::{SourceError, SourceErrorKind};
-use crate::testing::{ScriptedServer, ScriptedSource, TestObject, added, deleted, modified, object};
+use crate::testing::{
+    ScriptedServer, ScriptedSource, TestObject, WatchPeer, added, deleted, modified, object,
+};
 use crate::{Change, Event};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -187,6 +190,129 @@ async fn errors_of_the_source_reach_the_hook_of_a_controller() {
         stop.cancel();
     });
     assert_eq!(log.take(), ["forbidden"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_pumps_a_delta_fifo_into_a_store_of_its_user() {
+    let (source, mut server) = ScriptedSource::new();
+    let store = informer_store::StoreBuilder::new().build();
+    let known = Arc::new(store.indexer().clone());
+    let queue = DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(known));
+    let (log, cache) = (Log::default(), store.indexer().clone());
+    let seen = log.clone();
+    let process = move |deltas: &Popped<Deltas<TestObject>>| {
+        for delta in deltas.iter() {
+            seen.say(format!("{delta:?}"));
+            match delta {
+                Delta::Deleted(tombstone) => {
+                    if let Some(last) = tombstone.last() {
+                        store.delete(Arc::clone(last))?;
+                    }
+                }
+                Delta::Added(o) | Delta::Updated(o) | Delta::Replaced(o) | Delta::Sync(o) => {
+                    store.update(Arc::clone(o))?;
+                }
+            }
+        }
+        Ok(())
+    };
+    let controller = Controller::new(ControllerConfig::new(source, queue), process);
+    let stop = CancellationToken::new();
+    tokio::join!(controller.run(stop.clone()), async {
+        let watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+        controller.synced().await.unwrap();
+        watch.send(modified(object("a", "6"))).gone();
+        quiet().await;
+        server.expect_list().await.reply_page([object("a", "6")], "9");
+        let _watch = server.expect_watch().await.accept();
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!((cache.len(), cache.get("a").unwrap().text()), (1, ""));
+    let told = log.take();
+    assert_eq!(told[..3], ["Replaced(a @1)", "Replaced(b @2)", "Updated(a @6)"]);
+    assert!(told[3..].iter().any(|line| line.starts_with("Deleted(") && line.contains("stale: true")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_deletes_what_it_is_told_of_sees_exactly_those_deletions() {
+    let (source, mut server) = ScriptedSource::new();
+    let (log, feed) = (Log::default(), Arc::new(Mutex::new(None::<WatchPeer<TestObject>>)));
+    let (seen, deleting, version) = (log.clone(), Arc::clone(&feed), std::sync::atomic::AtomicU64::new(10));
+    let handler = on_event(move |event: Event<TestObject>| match event {
+        Event::Added { object: added, .. } => {
+            let version = version.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let gone = object(added.key().as_str(), version);
+            deleting.lock().as_ref().unwrap().send(deleted(gone));
+        }
+        Event::Deleted { last, .. } => seen.say(last.key()),
+        Event::Updated { .. } => unreachable!("nothing is updated"),
+    });
+    let informer = new_informer(source, handler);
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        *feed.lock() = Some(server.expect_sync([], "5").await);
+        for (key, version) in [("a-hello", "6"), ("b-controller", "7"), ("c-framework", "8")] {
+            feed.lock().as_ref().unwrap().send(added(object(key, version)));
+        }
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!(log.take(), ["a-hello", "b-controller", "c-framework"]);
+    assert!(informer.indexer().is_empty());
+}
+
+/// Runs on two threads: what is looked for are races.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_writers_that_hammer_a_source_leave_the_cache_equal_to_it() {
+    let (source, mut server) = ScriptedSource::new();
+    let informer = Arc::new(new_informer(source, on_event(|_: Event<TestObject>| {})));
+    let (stop, running) = (CancellationToken::new(), Arc::clone(&informer));
+    let ended = stop.clone();
+    assert!(!informer.has_synced());
+    let run = tokio::spawn(async move { running.run(ended).await });
+    let watch = Arc::new(server.expect_sync([], "5").await);
+    let truth = Arc::new(Mutex::new((std::collections::BTreeMap::<String, u64>::new(), 10_u64)));
+    let writers = (0..3_u64).map(|writer| {
+        let (watch, truth) = (Arc::clone(&watch), Arc::clone(&truth));
+        tokio::spawn(async move {
+            for step in 0..100_u64 {
+                {
+                    let mut truth = truth.lock();
+                    truth.1 += 1;
+                    let (key, version) = (format!("k{}", (step * 7 + writer * 3) % 10), truth.1);
+                    let state = object(&key, version);
+                    match (truth.0.contains_key(&key), step % 3) {
+                        (true, 0) => {
+                            truth.0.remove(&key);
+                            watch.send(deleted(state));
+                        }
+                        (true, _) => {
+                            truth.0.insert(key, version);
+                            watch.send(modified(state));
+                        }
+                        (false, _) => {
+                            truth.0.insert(key, version);
+                            watch.send(added(state));
+                        }
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let last = truth.lock().1;
+    while informer.indexer().resource_version() != last.to_string().as_str() {
+        tokio::task::yield_now().await;
+    }
+    let held = informer.indexer().list();
+    let held = held.iter().map(|o| (o.key().to_string(), o.resource_version().as_u64().unwrap()));
+    assert_eq!(held.collect::<std::collections::BTreeMap<_, _>>(), truth.lock().0);
+    stop.cancel();
+    run.await.unwrap();
 }
 
 // === the simple informer ===

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Batch, BufferPolicy, ListenerBuffer};
+use super::{Batch, BufferPolicy, HandlerOptions, ListenerBuffer, ProcessorListener};
 use crate::Event;
 use crate::testing::{TestObject, object};
 
@@ -92,6 +92,54 @@ fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
     buffer.push(&Arc::new(Batch::new([initial(1), delete(2)])));
     buffer.initial_complete();
     assert!(buffer.is_synced(), "nothing is left to be handled");
+}
+
+#[test]
+fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() {
+    for complete_first in [true, false] {
+        let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
+        assert!(!listener.has_synced());
+        listener.add(&Arc::new(Batch::new([initial(1), initial(2)])));
+        if complete_first {
+            listener.initial_complete();
+        }
+        for _ in 0..2 {
+            assert!(!listener.has_synced());
+            listener.pop().unwrap();
+            listener.finished();
+        }
+        assert_eq!(listener.has_synced(), complete_first);
+        listener.initial_complete();
+        assert!(listener.has_synced());
+    }
+}
+
+#[test]
+fn a_closed_listener_takes_nothing_in_and_holds_nothing() {
+    let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
+    listener.add(&Arc::new(Batch::new([initial(1)])));
+    listener.close();
+    listener.add(&Arc::new(Batch::new([add(2)])));
+    assert_eq!((listener.state().depth, listener.pop().is_none()), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_listener_wakes_everybody_who_waits_for_it() {
+    let listener =
+        Arc::new(ProcessorListener::<TestObject>::new("one".to_owned(), &HandlerOptions::default()));
+    let run = || {
+        let listener = Arc::clone(&listener);
+        tokio::spawn(async move {
+            let cancel = tokio_util::sync::CancellationToken::new();
+            listener.run(&mut crate::handler::on_event(|_: Event<TestObject>| {}), &cancel).await;
+        })
+    };
+    let runs: Vec<_> = (0..5).map(|_| run()).collect();
+    tokio::task::yield_now().await;
+    listener.close();
+    for run in runs {
+        run.await.unwrap();
+    }
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub(super) trait Attached<O: Object>: Send + Sync {
         self: Arc<Self>,
         cancel: CancellationToken,
     ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+
+    /// Resolves when no delivery is going on.
+    fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// A handler that the pump has yet to take in.
@@ -61,6 +64,11 @@ impl<O: Object, H: EventHandler<O>> Attached<O> for Handled<O, H> {
             self.listener.run(&mut *handler, &cancel).await;
         }))
     }
+
+    fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        // A delivery has the handler from beginning to end.
+        Box::pin(async move { drop(self.handler.lock().await) })
+    }
 }
 
 /// A stream: its owner takes the events out.
@@ -75,6 +83,10 @@ impl<O: Object> Attached<O> for Streamed<O> {
 
     fn deliver(self: Arc<Self>, _: CancellationToken) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         None
+    }
+
+    fn idle(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -150,16 +162,32 @@ impl<O: Object> HandlerRegistration<O> {
     /// Takes the handler away: no call begins after this returns; the one in flight, if there is one, finishes. What waits
     /// is dropped. A second call does nothing. A handler may remove itself.
     pub fn remove(&self) {
+        // Outside of every lock: this may be the end of the handler, and its `drop` is not ours.
+        drop(self.take());
+    }
+
+    /// As [`remove`](Self::remove), and waits until the call in flight, if there is one, has returned. A handler must not
+    /// await it, since it would wait for itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// The handler is removed when the future is first polled; dropping it after that only ends the wait.
+    pub async fn remove_and_wait(&self) {
+        if let Some(attached) = self.take() {
+            attached.idle().await;
+        }
+    }
+
+    fn take(&self) -> Option<Arc<dyn Attached<O>>> {
         self.listener.close();
         let removed = {
             let mut attached = self.shared.attached.lock();
             let ours = attached.iter().position(|each| Arc::ptr_eq(each.listener(), &self.listener));
             ours.map(|index| attached.remove(index))
         };
-        // Outside of the lock: this may be the end of the handler, and its `drop` is not ours.
-        drop(removed);
         self.shared.joining.lock().retain(|joining| !Arc::ptr_eq(&joining.listener, &self.listener));
         self.shared.handlers_changed.notify_one();
+        removed
     }
 
     /// Depth, calls, panics.

@@ -1,3 +1,10 @@
+mod counting;
+mod handlers;
+mod life;
+mod pains;
+mod resync;
+mod waits;
+
 use std::sync::Arc;
 use std::time::Duration;
 

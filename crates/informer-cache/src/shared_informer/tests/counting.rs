@@ -1,0 +1,162 @@
+//! A source that counts what it decodes, as the client does: it reads headers first, and asks what is held already.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::{StreamExt, stream};
+use informer_core::Object;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{Log, SOON, quiet};
+use crate::SharedInformer;
+use crate::reflector::RelistReason;
+use crate::source::{
+    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, WatchRequest,
+    WatchStream, Watcher,
+};
+use crate::testing::{TestObject, error_event, object};
+
+/// Objects, each of which costs a decode whenever it is not known already; its watch only ever expires.
+#[derive(Clone, Default)]
+struct Counting(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    objects: Mutex<(BTreeMap<String, TestObject>, u64)>,
+    decoded: AtomicUsize,
+    expire: Notify,
+}
+
+impl Counting {
+    fn set(&self, key: &str, version: u64) {
+        let mut objects = self.0.objects.lock();
+        objects.0.insert(key.to_owned(), object(key, version));
+        objects.1 = version;
+    }
+
+    fn decoded(&self) -> usize {
+        self.0.decoded.load(Ordering::Relaxed)
+    }
+}
+
+impl Lister<TestObject> for Counting {
+    async fn list(&self, request: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
+        let objects = self.0.objects.lock();
+        let item = |object: &TestObject| {
+            let (key, uid) = (object.key().as_str(), object.uid());
+            match request.context.unchanged(key, uid, object.resource_version()) {
+                Some(known) => Listed::Known(known),
+                None => {
+                    self.0.decoded.fetch_add(1, Ordering::Relaxed);
+                    Listed::Fresh(Arc::new(object.clone()))
+                }
+            }
+        };
+        let items = objects.0.values().map(item).collect();
+        let end = ListEnd { version: objects.1.into(), ..ListEnd::default() };
+        Ok(ListStream::new(stream::iter([Ok(ListPart::Items(items)), Ok(ListPart::End(end))])))
+    }
+}
+
+impl Watcher<TestObject> for Counting {
+    async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
+        let inner = Arc::clone(&self.0);
+        let expired = stream::once(async move {
+            inner.expire.notified().await;
+            Ok(error_event(410, "Expired"))
+        });
+        Ok(WatchStream::new(expired.chain(stream::pending())))
+    }
+}
+
+impl ListWatch<TestObject> for Counting {
+    fn describe(&self) -> String {
+        "counted objects".to_owned()
+    }
+}
+
+async fn relist(informer: &SharedInformer<TestObject>, source: &Counting) {
+    let lists = informer.state().counters.lists;
+    source.0.expire.notify_one();
+    while informer.state().counters.lists == lists {
+        tokio::time::sleep(SOON).await;
+    }
+    quiet().await;
+}
+
+fn many() -> Counting {
+    let source = Counting::default();
+    (1..=1000_u64).for_each(|number| source.set(&format!("o{number}"), number));
+    source
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_with_nothing_changed_decodes_nothing_and_announces_nothing() {
+    let source = many();
+    let informer = SharedInformer::new(source.clone());
+    let log = Log::default();
+    informer.add_handler(log.handler()).unwrap();
+    let _run = informer.start();
+    informer.wait_for_sync(SOON).await.unwrap();
+    quiet().await;
+    assert_eq!((source.decoded(), log.take().len()), (1000, 1000));
+    let held = informer.indexer().get("o7").unwrap();
+    relist(&informer, &source).await;
+    assert_eq!((source.decoded(), log.take().len()), (1000, 0));
+    assert!(Arc::ptr_eq(&held, &informer.indexer().get("o7").unwrap()), "it is the very object");
+    assert_eq!(informer.state().reflector.relists.get(RelistReason::WatchExpired), 1);
+
+    source.set("o7", 2000);
+    relist(&informer, &source).await;
+    assert_eq!((source.decoded(), log.take()), (1001, vec!["updated o7 @7 -> @2000".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_handlers_and_a_stream_cost_no_decode_more_than_one_and_share_the_objects() {
+    let source = many();
+    let informer = SharedInformer::new(source.clone());
+    let seen: Arc<Mutex<Vec<Arc<TestObject>>>> = Arc::default();
+    for _ in 0..10 {
+        let seen = Arc::clone(&seen);
+        let handler = crate::handler::on_event(move |event: crate::Event<TestObject>| {
+            seen.lock().push(Arc::clone(event.object()));
+        });
+        informer.add_handler(handler).unwrap();
+    }
+    let _run = informer.start();
+    informer.wait_for_sync(SOON).await.unwrap();
+    quiet().await;
+    assert_eq!((source.decoded(), seen.lock().len()), (1000, 10_000));
+    let cache = informer.snapshot();
+    assert!(seen.lock().iter().all(|told| Arc::ptr_eq(told, cache.get(told.key()).unwrap())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_runs_once_for_each_state_and_never_for_one_that_is_held() {
+    let source = many();
+    let (transformed, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counting = Arc::clone(&transformed);
+    let informer = SharedInformer::builder(source.clone())
+        .transform(move |object: Arc<TestObject>| {
+            counting.fetch_add(1, Ordering::Relaxed);
+            assert!(object.text().is_empty(), "it was transformed already");
+            Ok(Arc::new((*object).clone().with_text("transformed")))
+        })
+        .build();
+    let told = Arc::clone(&count);
+    informer
+        .add_handler(crate::handler::on_event(move |event: crate::Event<TestObject>| {
+            assert_eq!(event.object().text(), "transformed");
+            told.fetch_add(1, Ordering::Relaxed);
+        }))
+        .unwrap();
+    let _run = informer.start();
+    informer.wait_for_sync(SOON).await.unwrap();
+    relist(&informer, &source).await;
+    source.set("o1", 2000);
+    relist(&informer, &source).await;
+    assert_eq!((transformed.load(Ordering::Relaxed), count.load(Ordering::Relaxed)), (1001, 1001));
+    assert!(informer.indexer().list().iter().all(|object| object.text() == "transformed"));
+}

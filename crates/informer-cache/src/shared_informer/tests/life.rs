@@ -1,0 +1,222 @@
+//! Start, stop, start again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::{Log, SOON, informer, quiet};
+use crate::Event;
+use crate::SharedInformer;
+use crate::handler::on_event_async;
+use crate::reflector::ReflectorConfig;
+use crate::testing::{ScriptedSource, TestObject, added, object};
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_says_so_until_it_is_started_again() {
+    let (informer, mut server) = informer();
+    assert!(!informer.is_stopped() && !informer.state().running);
+    let run = informer.start();
+    assert!(!informer.is_stopped() && informer.state().running);
+    let _watch = server.expect_sync([], "5").await;
+    run.stop().await;
+    assert!(informer.is_stopped() && !informer.state().running);
+    let _run = informer.start();
+    assert!(!informer.is_stopped() && informer.state().running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_informer_is_not_synced_before_its_own_first_list() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    let handler = informer.add_handler(log.handler()).unwrap();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    handler.wait_for_sync(SOON).await.unwrap();
+    run.stop().await;
+    let _run = informer.start();
+    assert!(!informer.has_synced() && !handler.has_synced(), "not even for a moment");
+    assert!(informer.wait_for_sync(Duration::from_millis(10)).await.is_err());
+    let _watch = server.expect_sync([object("a", "1")], "6").await;
+    handler.wait_for_sync(SOON).await.unwrap();
+    assert!(informer.has_synced());
+    assert_eq!(log.take().len(), 1, "what did not change is not told again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_informer_never_goes_back_behind_what_it_holds() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    informer.add_handler(log.handler()).unwrap();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "9")], "10").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    run.stop().await;
+    let _run = informer.start();
+    // A replica that lags: `a` is not there yet.
+    server.expect_list().await.reply_page([object("old", "2")], "3");
+    quiet().await;
+    assert!(!informer.has_synced() && informer.indexer().contains("a"));
+    server.expect_list().await.assert_version("").reply_page([object("a", "11")], "12");
+    informer.wait_for_sync(SOON).await.unwrap();
+    quiet().await;
+    assert_eq!(log.take(), ["added a @9 (initial)", "updated a @9 -> @11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_added_to_a_stopped_informer_is_told_everything_by_the_next_run() {
+    let (informer, mut server) = informer();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    run.stop().await;
+    let log = Log::default();
+    let late = informer.add_handler(log.handler()).unwrap();
+    quiet().await;
+    assert!(log.take().is_empty() && !late.has_synced());
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1"), object("b", "6")], "7").await;
+    late.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(log.take(), ["added a @1 (initial)", "added b @6 (initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_the_call_in_flight_and_what_was_not_delivered_comes_first_in_the_next_run() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    let seen = log.clone();
+    informer
+        .add_handler(on_event_async(move |event: Event<TestObject>| {
+            let seen = seen.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                seen.0.lock().push(event.to_string());
+            }
+        }))
+        .unwrap();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    quiet().await;
+    run.stop().await;
+    assert_eq!(log.take(), ["added a @1 (initial)"]);
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("b", "7")], "8").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.take(), ["added b @2 (initial)", "deleted a @1 (last known)", "updated b @2 -> @7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_task_is_left_after_a_stop_whenever_handlers_came() {
+    let alive = || Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    for come in ["before", "after", "both"] {
+        let (informer, mut server) = informer();
+        if come != "after" {
+            informer.add_handler(Log::default().handler()).unwrap();
+        }
+        let run = informer.start();
+        let _watch = server.expect_sync([object("a", "1")], "5").await;
+        if come != "before" {
+            informer.add_handler(Log::default().handler()).unwrap();
+        }
+        informer.wait_for_sync(SOON).await.unwrap();
+        assert!(alive() >= before + 3, "the pump, the reflector and a handler");
+        run.stop().await;
+        assert_eq!(alive(), before, "handlers came {come} the start");
+    }
+    let (never_started, _server) = informer();
+    never_started.add_handler(Log::default().handler()).unwrap();
+    drop(never_started);
+    assert_eq!(alive(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_started_and_stopped_at_once_comes_to_rest_and_starts_again() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    informer.add_handler(log.handler()).unwrap();
+    for _ in 0..20 {
+        drop(informer.start());
+    }
+    let run = informer.start();
+    // The requests of runs that were stopped are gone; the last one is answered.
+    loop {
+        let list = server.expect_list().await;
+        list.reply_page([object("a", "1")], "5");
+        if informer.wait_for_sync(SOON).await.is_ok() {
+            break;
+        }
+    }
+    quiet().await;
+    assert_eq!(log.take(), ["added a @1 (initial)"]);
+    run.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_stopped_informer_waits_for_the_next_run_and_ends_with_its_removal() {
+    let (informer, mut server) = informer();
+    let mut events = informer.events();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    run.stop().await;
+    assert_eq!(events.next().await.unwrap().to_string(), "added a @1 (initial)");
+    assert!(tokio::time::timeout(SOON, events.next()).await.is_err());
+    let _run = informer.start();
+    let watch = server.expect_sync([object("a", "1")], "6").await;
+    watch.send(added(object("b", "7")));
+    assert_eq!(events.next().await.unwrap().to_string(), "added b @7");
+    events.registration().remove();
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_waits_hears_of_every_event_and_a_dropped_next_loses_none() {
+    let (informer, mut server) = informer();
+    let mut events = informer.events();
+    let _run = informer.start();
+    let watch = server.expect_sync([], "5").await;
+    for version in 6..30_u64 {
+        assert!(tokio::time::timeout(Duration::from_millis(5), events.next()).await.is_err());
+        watch.send(added(object(&format!("o{version}"), version)));
+        assert_eq!(events.next().await.unwrap().key().as_str(), format!("o{version}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_hook_is_contained_and_the_source_listed_anew() {
+    let (source, mut server) = ScriptedSource::new();
+    let once = Arc::new(AtomicBool::new(true));
+    let mut config = ReflectorConfig::named("things");
+    config.on_version = Some(Arc::new(move |_| assert!(!once.swap(false, Ordering::Relaxed), "on purpose")));
+    let informer = SharedInformer::<TestObject>::builder(source).reflector(config).build();
+    let _run = informer.start();
+    server.expect_list().await.reply_page([object("a", "1")], "5");
+    server.expect_list().await.reply_page([object("a", "1"), object("b", "6")], "7");
+    let _watch = server.expect_watch().await.accept();
+    quiet().await;
+    assert_eq!((informer.indexer().len(), informer.state().panics), (2, 1));
+    assert!(informer.state().running && informer.has_synced());
+}
+
+/// Runs on two threads: what is looked for are races.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handlers_added_while_the_informer_starts_are_told_everything() {
+    for _ in 0..50 {
+        let (informer, mut server) = informer();
+        let adding = informer.clone();
+        let adder = tokio::spawn(async move {
+            let log = Log::default();
+            let handler = adding.add_handler(log.handler()).unwrap();
+            handler.wait_for_sync(Duration::from_secs(30)).await.unwrap();
+            log.take()
+        });
+        let _run = informer.start();
+        let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+        let mut told = adder.await.unwrap();
+        told.sort();
+        assert_eq!(told, ["added a @1 (initial)", "added b @2 (initial)"]);
+    }
+}

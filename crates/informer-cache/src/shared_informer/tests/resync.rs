@@ -1,0 +1,100 @@
+//! Resync: a local replay, for those who asked for it.
+
+use std::time::Duration;
+
+use super::{Log, SOON, informer, quiet};
+use crate::testing::{ScriptedSource, TestObject, added, object};
+use crate::{HandlerOptions, SharedInformer};
+
+fn every(seconds: u64) -> HandlerOptions {
+    HandlerOptions::new().resync(Duration::from_secs(seconds))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_is_resynced_at_its_own_period() {
+    let (informer, mut server) = informer();
+    let (never, two, three) = (Log::default(), Log::default(), Log::default());
+    informer.add_handler(never.handler()).unwrap();
+    informer.add_handler_with(every(2), two.handler()).unwrap();
+    informer.add_handler_with(every(3), three.handler()).unwrap();
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    let counts = || [&never, &two, &three].map(|log| log.0.lock().len() - 1);
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    assert_eq!(counts(), [0, 1, 0]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(counts(), [0, 1, 1]);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(counts(), [0, 3, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_period_of_the_informer_is_that_of_handlers_which_name_none_and_zero_means_never() {
+    let (source, mut server) = ScriptedSource::<TestObject>::new();
+    let informer = SharedInformer::builder(source).resync(Duration::from_secs(10)).build();
+    let (default, never) = (Log::default(), Log::default());
+    informer.add_handler(default.handler()).unwrap();
+    informer.add_handler_with(HandlerOptions::new().resync(Duration::ZERO), never.handler()).unwrap();
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    assert_eq!((default.take().len(), never.take().len()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn periods_below_a_second_are_raised_to_it_and_missed_ones_are_not_made_up_for() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    let hasty = HandlerOptions::new().resync(Duration::from_millis(1));
+    informer.add_handler_with(hasty, log.handler()).unwrap();
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    quiet().await;
+    tokio::time::advance(Duration::from_millis(10_500)).await;
+    quiet().await;
+    assert_eq!(log.take().len(), 2, "ten periods in one step are one resync");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(log.take().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_nothing_ran_makes_no_resync_due() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    informer.add_handler_with(every(5), log.handler()).unwrap();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    quiet().await;
+    run.stop().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    quiet().await;
+    assert_eq!(log.take(), ["added a @1 (initial)"]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(log.take(), ["resync a @1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_handlers_only_of_what_changed_and_a_resync_of_all() {
+    let (informer, mut server) = informer();
+    let (plain, resyncing) = (Log::default(), Log::default());
+    informer.add_handler(plain.handler()).unwrap();
+    informer.add_handler_with(every(60), resyncing.handler()).unwrap();
+    let _run = informer.start();
+    let watch = server.expect_sync([object("1", "1"), object("2", "2")], "5").await;
+    quiet().await;
+    watch.gone();
+    server.expect_list().await.reply_page([object("1", "1"), object("2", "7"), object("3", "8")], "9");
+    let watch = server.expect_watch().await.accept();
+    quiet().await;
+    assert_eq!(plain.take()[2..], ["updated 2 @2 -> @7", "added 3 @8"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut told = resyncing.take().split_off(4);
+    told.sort();
+    assert_eq!(told, ["resync 1 @1", "resync 2 @7", "resync 3 @8"]);
+    watch.send(added(object("4", "10")));
+    quiet().await;
+    assert_eq!(plain.take(), ["added 4 @10"]);
+}
