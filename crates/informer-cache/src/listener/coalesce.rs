@@ -48,7 +48,7 @@ impl<O> Default for CoalescedEvents<O> {
 }
 
 impl<O: Object> CoalescedEvents<O> {
-    /// Takes an event in. Returns how many initial events it took back (0 or 1).
+    /// Takes an event in. Returns how many initial events will not be told because of it, this one included.
     pub(super) fn push(&mut self, event: &Event<O>) -> usize {
         let Some(slot) = self.by_key.get_mut(event.key()) else {
             self.insert(event.clone());
@@ -56,9 +56,13 @@ impl<O: Object> CoalescedEvents<O> {
         };
         let events_before = 1 + usize::from(slot.second.is_some());
         let waiting = slot.second.as_ref().unwrap_or(&slot.first);
-        let waiting_initial = matches!(waiting, Event::Added { initial: true, .. });
         let merged = merge(waiting, event);
-        let taken_back = usize::from(waiting_initial && matches!(merged, Merged::Nothing));
+        let taken_back = initial(waiting) + initial(event)
+            - match &merged {
+                Merged::Nothing => 0,
+                Merged::One(merged) => initial(merged),
+                Merged::Both(event) => initial(waiting) + initial(event),
+            };
         match (slot.second.is_some(), merged) {
             (true, Merged::One(event)) => slot.second = Some(event),
             (true, Merged::Nothing) => slot.second = None,
@@ -123,6 +127,10 @@ enum Merged<O> {
     One(Event<O>),
     /// The waiting event stays, and this one waits behind it.
     Both(Event<O>),
+}
+
+fn initial<O>(event: &Event<O>) -> usize {
+    usize::from(matches!(event, Event::Added { initial: true, .. }))
 }
 
 fn merge<O>(waiting: &Event<O>, event: &Event<O>) -> Merged<O> {

@@ -95,6 +95,15 @@ fn a_buffer_is_synced_when_every_initial_event_was_handled_or_taken_back() {
 }
 
 #[test]
+fn a_history_that_is_not_legal_does_not_keep_a_coalescing_buffer_from_its_sync() {
+    let mut buffer = ListenerBuffer::new(BufferPolicy::Coalesce, usize::MAX);
+    buffer.push(&Arc::new(Batch::new([initial(1), initial(2), add(3), initial(4)])));
+    buffer.initial_complete();
+    assert_eq!(drain(&mut buffer), ["added a @4 (initial)"]);
+    assert!(buffer.is_synced());
+}
+
+#[test]
 fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() {
     for complete_first in [true, false] {
         let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
