@@ -78,6 +78,8 @@ pub(crate) struct Server {
     pub(crate) log: Vec<Happened>,
     /// The text of every state that ever was: texts are unique.
     pub(crate) ever: HashSet<String>,
+    /// It went back to a backup, ever.
+    pub(crate) restored: bool,
     serial: u64,
     backup: Content,
 }
@@ -144,6 +146,7 @@ impl Server {
     pub(crate) fn restore(&mut self, well_done: bool) {
         let version = self.now.version + 1000;
         self.now = self.backup.clone();
+        self.restored = true;
         if well_done {
             self.now.version = version;
         }

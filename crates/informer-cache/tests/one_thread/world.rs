@@ -1,6 +1,6 @@
 //! Everything together, one step at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ struct Handler {
     buffer: ListenerBuffer<TestObject>,
     view: BTreeMap<String, Arc<TestObject>>,
     told: Vec<Event<TestObject>>,
+    /// The uids of what it was told is deleted.
+    gone: HashSet<String>,
 }
 
 pub(crate) struct World {
@@ -103,6 +105,7 @@ impl World {
             buffer: ListenerBuffer::new(policy, usize::MAX),
             view: BTreeMap::new(),
             told: Vec::new(),
+            gone: HashSet::new(),
         };
         let (now, config) = (origin(), Arc::new(config));
         Self {
@@ -256,8 +259,7 @@ impl World {
         // The second one is slow, so that its events merge.
         let which = usize::from(self.rng.random_bool(0.1));
         for _ in 0..self.rng.random_range(1..6) {
-            let rewound = self.pump.counters().rewound > 0;
-            self.handlers[which].take_one(&self.server, rewound);
+            self.handlers[which].take_one(&self.server);
         }
     }
 
@@ -356,13 +358,15 @@ impl World {
 
 impl Handler {
     /// Handles one event, if there is one; panics where the history is not legal.
-    fn take_one(&mut self, server: &Server, rewound: bool) {
+    fn take_one(&mut self, server: &Server) {
         let Some(event) = self.buffer.pop() else { return };
         self.buffer.finished();
         let (key, object) = (event.key().to_string(), event.object());
         assert!(server.ever.contains(object.text()), "{event} tells of a state that never was");
         match &event {
             Event::Added { object, .. } => {
+                let back = self.gone.contains(object.uid());
+                assert!(server.restored || !back, "{event} brings back what was deleted");
                 assert!(self.view.insert(key, Arc::clone(object)).is_none(), "{event} of what is there");
             }
             Event::Updated { old, new, .. } => {
@@ -374,11 +378,12 @@ impl Handler {
                     "{event}: another object of this name is a delete and an add"
                 );
                 let back = new.resource_version().is_older_than(old.resource_version());
-                assert!(rewound || !back, "{event} goes back in time");
+                assert!(server.restored || !back, "{event} goes back in time");
             }
             Event::Deleted { last, .. } => {
                 let before = self.view.remove(&key).expect("a delete follows an add");
                 assert_eq!(before.uid(), last.uid(), "{event}: it is the one that was there");
+                self.gone.insert(last.uid().to_owned());
             }
         }
         self.told.push(event);
