@@ -145,6 +145,13 @@ impl<O: Object> Pump<O> {
         }
     }
 
+    /// The newest version known of an object that is held. That of a state which could not be read is not the one held,
+    /// and after a restore not even a later one.
+    fn newest(&self, held: &O) -> ResourceVersion {
+        let unread = self.undecodable.version_of(held.key().as_str()).filter(|version| !version.is_empty());
+        unread.unwrap_or_else(|| held.resource_version().clone())
+    }
+
     /// The state of a key as this call has left it.
     fn current(&self, staged: &Staged<O>, key: &ObjectKey) -> Option<Arc<O>> {
         match staged.writes.get(key) {
@@ -161,7 +168,7 @@ impl<O: Object> Pump<O> {
             return self.put(staged, None, object);
         };
         let (same_object, version) = (old.uid() == object.uid(), object.resource_version());
-        let older = version.is_older_than(old.resource_version());
+        let older = version.is_older_than(&self.newest(&old));
         if older && origin == Origin::Watch {
             self.counters.stale += 1;
             staged.applied.suspect = true;
@@ -206,7 +213,7 @@ impl<O: Object> Pump<O> {
             return;
         };
         if let Some(last) = tombstone.last()
-            && last.resource_version().is_older_than(held.resource_version())
+            && last.resource_version().is_older_than(&self.newest(&held))
         {
             // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is newer
             // than it.

@@ -125,6 +125,12 @@ impl UndecodableLog {
         drop(removed);
     }
 
+    /// The version of the entry of an object, if it has one.
+    pub(crate) fn version_of(&self, key: &str) -> Option<ResourceVersion> {
+        let entries = self.entries.lock();
+        if entries.by_key.is_empty() { None } else { Some(entries.by_key.get(key)?.version.clone()) }
+    }
+
     /// The present entries, by key.
     pub fn entries(&self) -> Vec<Undecodable> {
         self.entries.lock().by_key.values().cloned().collect()

@@ -269,3 +269,15 @@ fn an_object_that_becomes_unreadable_in_the_batch_that_brought_it_stays_in_the_l
     world.says([added("a", "11"), Change::Undecodable(broken)]);
     assert_eq!((world.holds(), world.pump.undecodable.len()), (vec!["a@11".to_owned()], 1));
 }
+
+#[test]
+fn an_object_that_a_restore_made_unreadable_is_judged_by_the_version_that_could_not_be_read() {
+    let mut world = World::with([object("a", "9").with_uid("later")]);
+    let broken = Undecodable::new(Some("a".parse().unwrap()), "no body").with_version("earlier", "3".into());
+    let list = Replacement { rewound: true, undecodable: vec![broken], ..Replacement::new(Vec::new(), "4") };
+    assert!(world.says([Change::Replaced(list)]).is_empty(), "the last good state stays");
+    let last = Arc::new(object("a", "6").with_uid("earlier"));
+    let gone = Change::Deleted(Tombstone::observed(last.key().clone(), last));
+    assert_eq!(world.says([gone]), ["deleted a @9 (last known)"]);
+    assert!(world.pump.undecodable.is_empty());
+}
