@@ -33,9 +33,13 @@ pub struct Pump<O: Object> {
     counters: PumpCounters,
     /// True until the first list of a run was applied.
     initial: bool,
-    /// A list was older than the store and was not applied; the next one is the consistent read that was asked for.
-    refused: bool,
+    /// How many lists in a row were older than the store and were not applied.
+    refused: u32,
 }
+
+/// After so many refusals a list that is older than the store is the truth. Every refusal asks for a consistent read; a
+/// list that was under way before the first one was heard may still come, and must not be taken for it.
+const REFUSALS_MAX: u32 = 3;
 
 /// What a pump has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,7 +89,7 @@ struct Staged<O> {
 impl<O: Object> Pump<O> {
     /// A pump that writes into a store. Objects that cannot be read are noted in `undecodable`.
     pub fn new(writer: StoreWriter<O>, undecodable: UndecodableLog) -> Self {
-        Self { writer, undecodable, counters: PumpCounters::default(), initial: true, refused: false }
+        Self { writer, undecodable, counters: PumpCounters::default(), initial: true, refused: 0 }
     }
 
     /// A read handle of the store.
@@ -100,7 +104,7 @@ impl<O: Object> Pump<O> {
 
     /// A new run begins: its first list makes the cache synced. What is held stays, and the list is compared with it.
     pub fn begin_run(&mut self) {
-        (self.initial, self.refused) = (true, false);
+        (self.initial, self.refused) = (true, 0);
     }
 
     /// Applies changes in their order, as one transaction of the store for all changes between two lists.
@@ -108,7 +112,7 @@ impl<O: Object> Pump<O> {
         let mut staged = Staged::new();
         for change in changes {
             self.counters.changes += 1;
-            if self.refused && !matches!(change, Change::Replaced(_) | Change::Resync) {
+            if self.refused > 0 && !matches!(change, Change::Replaced(_) | Change::Resync) {
                 // It continues a list that was not applied; the list that was asked for is newer.
                 self.counters.stale += 1;
                 continue;
@@ -239,13 +243,14 @@ impl<O: Object> Pump<O> {
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
         let Replacement { items, undecodable, version, mut rewound } = replacement;
         let older = version.is_older_than(&self.writer.resource_version());
-        if older && !rewound && !std::mem::replace(&mut self.refused, true) {
+        if older && !rewound && self.refused < REFUSALS_MAX {
+            self.refused += 1;
             self.counters.stale_lists += 1;
             staged.applied.suspect = true;
             return;
         }
         rewound |= older;
-        self.refused = false;
+        self.refused = 0;
         self.counters.lists += 1;
         if !self.writer.is_empty() || !self.undecodable.is_empty() {
             let listed = Present::of(&items, &undecodable);
