@@ -222,7 +222,9 @@ impl Watch {
             self.position = happened.version;
             events.push(happened.event());
         }
-        let quiet = self.initial.is_empty() && server.after(self.position).is_none();
+        // What was compacted before it was sent is not quiet: it expires the watch.
+        let current = self.position >= server.compacted && server.after(self.position).is_none();
+        let quiet = self.initial.is_empty() && current;
         if quiet
             && self.marked < self.position.max(server.now.version)
             && !faults.endless
