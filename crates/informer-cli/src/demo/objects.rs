@@ -51,7 +51,6 @@ impl Objects {
                 "annotations": {
                     "example.com/config-hash": format!("{:016x}", hash(workload as u64, 2)),
                     "example.com/owner-team": WORDS[workload % 7],
-                    "kubectl.kubernetes.io/restartedAt": "2026-05-01T12:00:00Z",
                 },
                 "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": uid(workload as u64, 3),
@@ -78,15 +77,13 @@ impl Objects {
 
     fn spec(&mut self, workload: usize, app: &str, node: &str) -> Value {
         let containers: Vec<Value> =
-            (0..=workload % 2).map(|index| container(workload, app, index)).collect();
+            (0..containers(workload)).map(|index| container(workload, app, index)).collect();
         json!({
             "volumes": [
                 {"name": "config", "configMap": {"name": format!("{app}-config"), "defaultMode": 420}},
                 {"name": "token", "projected": {"defaultMode": 420, "sources": [
                     {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
                     {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-                    {"downwardAPI": {"items": [{"path": "namespace",
-                        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
                 ]}},
             ],
             "containers": containers,
@@ -103,8 +100,6 @@ impl Objects {
                 {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
             ],
             "priority": 0,
-            "enableServiceLinks": true,
-            "preemptionPolicy": "PreemptLowerPriority",
         })
     }
 
@@ -113,7 +108,7 @@ impl Objects {
             ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
         let condition = |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-05-01T12:00:09Z"});
         let statuses: Vec<Value> =
-            (0..=workload % 2).map(|index| self.container_status(app, index)).collect();
+            (0..containers(workload)).map(|index| self.container_status(app, index)).collect();
         json!({
             "phase": "Running",
             "conditions": conditions.map(condition),
@@ -173,6 +168,11 @@ fn namespace(workload: usize) -> String {
     format!("team-{:02}", hash(workload as u64, 9) as usize % NAMESPACES)
 }
 
+/// One pod in four has a second container.
+fn containers(workload: usize) -> usize {
+    if workload % 4 == 3 { 2 } else { 1 }
+}
+
 fn container(workload: usize, app: &str, index: usize) -> Value {
     let probe = |path: &str, period: u64| {
         json!({"httpGet": {"path": path, "port": "http", "scheme": "HTTP"}, "timeoutSeconds": 1, "periodSeconds": period,
@@ -185,7 +185,6 @@ fn container(workload: usize, app: &str, index: usize) -> Value {
         "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
-            {"name": "REGION", "value": "eu-central-1"},
             {"name": "DB_URL", "value": format!("postgres://db-{}.internal:5432/{app}", workload % 9)},
             {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": format!("{app}-db"), "key": "password"}}},
         ],
@@ -196,8 +195,6 @@ fn container(workload: usize, app: &str, index: usize) -> Value {
         ],
         "livenessProbe": probe("/healthz", 10),
         "readinessProbe": probe("/readyz", 5),
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true},
     })
@@ -230,8 +227,7 @@ fn managed_fields() -> Value {
                         "f:app.kubernetes.io/name": {}, "f:app.kubernetes.io/instance": {}},
                     "f:ownerReferences": {".": {}, "k:{\"uid\":\"3c1e2ffc-9d3b-4a53-9a0f-2c4c0f5f9b11\"}": {}}},
                 "f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {".": {}, "f:args": {}, "f:env": {".": {},
-                        "k:{\"name\":\"REGION\"}": {".": {}, "f:name": {}, "f:value": {}},
-                        "k:{\"name\":\"DB_URL\"}": {".": {}, "f:name": {}, "f:value": {}}},
+                            "k:{\"name\":\"DB_URL\"}": {".": {}, "f:name": {}, "f:value": {}}},
                     "f:image": {}, "f:imagePullPolicy": {}, "f:livenessProbe": probe(), "f:readinessProbe": probe(),
                     "f:name": leaf(), "f:ports": {".": {}, "k:{\"containerPort\":8080,\"protocol\":\"TCP\"}": {".": {},
                         "f:containerPort": {}, "f:name": {}, "f:protocol": {}}},
