@@ -2,6 +2,7 @@
 
 mod demo;
 mod failure;
+mod serve;
 mod terminal;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArguments),
+    Serve(serve::ServeArguments),
     /// Print a completion script, as `informer completions bash > /etc/bash_completion.d/informer`.
     Completions {
         /// The shell.
@@ -43,10 +45,14 @@ enum Command {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log_to_stderr();
-    let outcome = tokio::select! {
-        outcome = run(arguments.command) => outcome,
-        // Children and sockets go with the runtime.
-        _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
+    let outcome = match arguments.command {
+        // It takes leave of its clients at Ctrl-C.
+        command @ Command::Serve(_) => run(command).await,
+        command => tokio::select! {
+            outcome = run(command) => outcome,
+            // Children and sockets go with the runtime.
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::SUCCESS),
+        },
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {failure}");
@@ -64,6 +70,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "informer", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
     }
 }

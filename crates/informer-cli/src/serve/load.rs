@@ -1,0 +1,107 @@
+//! A server with the objects of manifests, and with the kinds that they need.
+
+use std::path::Path;
+
+use informer::Gvr;
+use informer_apiserver::{ApiServer, Kind, LoadError};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Kinds that manifests may bring along. Each costs one more pass over the files.
+const KINDS_MAX: usize = 256;
+
+/// A server, and what was loaded into it.
+pub(super) struct Loaded {
+    pub(super) server: ApiServer,
+    pub(super) objects: usize,
+    /// The kinds beside the built-in ones.
+    pub(super) kinds: Vec<String>,
+}
+
+/// A server that holds the manifests of a file or directory.
+pub(super) fn server(path: Option<&Path>) -> Result<Loaded, Failure> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    let Some(path) = path else { return Ok(Loaded { server: with(&kinds), objects: 0, kinds: Vec::new() }) };
+    let failed = |error| Failure::caused("cannot load the manifests", error);
+    // A kind may be used before its definition is read, so each kind that turns up begins a new pass.
+    for _ in 0..=KINDS_MAX {
+        let server = with(&kinds);
+        let outcome = server.load_yaml(path);
+        let declared = declared(&server);
+        if let Some(new) = declared.into_iter().find(|kind| !served(&kinds, kind)) {
+            // What a definition says replaces what was guessed.
+            kinds.retain(|guess| (guess.kind(), &guess.gvr().group) != (new.kind(), &new.gvr().group));
+            kinds.push(new);
+            continue;
+        }
+        match outcome {
+            Ok(objects) => {
+                let kinds = kinds.iter().map(|kind| kind.gvr().to_string()).collect();
+                return Ok(Loaded { server, objects, kinds });
+            }
+            Err(error) => kinds.push(guessed(&error).ok_or(error).map_err(failed)?),
+        }
+    }
+    Err(Failure::new(format!(
+        "cannot load {}: it needs more than {KINDS_MAX} kinds beside the built-in ones",
+        path.display()
+    )))
+}
+
+fn with(kinds: &[Kind]) -> ApiServer {
+    kinds.iter().cloned().fold(ApiServer::builder(), |builder, kind| builder.kind(kind)).build()
+}
+
+fn served(kinds: &[Kind], kind: &Kind) -> bool {
+    kinds.iter().any(|known| known.gvr() == kind.gvr())
+}
+
+/// The kind of an object whose definition is nowhere: namespaced, its plural by the rule.
+fn guessed(error: &LoadError) -> Option<Kind> {
+    let LoadError::UnknownKind { kind, api_version, .. } = error else { return None };
+    let (group, version) = api_version.split_once('/')?;
+    // Groups without a dot, and those of Kubernetes itself, are built in: the kind or the version is misspelt.
+    let custom =
+        group.contains('.') && !group.ends_with(".k8s.io") && !version.is_empty() && !kind.is_empty();
+    custom.then(|| Kind::custom(group, version, kind))
+}
+
+/// The kinds that the CustomResourceDefinitions on the server define.
+fn declared(server: &ApiServer) -> Vec<Kind> {
+    let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let definitions = server.list(&definitions, "").unwrap_or_default();
+    definitions.iter().flat_map(|definition| of_definition(&definition["spec"])).collect()
+}
+
+fn of_definition(spec: &Value) -> Vec<Kind> {
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let served = versions.iter().filter(|version| version["served"] != Value::Bool(false));
+    served.filter_map(|version| of_version(spec, version)).collect()
+}
+
+fn of_version(spec: &Value, version: &Value) -> Option<Kind> {
+    let names = &spec["names"];
+    let mut kind = Kind::custom(spec["group"].as_str()?, version["name"].as_str()?, names["kind"].as_str()?)
+        .plural(names["plural"].as_str()?)
+        .short_names(texts(&names["shortNames"]))
+        .selectable(texts_at(&version["selectableFields"], "jsonPath"));
+    if spec["scope"] == "Cluster" {
+        kind = kind.cluster_scoped();
+    }
+    if version["subresources"]["status"].is_null() {
+        kind = kind.without_status();
+    }
+    Some(kind)
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let items = value.as_array().into_iter().flatten();
+    items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// Paths, without the dot that they begin with.
+fn texts_at(value: &Value, member: &str) -> Vec<String> {
+    let items = value.as_array().into_iter().flatten();
+    items.filter_map(|item| Some(item[member].as_str()?.trim_start_matches('.').to_owned())).collect()
+}
