@@ -4,6 +4,7 @@ mod demo;
 mod failure;
 mod serve;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArguments),
+    Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
     /// Print a completion script, as `informer completions bash > /etc/bash_completion.d/informer`.
     Completions {
@@ -70,6 +72,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
             clap_complete::generate(shell, &mut Arguments::command(), "informer", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
     }

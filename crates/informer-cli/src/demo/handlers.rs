@@ -48,7 +48,8 @@ impl View {
         let view = self.clone();
         on_event_async(move |event: PodEvent| {
             view.take(&event);
-            let wait = view.0.lock().events % 4 == 0 && !matches!(event, Event::Added { initial: true, .. });
+            let wait = view.0.lock().events.is_multiple_of(4)
+                && !matches!(event, Event::Added { initial: true, .. });
             async move {
                 if wait {
                     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,0 +1,261 @@
+//! `informer watch`: what the handler of an informer is told, as lines.
+//!
+//! # Threads
+//!
+//! Each kind has an informer with one blocking handler, so that a reader of the output that pauses holds up neither the
+//! cache nor Ctrl-C. The handlers share the [`Printer`]; what is said on stderr goes through the [`Notes`].
+//!
+//! # Shutdown
+//!
+//! Ctrl-C and a closed output drop the informers: their requests go with the runtime, and a handler that is stuck in a
+//! write goes with the process.
+
+mod connect;
+mod diff;
+mod mask;
+mod near;
+mod notes;
+mod period;
+mod printer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use informer::{
+    Client, FieldSelector, HandlerOptions, InformerRun, KubeListWatch, LabelSelector, Lazy, ResourceKind,
+    SharedInformer, StreamingLists, blocking,
+};
+use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use self::connect::Found;
+use self::notes::Notes;
+use self::printer::Printer;
+use crate::failure::Failure;
+
+/// What the cache holds: the text of each object, parsed when a difference is to be shown.
+type Text = Lazy<Value>;
+
+/// How often progress is shown and a recovery is looked for. A person sees no difference below it.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Watches kinds of objects and prints what the handler of an informer is told.
+///
+/// The server is the one of the kubeconfig (KUBECONFIG or ~/.kube/config, or the service account inside a cluster), or
+/// that of --server, which needs neither. What comes first is the list, marked as initial; then every change, until
+/// Ctrl-C. Lost connections, expired versions and relists are the informer's business: they are told on stderr, and
+/// only what really changed is printed.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  informer watch pods
+      Pods of the kubeconfig's namespace, updates as a list of the fields that changed.
+  informer watch deploy rs pods -A -l app=web
+      Three kinds together, in all namespaces, with a label.
+  informer watch pods -A --field-selector spec.nodeName=node-1 -o json | jq -c 'select(.type==\"delete\")'
+      One line of JSON for each call of the handler.
+  informer watch certificates.cert-manager.io -o name
+      A custom resource, named with its group.
+  informer watch pods --server http://127.0.0.1:8001
+      A server without a kubeconfig, as `informer serve` or `kubectl proxy`.
+
+Lines of -o diff:
+  + default/web-0 @17 (initial)               it came into the cache, at version 17
+  ~ default/web-0 @17 -> @19                  it changed, and below it what changed
+      ~ status.phase: \"Pending\" -> \"Running\"
+      + metadata.labels.tier: \"front\"
+      - spec.containers[name=proxy].image: \"proxy:1\"
+  = default/web-0 @19 (resync)                it is told again, unchanged, because of --resync
+  - default/web-0 @19                         it is gone; (last known) where the deletion itself was missed
+
+Members of -o json: type (add, update, delete), key, old_rv, new_rv, initial, tombstone (a deletion that was
+missed), resync; with several kinds also kind and group.
+
+Exit codes: 0 ended by Ctrl-C, or because nobody reads the output any more; 1 no server, no such kind, not synced
+within --timeout; 2 wrong usage, as a selector that cannot be read.")]
+pub(crate) struct WatchArguments {
+    /// What to watch: kinds, plurals or short names in any case, with their group where the name alone is not clear,
+    /// as `pods`, `po`, `Deployment`, `deployments.apps`.
+    #[arg(required = true, value_name = "KIND[.GROUP]")]
+    kinds: Vec<String>,
+    /// Only this namespace; by default that of the kubeconfig.
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only objects with these labels, as `app in (web, api), !canary`; the server selects.
+    #[arg(short = 'l', long = "selector", value_name = "LABELS")]
+    labels: Option<LabelSelector>,
+    /// Only objects with these fields, as `spec.nodeName=node-1`; the server selects.
+    #[arg(long = "field-selector", value_name = "FIELDS")]
+    fields: Option<FieldSelector>,
+    /// How calls of the handler are shown.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+    /// The URL of the server. No kubeconfig is read then.
+    #[arg(long, value_name = "URL", value_parser = connect::server_url)]
+    server: Option<http::Uri>,
+    /// Give up when the first list is not there after this time, as `30s`. By default the wait has no end.
+    #[arg(long, value_name = "DURATION", value_parser = period::parse)]
+    timeout: Option<Duration>,
+    /// Tell of every object again in this period, as `10m`; at least 1s.
+    #[arg(long, value_name = "DURATION", value_parser = period::parse)]
+    resync: Option<Duration>,
+    /// Ask for lists as streams: until the server refuses one, always, or never.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    streaming_list: Streaming,
+    /// Show the values of Secrets.
+    #[arg(long)]
+    show_secrets: bool,
+}
+
+/// How calls of the handler are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each call, and below an update the fields that changed.
+    #[default]
+    Diff,
+    /// One object of JSON for each call, on a line of its own.
+    Json,
+    /// `kind/namespace/name` for each call.
+    Name,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Streaming {
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
+/// Watches until the output is closed; Ctrl-C drops the future.
+pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
+    let patience = Patience::new(arguments.timeout);
+    let notes = Notes::new();
+    let client = connect::client(arguments.server.clone()).await?;
+    let mut found: Vec<Found> = Vec::new();
+    for name in &arguments.kinds {
+        let kind = connect::find(&client, name, &notes, patience).await?;
+        // `pods po` is one kind.
+        if !found.contains(&kind) {
+            found.push(kind);
+        }
+    }
+    let (printer, closed) = Printer::new(&arguments, found.len() > 1, notes.bar());
+    let printer = Arc::new(printer);
+    let mut watched = Vec::with_capacity(found.len());
+    for kind in found {
+        watched.push(Watched::start(&client, kind, &arguments, &printer, &notes)?);
+    }
+    tokio::select! {
+        result = closed.wait() => result,
+        failure = follow(&mut watched, &notes, patience) => Err(failure),
+    }
+}
+
+/// How long the first list may take.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+}
+
+impl Patience {
+    fn new(timeout: Option<Duration>) -> Self {
+        Self { timeout, deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn failure(&self, missing: &str) -> Failure {
+        Failure::new(format!("gave up after {:?}: {missing}", self.timeout.unwrap_or_default()))
+    }
+}
+
+/// One kind with its informer.
+struct Watched {
+    resource: String,
+    informer: SharedInformer<Text>,
+    synced: bool,
+    _run: InformerRun,
+}
+
+impl Watched {
+    fn start(
+        client: &Client,
+        found: Found,
+        arguments: &WatchArguments,
+        printer: &Arc<Printer>,
+        notes: &Notes,
+    ) -> Result<Self, Failure> {
+        let resource = found.kind.resource();
+        let source = source(client, &found, arguments);
+        let (failed, name) = (notes.clone(), resource.clone());
+        let mut informer = SharedInformer::builder(source)
+            .name(resource.clone())
+            .watch_error_handler(move |error| failed.failed(&name, error));
+        if let Some(period) = arguments.resync {
+            informer = informer.resync(period);
+        }
+        let informer = informer.build();
+        let (printer, kind) = (Arc::clone(printer), found.kind);
+        informer
+            .add_handler_with(
+                HandlerOptions::new().name("print"),
+                blocking(move |event| printer.print(&kind, &event)),
+            )
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let run = informer.start();
+        Ok(Self { resource, informer, synced: false, _run: run })
+    }
+}
+
+fn source(client: &Client, found: &Found, arguments: &WatchArguments) -> KubeListWatch<Text> {
+    let mut source = KubeListWatch::<Text>::of(client, ResourceKind::clone(&found.kind))
+        .labels(arguments.labels.clone().unwrap_or_default())
+        .fields(arguments.fields.clone().unwrap_or_default())
+        .streaming_lists(match arguments.streaming_list {
+            Streaming::Auto => StreamingLists::Auto,
+            Streaming::On => StreamingLists::On,
+            Streaming::Off => StreamingLists::Off,
+        });
+    if found.namespaced && !arguments.all_namespaces {
+        let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
+        source = source.namespace(namespace);
+    }
+    source
+}
+
+/// Shows how the informers are. Returns when one of them is not synced in time.
+async fn follow(watched: &mut [Watched], notes: &Notes, patience: Patience) -> Failure {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        let mut waiting = Vec::new();
+        for watched in watched.iter_mut() {
+            let state = watched.informer.state();
+            if state.synced && !watched.synced {
+                watched.synced = true;
+                notes.synced(&watched.resource, state.objects);
+            }
+            if !state.reflector.is_failing() {
+                notes.recovered(&watched.resource);
+            }
+            if !watched.synced {
+                waiting.push(format!("{} is {}", watched.resource, state.reflector));
+                notes.progress(&watched.resource, &state);
+            }
+        }
+        if waiting.is_empty() {
+            notes.progress_done();
+        } else if patience.is_over() {
+            return patience.failure(&format!("not synced: {}", waiting.join("; ")));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The way to the server, and what it calls the kinds.
+
+use std::time::Duration;
+
+use informer::source::SourceErrorKind;
+use informer::{Client, ResourceKind};
+use rand::RngExt;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::notes::{Notes, chain};
+use super::{Patience, near};
+use crate::failure::Failure;
+
+/// The first wait before discovery is tried again; each one is twice as long as the one before.
+const RETRY_MIN: Duration = Duration::from_millis(250);
+/// The longest wait: a server that comes up is seen soon, and one that is down is not pestered.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// A kind that the server has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) kind: ResourceKind,
+    pub(super) namespaced: bool,
+}
+
+/// Reads `--server`.
+pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
+    let advice = "write it as http://127.0.0.1:8001";
+    let url: http::Uri = text.parse().map_err(|error| format!("not a URL ({error}); {advice}"))?;
+    match url.scheme_str() {
+        Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
+        _ => Err(format!("not the URL of a server; {advice}")),
+    }
+}
+
+/// A client of the server that is named, or of the one of the environment.
+pub(super) async fn client(server: Option<http::Uri>) -> Result<Client, Failure> {
+    let made = match server {
+        Some(url) => Client::new(informer::kube_client::Config::new(url)),
+        None => Client::try_default().await,
+    };
+    made.map_err(|error| Failure::new(format!("{}; or name a server with --server", chain(&error))))
+}
+
+/// Finds a kind. While the server cannot be reached, or cannot answer, it is asked again.
+pub(super) async fn find(
+    client: &Client,
+    name: &str,
+    notes: &Notes,
+    patience: Patience,
+) -> Result<Found, Failure> {
+    let mut wait = RETRY_MIN;
+    loop {
+        let resolved = match patience.deadline {
+            Some(deadline) => timeout_at(deadline, client.resolve(name)).await,
+            None => Ok(client.resolve(name).await),
+        };
+        let Ok(resolved) = resolved else {
+            return Err(patience.failure(&format!("the server does not say what {name:?} is")));
+        };
+        let error = match resolved {
+            Ok(kind) if kind.is_watchable() => {
+                notes.recovered(DISCOVERY);
+                return Ok(Found { kind: kind.kind, namespaced: kind.namespaced });
+            }
+            Ok(kind) => {
+                let (resource, verbs) = (kind.kind.resource(), kind.verbs.join(", "));
+                return Err(Failure::new(format!(
+                    "cannot watch {resource}: the server offers only {verbs} for it"
+                )));
+            }
+            Err(error) => error,
+        };
+        if error.kind() == SourceErrorKind::NotFound {
+            let near = near::advice(client, name).await;
+            return Err(Failure::new(format!("cannot watch {name:?}: {}{near}", chain(&error))));
+        }
+        if !passes(error.kind()) {
+            return Err(Failure::new(format!("cannot watch {name:?}: {}", chain(&error))));
+        }
+        notes.failed(DISCOVERY, &error);
+        let next = Instant::now() + error.retry_after().unwrap_or_else(|| jittered(wait));
+        sleep_until(patience.deadline.map_or(next, |deadline| deadline.min(next))).await;
+        if patience.is_over() {
+            return Err(patience.failure(&chain(&error)));
+        }
+        wait = (wait * 2).min(RETRY_MAX);
+    }
+}
+
+/// What the notes call the search for kinds.
+const DISCOVERY: &str = "discovery";
+
+/// True where the server may well answer later.
+fn passes(kind: SourceErrorKind) -> bool {
+    matches!(
+        kind,
+        SourceErrorKind::ConnectionRefused
+            | SourceErrorKind::Connection
+            | SourceErrorKind::Timeout
+            | SourceErrorKind::TooManyRequests
+            | SourceErrorKind::Unavailable
+    )
+}
+
+fn jittered(wait: Duration) -> Duration {
+    wait.mul_f64(rand::rng().random_range(0.5..=1.0))
+}

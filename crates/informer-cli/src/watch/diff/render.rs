@@ -1,0 +1,110 @@
+//! Differences as lines.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::{Difference, Segment};
+use crate::watch::mask;
+use crate::watch::notes::plain;
+use crate::watch::printer::Styles;
+
+/// Values are cut here: a difference is to be read, and the object can be fetched.
+const VALUE_CHARS_MAX: usize = 400;
+/// Lines shown around those of a text that changed.
+const CONTEXT_LINES: usize = 1;
+/// Lines of one text that are shown; what is beyond is a rewrite, and nobody compares it on a terminal.
+const TEXT_LINES_MAX: usize = 40;
+
+/// How differences are written.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::watch) struct Rendering<'a> {
+    /// Hides the values of Secrets.
+    pub(in crate::watch) masked: bool,
+    pub(in crate::watch) styles: &'a Styles,
+}
+
+impl Rendering<'_> {
+    /// The lines below an update.
+    pub(in crate::watch) fn lines(&self, differences: &[Difference<'_>]) -> String {
+        let mut lines = String::new();
+        for difference in differences {
+            self.line(&mut lines, difference);
+        }
+        lines
+    }
+
+    fn line(&self, out: &mut String, difference: &Difference<'_>) {
+        let value = |value: &Value| match self.masked {
+            true => mask::hide(&difference.path, value),
+            false => value.clone(),
+        };
+        let (sign, style, what) = match (difference.old.map(value), difference.new.map(value)) {
+            (Some(Value::String(old)), Some(Value::String(new))) if is_text(&old, &new) => {
+                ('~', self.styles.updated, text(&old, &new))
+            }
+            (Some(old), Some(new)) => {
+                ('~', self.styles.updated, format!(" {} -> {}", short(&old), short(&new)))
+            }
+            (Some(old), None) => ('-', self.styles.deleted, format!(" {}", short(&old))),
+            (None, Some(new)) => ('+', self.styles.added, format!(" {}", short(&new))),
+            (None, None) => return,
+        };
+        let path = path(&difference.path);
+        let _ = writeln!(out, "    {style}{sign} {path}{style:#}:{what}");
+    }
+}
+
+/// A path as `spec.containers[name=web].ports[0]`; the whole object is a dot.
+fn path(segments: &[Segment<'_>]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        let _ = match segment {
+            Segment::Key(key) if is_word(key) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                write!(path, "{dot}{key}")
+            }
+            Segment::Key(key) => write!(path, "[{}]", plain(key)),
+            Segment::Index(index) => write!(path, "[{index}]"),
+            Segment::Item { by, value } => write!(path, "[{by}={}]", plain(value)),
+        };
+    }
+    if path.is_empty() { ".".to_owned() } else { path }
+}
+
+fn is_word(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// A value as JSON, cut where it is long.
+fn short(value: &Value) -> String {
+    if *value == mask::HIDDEN {
+        return mask::HIDDEN.to_owned();
+    }
+    let text = plain(&value.to_string());
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        None => text,
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+/// True where lines are what to compare.
+fn is_text(old: &str, new: &str) -> bool {
+    old.trim_end().contains('\n') || new.trim_end().contains('\n')
+}
+
+fn text(old: &str, new: &str) -> String {
+    let difference = TextDiff::from_lines(old, new);
+    let mut unified = difference.unified_diff();
+    let unified = unified.context_radius(CONTEXT_LINES).missing_newline_hint(false).to_string();
+    let count = unified.lines().count();
+    let mut lines = String::new();
+    for line in unified.lines().take(TEXT_LINES_MAX) {
+        let _ = write!(lines, "\n        {}", plain(line));
+    }
+    if count > TEXT_LINES_MAX {
+        let _ = write!(lines, "\n        ... ({} more lines)", count - TEXT_LINES_MAX);
+    }
+    lines
+}

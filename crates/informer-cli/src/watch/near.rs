@@ -1,0 +1,148 @@
+//! What a kind that the server does not have may have been meant to be.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, HeaderValue};
+use http_body_util::{BodyExt, Limited};
+use informer::Client;
+use serde::Deserialize;
+use similar::get_close_matches;
+
+/// The advice is an extra: it must not keep anybody waiting.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Servers with thousands of custom resources send some MB; nobody needs advice from more.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+/// More suggestions than this are no help.
+const SUGGESTIONS_MAX: usize = 3;
+/// How alike two names are, from 0 to 1, to be suggested: `pdos` and `pods` are, `web` and `pods` are not.
+const LIKENESS_MIN: f32 = 0.6;
+
+const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// "; did you mean …?", or nothing.
+pub(super) async fn advice(client: &Client, name: &str) -> String {
+    let resources = tokio::time::timeout(PATIENCE, resources(client)).await.unwrap_or_default();
+    let near = suggestions(name, &resources);
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
+}
+
+/// A collection under all its names.
+#[derive(Debug)]
+struct Resource {
+    /// As `deployments.apps`: what is suggested.
+    full: String,
+    names: Vec<String>,
+}
+
+fn suggestions(wanted: &str, resources: &[Resource]) -> Vec<String> {
+    // The group may be what is wrong, so the name alone is compared.
+    let wanted = wanted.split('.').next().unwrap_or_default().to_lowercase();
+    let names: Vec<&str> = resources.iter().flat_map(|it| &it.names).map(String::as_str).collect();
+    let mut near: Vec<String> = Vec::new();
+    for name in get_close_matches(wanted.as_str(), &names, SUGGESTIONS_MAX, LIKENESS_MIN) {
+        let called = resources.iter().filter(|it| it.names.iter().any(|own| own == name));
+        for full in called.map(|it| &it.full) {
+            if !near.contains(full) && near.len() < SUGGESTIONS_MAX {
+                near.push(full.clone());
+            }
+        }
+    }
+    near
+}
+
+/// Everything that can be named; empty where the server does not tell it in one document.
+async fn resources(client: &Client) -> Vec<Resource> {
+    let mut resources = Vec::new();
+    for path in ["/api", "/apis"] {
+        resources.extend(document(client, path).await.into_iter().flat_map(Document::resources));
+    }
+    resources
+}
+
+async fn document(client: &Client, path: &'static str) -> Option<Document> {
+    let mut request = Request::new(Bytes::new());
+    *request.uri_mut() = http::Uri::from_static(path);
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(ACCEPT_AGGREGATED));
+    let response = client.request(request).await.ok()?;
+    let text = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await.ok()?;
+    serde_json::from_slice(&text.to_bytes()).ok()
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Document {
+    items: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    metadata: GroupName,
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GroupName {
+    /// The core group has none.
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    #[serde(default)]
+    resources: Vec<VersionResource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionResource {
+    resource: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+impl Document {
+    fn resources(self) -> impl Iterator<Item = Resource> {
+        self.items.into_iter().flat_map(|Group { metadata: GroupName { name: group }, versions }| {
+            let resources = versions.into_iter().flat_map(|version| version.resources);
+            resources.map(move |VersionResource { resource, singular_resource, short_names }| Resource {
+                full: if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") },
+                names: [resource, singular_resource].into_iter().chain(short_names).collect(),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources() -> Vec<Resource> {
+        let text = r#"{"items":[{"metadata":{},"versions":[{"version":"v1","resources":[
+            {"resource":"pods","singularResource":"pod","shortNames":["po"]},
+            {"resource":"podtemplates","singularResource":"podtemplate"}]}]},
+            {"metadata":{"name":"apps"},"versions":[{"version":"v1","resources":[
+            {"resource":"deployments","singularResource":"deployment","shortNames":["deploy"]}]}]}]}"#;
+        serde_json::from_str::<Document>(text).unwrap().resources().collect()
+    }
+
+    #[test]
+    fn a_misspelt_kind_brings_up_the_one_that_was_meant() {
+        assert_eq!(suggestions("pdos", &resources()), ["pods"]);
+        assert_eq!(suggestions("Deploymint", &resources()), ["deployments.apps"]);
+    }
+
+    #[test]
+    fn a_kind_in_the_wrong_group_brings_up_the_right_one() {
+        assert_eq!(suggestions("deployments.extensions", &resources()), ["deployments.apps"]);
+    }
+
+    #[test]
+    fn a_word_that_is_like_nothing_brings_up_nothing() {
+        assert!(suggestions("xyzzy", &resources()).is_empty());
+        assert!(suggestions("", &resources()).is_empty());
+    }
+}

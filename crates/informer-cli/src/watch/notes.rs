@@ -1,0 +1,140 @@
+//! What is said on stderr: progress, what went wrong, and that it is over. Each thing once.
+//!
+//! # Lock order
+//!
+//! One lock, around what was said; it is held while a line is written, so that lines come in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use informer::source::{SourceError, SourceErrorKind};
+use informer::{InformerState, reflector::ReflectorPhase};
+use parking_lot::Mutex;
+
+/// Different failures that are told of in one outage. A server that words each of its answers differently must not
+/// fill the screen.
+const FAILURES_MAX: usize = 8;
+
+/// Says things on stderr. Clones say them in turn.
+#[derive(Clone)]
+pub(super) struct Notes {
+    said: Arc<Mutex<Said>>,
+    bar: ProgressBar,
+}
+
+#[derive(Default)]
+struct Said {
+    /// The failures that were told, since something last worked, by what failed.
+    outages: BTreeMap<String, Outage>,
+    progress: BTreeMap<String, String>,
+}
+
+#[derive(Default)]
+struct Outage {
+    told: BTreeSet<String>,
+    /// True where something is wrong, as opposed to what is a normal part of watching.
+    wrong: bool,
+}
+
+impl Notes {
+    pub(super) fn new() -> Self {
+        // Draws on stderr, and only where that is a terminal.
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self { said: Arc::default(), bar }
+    }
+
+    /// The progress line, which others must suspend while they write to the terminal.
+    pub(super) fn bar(&self) -> ProgressBar {
+        self.bar.clone()
+    }
+
+    /// A list, a watch or a search for kinds failed and will be tried again.
+    pub(super) fn failed(&self, what: &str, error: &SourceError) {
+        let text = chain(error);
+        let mut said = self.said.lock();
+        let outage = said.outages.entry(what.to_owned()).or_default();
+        outage.wrong |= error.kind() != SourceErrorKind::Expired;
+        if outage.told.len() < FAILURES_MAX && outage.told.insert(text.clone()) {
+            let next = match error.kind() {
+                SourceErrorKind::Expired => "listing again",
+                _ => "trying again",
+            };
+            self.say(&format!("{what}: {text}; {next}"));
+        }
+    }
+
+    /// Something works, or works again.
+    pub(super) fn recovered(&self, what: &str) {
+        let mut said = self.said.lock();
+        if said.outages.remove(what).is_some_and(|outage| outage.wrong) {
+            self.say(&format!("{what}: the server answers again"));
+        }
+    }
+
+    /// The first list is in the cache.
+    pub(super) fn synced(&self, resource: &str, objects: usize) {
+        let mut said = self.said.lock();
+        said.progress.insert(resource.to_owned(), "synced".to_owned());
+        let plural = if objects == 1 { "" } else { "s" };
+        self.say(&format!("{resource}: synced, {objects} object{plural}"));
+    }
+
+    /// How far the first list is.
+    pub(super) fn progress(&self, resource: &str, state: &InformerState) {
+        let reflector = &state.reflector;
+        let far = match reflector.phase {
+            ReflectorPhase::Listing => format!("listing, page {}", reflector.list_requests),
+            ReflectorPhase::StreamingList => format!("listing, {} objects", reflector.events.added),
+            ReflectorPhase::BackingOff => "waiting before the next attempt".to_owned(),
+            _ => "connecting".to_owned(),
+        };
+        let mut said = self.said.lock();
+        said.progress.insert(resource.to_owned(), far);
+        let parts: Vec<String> = said.progress.iter().map(|(what, far)| format!("{what}: {far}")).collect();
+        self.bar.set_message(plain(&parts.join("; ")));
+    }
+
+    /// Everything is synced.
+    pub(super) fn progress_done(&self) {
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, text: &str) {
+        // Nobody has to read this.
+        self.bar.suspend(|| drop(writeln!(io::stderr().lock(), "{}", plain(text))));
+    }
+}
+
+/// An error with its causes, those that say something new.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _ = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Text for a terminal: what servers send must not move the cursor or colour the screen.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { plain.extend(c.escape_default()) } else { plain.push(c) }
+    }
+    plain
+}

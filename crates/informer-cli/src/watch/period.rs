@@ -1,0 +1,49 @@
+//! Lengths of time as people write them.
+
+use std::time::Duration;
+
+/// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    let unclear = || format!("{text:?} is no length of time; write it as 500ms, 30s, 10m or 1h30m");
+    let (mut rest, mut sum) = (text, 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(unclear)?;
+        let (number, after) = rest.split_at(digits);
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(unclear()),
+        };
+        sum += number.parse::<f64>().map_err(|_| unclear())? * seconds;
+        rest = next;
+    }
+    let period = Duration::try_from_secs_f64(sum).map_err(|_| unclear())?;
+    // Also the empty text: no length of time is of use here.
+    if period.is_zero() { Err(format!("{text:?} is no time at all; {}", unclear())) } else { Ok(period) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_as_they_are_written() {
+        for (text, millis) in
+            [("500ms", 500), ("30s", 30_000), ("1.5s", 1500), ("10m", 600_000), ("1h30m", 5_400_000)]
+        {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_length_of_time_is_refused_by_its_name() {
+        for text in ["", "0s", "10", "s", "1d", "-1s", "1..2s", "1e400s", "99999999999999999999h", "1s x"] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+}

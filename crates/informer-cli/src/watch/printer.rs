@@ -1,0 +1,199 @@
+//! What handlers see, as lines on standard output.
+//!
+//! # Lock order
+//!
+//! One lock, around the output. It is held while a line is written, which may block for as long as the reader of the
+//! output likes: so only the threads of blocking handlers take it.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::ProgressBar;
+use informer::{Event, Object, ResourceKind};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::diff::{Rendering, differences};
+use super::notes::{chain, plain};
+use super::{Output, Text, WatchArguments};
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Prints events, from any thread, line by line.
+pub(super) struct Printer {
+    out: Mutex<Out>,
+    bar: ProgressBar,
+    output: Output,
+    show_secrets: bool,
+    /// Whether lines have to say which kind they are about.
+    several_kinds: bool,
+    styles: Styles,
+}
+
+struct Out {
+    stdout: io::Stdout,
+    /// Told of the first failure; nothing is written after it.
+    failed: Option<oneshot::Sender<io::Error>>,
+}
+
+/// Waits for the output to fail.
+pub(super) struct Closed(oneshot::Receiver<io::Error>);
+
+/// The colours of signs; none where they are not wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Styles {
+    pub(super) added: Style,
+    pub(super) updated: Style,
+    pub(super) deleted: Style,
+    dim: Style,
+}
+
+impl Styles {
+    fn of_terminal() -> Self {
+        let colour = |colour: AnsiColor| terminal::style(Style::new().fg_color(Some(colour.into())));
+        Self {
+            added: colour(AnsiColor::Green),
+            updated: colour(AnsiColor::Yellow),
+            deleted: colour(AnsiColor::Red),
+            dim: terminal::style(Style::new().dimmed()),
+        }
+    }
+}
+
+impl Closed {
+    /// Ends when nothing more can be written: well where the reader has gone, as `head` does.
+    pub(super) async fn wait(self) -> Result<(), Failure> {
+        match self.0.await {
+            Ok(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Ok(error) => Err(Failure::io("write to the standard output", error)),
+            // The printer is gone, and with it the informers.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Printer {
+    /// A printer, and the wait for its end.
+    pub(super) fn new(arguments: &WatchArguments, several_kinds: bool, bar: ProgressBar) -> (Self, Closed) {
+        let (failed, closed) = oneshot::channel();
+        let printer = Self {
+            out: Mutex::new(Out { stdout: io::stdout(), failed: Some(failed) }),
+            bar,
+            output: arguments.output,
+            show_secrets: arguments.show_secrets,
+            several_kinds,
+            styles: Styles::of_terminal(),
+        };
+        (printer, Closed(closed))
+    }
+
+    /// Prints one event, and flushes it.
+    pub(super) fn print(&self, kind: &ResourceKind, event: &Event<Text>) {
+        let text = match self.output {
+            Output::Diff => self.diff(kind, event),
+            Output::Json => self.json(kind, event),
+            Output::Name => name(kind, event),
+        };
+        let mut out = self.out.lock();
+        if out.failed.is_none() {
+            return;
+        }
+        let written = self.bar.suspend(|| {
+            out.stdout.write_all(text.as_bytes())?;
+            out.stdout.flush()
+        });
+        if let Err(error) = written
+            && let Some(failed) = out.failed.take()
+        {
+            // Whoever waited for it may be on the way out already.
+            let _ = failed.send(error);
+        }
+    }
+
+    fn diff(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
+        let Styles { added, updated, deleted, dim } = self.styles;
+        let mut what = plain(event.key().as_str());
+        if self.several_kinds {
+            what = format!("{} {what}", kind.resource());
+        }
+        match event {
+            Event::Added { object, initial } => {
+                let note = if *initial { " (initial)" } else { "" };
+                format!("{added}+ {what}{added:#} {dim}@{}{note}{dim:#}\n", version(object))
+            }
+            Event::Updated { new, resync: true, .. } => {
+                format!("{dim}= {what} @{} (resync){dim:#}\n", version(new))
+            }
+            Event::Updated { old, new, .. } => {
+                let (from, to) = (version(old), version(new));
+                let lines = self.changes(kind, old, new);
+                format!("{updated}~ {what}{updated:#} {dim}@{from} -> @{to}{dim:#}\n{lines}")
+            }
+            Event::Deleted { last, stale } => {
+                let note = if *stale { " (last known)" } else { "" };
+                format!("{deleted}- {what}{deleted:#} {dim}@{}{note}{dim:#}\n", version(last))
+            }
+        }
+    }
+
+    /// The lines below an update.
+    fn changes(&self, kind: &ResourceKind, old: &Text, new: &Text) -> String {
+        let (old, new) = match (old.get(), new.get()) {
+            (Ok(old), Ok(new)) => (old, new),
+            (Err(error), _) | (_, Err(error)) => return format!("    ({})\n", plain(&chain(&error))),
+        };
+        let differences = differences(&old, &new);
+        if differences.is_empty() {
+            return "    (nothing but its version or managed fields)\n".to_owned();
+        }
+        let masked = !self.show_secrets && is_secret(kind);
+        Rendering { masked, styles: &self.styles }.lines(&differences)
+    }
+
+    fn json(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
+        let (mut old, mut new) = (None, None);
+        let (mut initial, mut tombstone, mut resync) = (false, false, false);
+        let word = match event {
+            Event::Added { object, initial: first } => {
+                (new, initial) = (Some(version(object)), *first);
+                "add"
+            }
+            Event::Updated { old: before, new: now, resync: again } => {
+                (old, new, resync) = (Some(version(before)), Some(version(now)), *again);
+                "update"
+            }
+            Event::Deleted { last, stale } => {
+                (old, tombstone) = (Some(version(last)), *stale);
+                "delete"
+            }
+        };
+        let mut line = Map::new();
+        line.insert("type".to_owned(), word.into());
+        if self.several_kinds {
+            line.insert("kind".to_owned(), kind.kind().into());
+            line.insert("group".to_owned(), kind.gvk().group.as_str().into());
+        }
+        line.insert("key".to_owned(), event.key().as_str().into());
+        line.insert("old_rv".to_owned(), json!(old));
+        line.insert("new_rv".to_owned(), json!(new));
+        for (name, flag) in [("initial", initial), ("tombstone", tombstone), ("resync", resync)] {
+            line.insert(name.to_owned(), flag.into());
+        }
+        format!("{}\n", Value::Object(line))
+    }
+}
+
+/// `pod/default/web-0`, or `deployment.apps/default/web`.
+fn name(kind: &ResourceKind, event: &Event<Text>) -> String {
+    let dot = if kind.gvk().group.is_empty() { "" } else { "." };
+    format!("{}{dot}{}/{}\n", kind.kind().to_lowercase(), kind.gvk().group, plain(event.key().as_str()))
+}
+
+fn version(object: &Text) -> String {
+    plain(&object.resource_version().to_string())
+}
+
+fn is_secret(kind: &ResourceKind) -> bool {
+    kind.gvk().group.is_empty() && kind.kind() == "Secret"
+}
