@@ -21,26 +21,23 @@ pub(super) struct Loaded {
 
 /// A server that holds the manifests of a file or directory.
 pub(super) fn server(path: Option<&Path>) -> Result<Loaded, Failure> {
-    let mut kinds: Vec<Kind> = Vec::new();
-    let Some(path) = path else { return Ok(Loaded { server: with(&kinds), objects: 0, kinds: Vec::new() }) };
-    let failed = |error| Failure::caused("cannot load the manifests", error);
+    let mut kinds = Kinds::default();
+    let Some(path) = path else {
+        return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
+    };
     // A kind may be used before its definition is read, so each kind that turns up begins a new pass.
     for _ in 0..=KINDS_MAX {
-        let server = with(&kinds);
+        let server = kinds.server();
         let outcome = server.load_yaml(path);
-        let declared = declared(&server);
-        if let Some(new) = declared.into_iter().find(|kind| !served(&kinds, kind)) {
-            // What a definition says replaces what was guessed.
-            kinds.retain(|guess| (guess.kind(), &guess.gvr().group) != (new.kind(), &new.gvr().group));
-            kinds.push(new);
+        if kinds.define(declared(&server)) {
             continue;
         }
         match outcome {
-            Ok(objects) => {
-                let kinds = kinds.iter().map(|kind| kind.gvr().to_string()).collect();
-                return Ok(Loaded { server, objects, kinds });
-            }
-            Err(error) => kinds.push(guessed(&error).ok_or(error).map_err(failed)?),
+            Ok(objects) => return Ok(Loaded { server, objects, kinds: kinds.names() }),
+            Err(error) => match guessed(&error) {
+                Some(kind) => kinds.guessed.push(kind),
+                None => return Err(Failure::caused("cannot load the manifests", error)),
+            },
         }
     }
     Err(Failure::new(format!(
@@ -49,12 +46,42 @@ pub(super) fn server(path: Option<&Path>) -> Result<Loaded, Failure> {
     )))
 }
 
-fn with(kinds: &[Kind]) -> ApiServer {
-    kinds.iter().cloned().fold(ApiServer::builder(), |builder, kind| builder.kind(kind)).build()
+/// The kinds beside the built-in ones.
+#[derive(Default)]
+struct Kinds {
+    defined: Vec<Kind>,
+    guessed: Vec<Kind>,
 }
 
-fn served(kinds: &[Kind], kind: &Kind) -> bool {
-    kinds.iter().any(|known| known.gvr() == kind.gvr())
+impl Kinds {
+    fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.defined.iter().chain(&self.guessed)
+    }
+
+    fn server(&self) -> ApiServer {
+        self.iter().cloned().fold(ApiServer::builder(), |builder, kind| builder.kind(kind)).build()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|kind| kind.gvr().to_string()).collect()
+    }
+
+    /// Takes definitions over, in place of what was guessed. True where one of them is new.
+    fn define(&mut self, declared: Vec<Kind>) -> bool {
+        let before = self.defined.len();
+        for kind in declared {
+            if !self.defined.iter().any(|known| known.gvr() == kind.gvr()) {
+                self.guessed.retain(|guess| !is_same(guess, &kind));
+                self.defined.push(kind);
+            }
+        }
+        self.defined.len() > before
+    }
+}
+
+/// True where objects of one are objects of the other, whatever their plurals.
+fn is_same(one: &Kind, other: &Kind) -> bool {
+    one.kind() == other.kind() && one.gvr().api_version() == other.gvr().api_version()
 }
 
 /// The kind of an object whose definition is nowhere: namespaced, its plural by the rule.

@@ -1,0 +1,130 @@
+//! A command under test: what it says, line by line, and how it ends.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// How long one line, or the end, may take on a machine that does other things, too.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running command.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) out: Option<Said<ChildStdout>>,
+    pub(crate) err: Said<ChildStderr>,
+    /// A home without a kubeconfig.
+    _home: TempDir,
+}
+
+/// The lines of one of its outputs.
+pub(crate) struct Said<R>(Lines<BufReader<R>>);
+
+/// How a command ended, and what it had said.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+pub(crate) fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Running {
+    start_with(args, None)
+}
+
+/// Starts the command in an environment where only this kubeconfig, if any, can be found.
+pub(crate) fn start_with<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    kubeconfig: Option<&Path>,
+) -> Running {
+    let home = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_informer"));
+    command.args(args).env("HOME", home.path()).env_remove("KUBECONFIG").env_remove("RUST_LOG");
+    command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");
+    if let Some(path) = kubeconfig {
+        command.env("KUBECONFIG", path);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let (out, err) = (Said::new(child.stdout.take().unwrap()), Said::new(child.stderr.take().unwrap()));
+    Running { child, out: Some(out), err, _home: home }
+}
+
+/// Runs a command that ends by itself.
+pub(crate) async fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
+    start(args).ended().await
+}
+
+impl Running {
+    pub(crate) async fn line(&mut self) -> String {
+        match self.out.as_mut().unwrap().next().await {
+            Some(line) => line,
+            None => panic!("no further line: {}", self.err.rest().await),
+        }
+    }
+
+    pub(crate) async fn json(&mut self) -> Value {
+        let line = self.line().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    pub(crate) async fn status(&mut self) -> ExitStatus {
+        timeout(DEADLINE, self.child.wait()).await.expect("the command ends").unwrap()
+    }
+
+    pub(crate) async fn ended(mut self) -> Ended {
+        let code = self.status().await.code();
+        let out = match &mut self.out {
+            Some(out) => out.rest().await,
+            None => String::new(),
+        };
+        Ended { code, out, err: self.err.rest().await }
+    }
+
+    /// What Ctrl-C does.
+    #[cfg(unix)]
+    pub(crate) async fn interrupt(&self) {
+        let id = self.child.id().expect("it still runs").to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    }
+}
+
+impl<R: AsyncRead + Unpin> Said<R> {
+    fn new(output: R) -> Self {
+        Self(BufReader::new(output).lines())
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        timeout(DEADLINE, self.0.next_line()).await.expect("a line, or the end, within the deadline").unwrap()
+    }
+
+    pub(crate) async fn line(&mut self) -> String {
+        self.next().await.expect("another line")
+    }
+
+    /// Lines up to and including the first that holds `part`.
+    pub(crate) async fn up_to(&mut self, part: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            lines.push(self.line().await);
+            if lines.last().is_some_and(|line| line.contains(part)) {
+                return lines;
+            }
+        }
+    }
+
+    async fn rest(&mut self) -> String {
+        let mut text = String::new();
+        while let Some(line) = timeout(DEADLINE, self.0.next_line()).await.expect("the output ends").unwrap()
+        {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+}

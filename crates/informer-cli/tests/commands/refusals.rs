@@ -1,0 +1,116 @@
+//! What cannot work: the exit code, and a message that says what was attempted and what to do.
+
+use std::fs;
+
+use informer_apiserver::ApiServer;
+
+use crate::command::{Ended, run, start_with};
+
+fn check(ended: &Ended, code: i32, parts: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{}{}", ended.out, ended.err);
+    for part in parts {
+        assert!(ended.err.contains(part), "no {part:?} in: {}", ended.err);
+    }
+    assert_eq!(ended.out, "", "errors go to stderr");
+}
+
+#[tokio::test]
+async fn wrong_usage_is_exit_code_2_and_names_the_argument() {
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["watch"], &["KIND"]),
+        (&["watch", "pods", "--frobnicate"], &["--frobnicate"]),
+        (&["watch", "pods", "-l", "app in (web"], &["--selector", "app in (web"]),
+        (&["watch", "pods", "--field-selector", "spec.nodeName"], &["--field-selector", "spec.nodeName"]),
+        (&["watch", "pods", "-o", "yaml"], &["yaml", "diff", "json", "name"]),
+        (&["watch", "pods", "-A", "-n", "default"], &["--all-namespaces", "--namespace"]),
+        (&["watch", "pods", "--resync", "soon"], &["--resync", "10m"]),
+        (&["watch", "pods", "--server", "localhost:8001"], &["--server", "http://127.0.0.1:8001"]),
+    ];
+    for (args, parts) in cases {
+        check(&run(args).await, 2, parts);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_or_broken_kubeconfig_is_told_with_the_way_out() {
+    check(&run(["watch", "pods"]).await, 1, &["KUBECONFIG", "--server"]);
+    let directory = tempfile::tempdir().unwrap();
+    let broken = directory.path().join("config");
+    fs::write(&broken, "clusters: [\n").unwrap();
+    let ended = start_with(["watch", "pods"], Some(&broken)).ended().await;
+    check(&ended, 1, &["KUBECONFIG", "--server"]);
+}
+
+#[tokio::test]
+async fn an_unknown_kind_is_told_with_what_is_near() {
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let url = listening.url();
+    for (kind, near) in [("pdos", "did you mean pods"), ("deployments.extensions", "deployments.apps")] {
+        check(&run(["watch", kind, "--server", &url]).await, 1, &[kind, "the server has none", near]);
+    }
+    let ended = run(["watch", "xyzzy", "--server", &url]).await;
+    check(&ended, 1, &["xyzzy"]);
+    assert!(!ended.err.contains("did you mean"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_given_up_in_time() {
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let url = listening.url();
+    listening.shutdown().await;
+    let ended = run(["watch", "pods", "--server", &url, "--timeout", "1s"]).await;
+    check(&ended, 1, &["gave up after 1s", "refused", &url]);
+}
+
+#[tokio::test]
+async fn what_may_not_be_listed_is_named_when_the_wait_is_over() {
+    let server = ApiServer::builder().build();
+    let forbidden = informer_apiserver::FaultMatch {
+        resource: Some("secrets".to_owned()),
+        ..informer_apiserver::FaultMatch::default()
+    };
+    let _fault = server.faults().on(forbidden).status(403);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let ended = run(["watch", "secrets", "--server", &listening.url(), "--timeout", "2s"]).await;
+    check(&ended, 1, &["gave up after 2s", "secrets", "403", "grant list and watch"]);
+}
+
+#[tokio::test]
+async fn serve_listens_on_loopback_only() {
+    for open in ["0.0.0.0:0", "[::]:0"] {
+        check(&run(["serve", "--listen", open]).await, 1, &["refusing", "no authentication"]);
+    }
+    check(&run(["serve", "--listen", "nonsense"]).await, 1, &["nonsense", "127.0.0.1:8001"]);
+}
+
+#[tokio::test]
+async fn serve_overwrites_no_foreign_kubeconfig() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config");
+    fs::write(&path, "apiVersion: v1\nkind: Config\nclusters: [precious]\n").unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--kubeconfig", path.to_str().unwrap()];
+    check(&run(args).await, 1, &["refusing to overwrite", "config"]);
+    assert!(fs::read_to_string(&path).unwrap().contains("precious"));
+}
+
+#[tokio::test]
+async fn serve_names_the_file_that_it_cannot_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("faults.yaml"), "- {match: {verb: watch}, action: explode}\n").unwrap();
+    fs::write(path("pod.yaml"), "apiVersion: v1\nkind: Pod\nmetadata: {}\n").unwrap();
+    fs::write(path("podd.yaml"), "apiVersion: v1\nkind: Podd\nmetadata: {name: a}\n").unwrap();
+    let cases = [
+        ("--faults", "absent.yaml", "No such file"),
+        ("--faults", "faults.yaml", "explode"),
+        ("--load", "absent.yaml", "No such file"),
+        ("--load", "pod.yaml", "name"),
+        ("--load", "podd.yaml", "Podd"),
+    ];
+    for (flag, file, part) in cases {
+        let ended = run(["serve", "--listen", "127.0.0.1:0", flag, &path(file)]).await;
+        check(&ended, 1, &[file, part]);
+    }
+}

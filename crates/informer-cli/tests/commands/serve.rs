@@ -1,0 +1,142 @@
+//! `informer serve`, from other programs.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::command::{Running, start, start_with};
+
+const MANIFESTS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: '1'}
+---
+apiVersion: example.com/v1
+kind: Website
+metadata: {name: shop, namespace: web}
+spec: {host: shop.example.com}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
+- {apiVersion: v1, kind: Pod, metadata: {name: web-1}}
+- {apiVersion: v1, kind: Pod, metadata: {name: web-2}}
+";
+
+/// Read after the manifests that use it.
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: websites.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: websites, kind: Website, shortNames: [site]}
+  versions: [{name: v1, served: true, storage: true}]
+";
+
+const FAULTS: &str = "
+faults:
+- match: {verb: watch, resource: pods, client: curl}
+  when: {nth: 1}
+  action: {cut: {afterEvents: 2}}
+- match: {verb: watch, resource: pods, client: curl}
+  when: {nth: 2}
+  action: {expire: {}}
+";
+
+async fn serve(directory: &Path) -> (Running, Value) {
+    let manifests = directory.join("manifests");
+    fs::create_dir(&manifests).unwrap();
+    fs::write(manifests.join("a.yaml"), MANIFESTS).unwrap();
+    fs::write(manifests.join("z.yaml"), DEFINITION).unwrap();
+    fs::write(directory.join("faults.yaml"), FAULTS).unwrap();
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (load, faults, kubeconfig) = (path("manifests"), path("faults.yaml"), path("kubeconfig"));
+    let mut serve = start([
+        "serve",
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+        "--load",
+        &load,
+        "--faults",
+        &faults,
+        "--kubeconfig",
+        &kubeconfig,
+    ]);
+    let said = serve.json().await;
+    (serve, said)
+}
+
+/// The body of a watch, until the server ends it, as raw HTTP.
+async fn raw_watch(said: &Value) -> Vec<Value> {
+    let address: SocketAddr = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // Without a version it begins with what is there.
+    let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: test\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    let reading = stream.read_to_string(&mut text);
+    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("the server ends the watch").unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    // The lines of chunks hold no brace.
+    text.lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn it_serves_what_it_loads_to_whoever_has_its_kubeconfig() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_serve, said) = serve(directory.path()).await;
+    assert_eq!((&said["objects"], &said["faults"]), (&6.into(), &2.into()));
+    assert_eq!(said["kinds"], serde_json::json!(["websites.v1.example.com"]));
+    let kubeconfig = directory.path().join("kubeconfig");
+    let mut watch = start_with(["watch", "site", "cm", "po", "-A", "-o", "name"], Some(&kubeconfig));
+    let mut lines = Vec::new();
+    for _ in 0..5 {
+        lines.push(watch.line().await);
+    }
+    lines.sort();
+    let pods = ["pod/default/web-0", "pod/default/web-1", "pod/default/web-2"];
+    assert_eq!(lines[0], "configmap/default/settings");
+    assert_eq!(lines[1..4], pods);
+    assert_eq!(lines[4], "website.example.com/web/shop");
+}
+
+#[tokio::test]
+async fn a_cut_and_a_410_of_the_faults_file_are_seen_on_the_wire() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_serve, said) = serve(directory.path()).await;
+    let cut = raw_watch(&said).await;
+    let names: Vec<&Value> = cut.iter().map(|event| &event["object"]["metadata"]["name"]).collect();
+    assert_eq!(names, ["web-0", "web-1"], "cut after two of three");
+    let expired = raw_watch(&said).await;
+    assert_eq!(expired.len(), 1);
+    assert_eq!((&expired[0]["type"], &expired[0]["object"]["code"]), (&"ERROR".into(), &410.into()));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_ends_it_and_its_watches_properly() {
+    let directory = tempfile::tempdir().unwrap();
+    let (serve, said) = serve(directory.path()).await;
+    let url = said["url"].as_str().unwrap();
+    let mut watch = start(["watch", "cm", "--server", url, "-o", "name"]);
+    assert_eq!(watch.line().await, "configmap/default/settings");
+    serve.interrupt().await;
+    let ended = serve.ended().await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    // The informer goes on, and says why nothing comes.
+    let told = watch.err.up_to("trying again").await;
+    assert!(told.last().is_some_and(|line| line.starts_with("configmaps: ")), "{told:?}");
+}

@@ -1,0 +1,213 @@
+//! `informer watch` on servers inside of the test.
+
+use informer::Gvr;
+use informer_apiserver::{ApiServer, FaultMatch, Listening, Verb};
+use serde_json::{Value, json};
+
+use crate::command::{Running, start};
+
+fn maps() -> Gvr {
+    Gvr::new("", "v1", "configmaps")
+}
+
+fn map(name: &str, data: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"a": data}})
+}
+
+async fn server() -> (ApiServer, Listening) {
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    (server, listening)
+}
+
+fn watch(listening: &Listening, args: &[&str]) -> Running {
+    let url = listening.url();
+    start(["watch", "--server", &url].into_iter().chain(args.iter().copied()))
+}
+
+#[tokio::test]
+async fn each_call_of_the_handler_is_a_line_of_json() {
+    let (server, listening) = server().await;
+    let first = server.create(&maps(), "default", map("a", "1")).unwrap();
+    let first = first["metadata"]["resourceVersion"].clone();
+    let mut watch = watch(&listening, &["cm", "-A", "-o", "json"]);
+    let flags = |initial: bool| json!({"initial": initial, "tombstone": false, "resync": false});
+    let line = |kind: &str, old: &Value, new: &Value, initial: bool| {
+        let mut line = flags(initial);
+        line["type"] = kind.into();
+        line["key"] = "default/a".into();
+        (line["old_rv"], line["new_rv"]) = (old.clone(), new.clone());
+        line
+    };
+    assert_eq!(watch.json().await, line("add", &Value::Null, &first, true));
+
+    let second = server.update(&maps(), "default", map("a", "2")).unwrap();
+    let second = second["metadata"]["resourceVersion"].clone();
+    assert_eq!(watch.json().await, line("update", &first, &second, false));
+
+    server.delete(&maps(), "default", "a").unwrap();
+    let mut gone = watch.json().await;
+    assert_ne!(gone["old_rv"].take(), Value::Null);
+    assert_eq!(gone, line("delete", &Value::Null, &Value::Null, false));
+}
+
+#[tokio::test]
+async fn an_update_is_told_as_the_fields_that_changed() {
+    let (server, listening) = server().await;
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let mut watch = watch(&listening, &["configmaps"]);
+    let added = watch.line().await;
+    assert!(added.starts_with("+ default/a @") && added.ends_with(" (initial)"), "{added}");
+
+    server.update(&maps(), "default", map("a", "2")).unwrap();
+    let updated = watch.line().await;
+    assert!(updated.starts_with("~ default/a @") && updated.contains(" -> @"), "{updated}");
+    assert_eq!(watch.line().await, r#"    ~ data.a: "1" -> "2""#);
+
+    server.delete(&maps(), "default", "a").unwrap();
+    let deleted = watch.line().await;
+    assert!(deleted.starts_with("- default/a @") && !deleted.contains('\u{1b}'), "{deleted}");
+}
+
+#[tokio::test]
+async fn values_of_secrets_are_masked_unless_asked_for() {
+    let secrets = Gvr::new("", "v1", "secrets");
+    let secret = |value: &str| json!({"metadata": {"name": "s"}, "data": {"password": value}});
+    let (server, listening) = server().await;
+    server.create(&secrets, "default", secret("b2xk")).unwrap();
+    let mut masked = watch(&listening, &["secrets"]);
+    let mut shown = watch(&listening, &["secrets", "--show-secrets"]);
+    for watch in [&mut masked, &mut shown] {
+        watch.line().await;
+    }
+    server.update(&secrets, "default", secret("bmV3")).unwrap();
+    masked.line().await;
+    assert_eq!(masked.line().await, "    ~ data.password: *** -> ***");
+    shown.line().await;
+    assert_eq!(shown.line().await, r#"    ~ data.password: "b2xk" -> "bmV3""#);
+}
+
+#[tokio::test]
+async fn kinds_are_found_by_every_name_and_told_apart() {
+    let (server, listening) = server().await;
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {}});
+    server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
+    // Two of the names are of one kind, which is watched once.
+    let mut names = watch(&listening, &["ConfigMap", "cm", "deploy.apps", "-o", "name"]);
+    let mut lines = [names.line().await, names.line().await];
+    lines.sort();
+    assert_eq!(lines, ["configmap/default/a", "deployment.apps/default/web"]);
+
+    let mut lines = watch(&listening, &["configmap", "deployments", "-o", "json"]);
+    let mut kinds = [lines.json().await, lines.json().await].map(|line| line["kind"].clone());
+    kinds.sort_by_key(Value::to_string);
+    assert_eq!(kinds, ["ConfigMap", "Deployment"]);
+}
+
+#[tokio::test]
+async fn namespace_and_selectors_choose_on_the_server() {
+    let (server, listening) = server().await;
+    for (namespace, name, app) in [("default", "a", "web"), ("default", "b", "api"), ("other", "c", "web")] {
+        let object = json!({"metadata": {"name": name, "labels": {"app": app}}});
+        server.create(&maps(), namespace, object).unwrap();
+    }
+    let mut one = watch(&listening, &["cm", "-n", "default", "-l", "app in (web)", "-o", "name"]);
+    assert_eq!(one.line().await, "configmap/default/a");
+    assert_eq!(one.err.up_to("synced").await, ["configmaps: synced, 1 object"]);
+    let mut field = watch(&listening, &["cm", "-A", "--field-selector", "metadata.name=c", "-o", "name"]);
+    assert_eq!(field.line().await, "configmap/other/c");
+    assert_eq!(field.err.up_to("synced").await, ["configmaps: synced, 1 object"]);
+}
+
+#[tokio::test]
+async fn a_resync_tells_of_what_is_there_without_a_request() {
+    let (server, listening) = server().await;
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let mut watch = watch(&listening, &["cm", "--resync", "1s", "-o", "json"]);
+    assert_eq!(watch.json().await["type"], "add");
+    let requests = |server: &ApiServer| {
+        server.count_requests(Verb::List, "configmaps") + server.count_requests(Verb::Watch, "configmaps")
+    };
+    let first = watch.json().await;
+    let before = requests(&server);
+    let second = watch.json().await;
+    for line in [&first, &second] {
+        assert_eq!((&line["type"], &line["resync"]), (&json!("update"), &json!(true)));
+        assert_eq!(line["old_rv"], line["new_rv"]);
+    }
+    assert_eq!(requests(&server), before);
+}
+
+#[tokio::test]
+async fn lists_are_streams_as_the_flag_says() {
+    let (server, listening) = server().await;
+    for (flag, streams) in [("off", false), ("on", true)] {
+        let mut watch = watch(&listening, &["cm", "--streaming-list", flag]);
+        watch.err.up_to("synced").await;
+        let requests = server.requests();
+        let last = requests.iter().rfind(|it| it.is(Verb::Watch, "configmaps"));
+        let streamed = last.is_some_and(|it| it.query.contains("sendInitialEvents=true"));
+        assert_eq!(streamed, streams, "{flag}: {last:?}");
+        drop(watch);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_later_is_waited_for() {
+    // A port that was free a moment ago.
+    let (_, listening) = server().await;
+    let (address, url) = (listening.addr(), listening.url());
+    listening.shutdown().await;
+    let mut watch = start(["watch", "cm", "--server", &url, "-o", "name"]);
+    let refused = watch.err.line().await;
+    assert!(refused.contains("refused") && refused.ends_with("trying again"), "{refused}");
+
+    let server = ApiServer::builder().build();
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let _listening = server.listen(address).await.unwrap();
+    assert_eq!(watch.line().await, "configmap/default/a");
+    // The same refusal was not told again.
+    let told = watch.err.up_to("synced").await;
+    assert_eq!(told, ["discovery: the server answers again", "configmaps: synced, 1 object"]);
+}
+
+#[tokio::test]
+async fn a_failure_that_stays_is_told_once() {
+    let (server, listening) = server().await;
+    let broken = FaultMatch { resource: Some("configmaps".to_owned()), ..FaultMatch::default() };
+    let fault = server.faults().on(broken).times(3).status(500);
+    let mut watch = watch(&listening, &["cm"]);
+    let told = watch.err.up_to("synced").await;
+    assert_eq!(fault.fired(), 3);
+    let mut failures: Vec<&String> = told.iter().filter(|line| line.ends_with("trying again")).collect();
+    assert!(!failures.is_empty() && failures.iter().all(|line| line.contains("500")), "{told:?}");
+    let count = failures.len();
+    failures.dedup();
+    assert_eq!(failures.len(), count, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_ends_it_well() {
+    let (server, listening) = server().await;
+    server.create(&maps(), "default", map("a", "1")).unwrap();
+    let mut watch = watch(&listening, &["cm", "-o", "name"]);
+    watch.line().await;
+    watch.err.up_to("synced").await;
+    // As `| head -n 1` does.
+    watch.out = None;
+    server.create(&maps(), "default", map("b", "1")).unwrap();
+    let ended = watch.ended().await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_ends_it_well() {
+    let (_server, listening) = server().await;
+    let mut watch = watch(&listening, &["cm"]);
+    watch.err.up_to("synced").await;
+    watch.interrupt().await;
+    let ended = watch.ended().await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
