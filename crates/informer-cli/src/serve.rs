@@ -29,27 +29,38 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// `delete --raw`), curl or any client library. Nothing is stored: what is written is gone when the server ends. There
 /// is no authentication, so it listens on loopback addresses only.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   informer serve
-      An empty server on port 8001; see it with `informer watch pods -A --server http://127.0.0.1:8001`.
-  informer serve --listen 127.0.0.1:0 --load manifests/ --kubeconfig test.kubeconfig
-      Some free port, filled, with a kubeconfig for `KUBECONFIG=test.kubeconfig informer watch deploy`.
+      An empty server on port 8001, for
+      informer watch pods -A --server http://127.0.0.1:8001
+  informer serve --listen 127.0.0.1:0 --load manifests/ --kubeconfig test.conf
+      Some free port, filled, with a kubeconfig, for
+      KUBECONFIG=test.conf informer watch deploy
   informer serve --faults faults.yaml
-      Misbehaves as the file says. This one cuts the first watch of pods after two events and answers
-      the second one with 410 Gone:
-          faults:
-          - match: {verb: watch, resource: pods}
-            when: {nth: 1}
-            action: {cut: {afterEvents: 2}}
-          - match: {verb: watch, resource: pods}
-            when: {nth: 2}
-            action: {expire: {}}
+      Misbehaves as the file says.
 
-Actions: status, expire, cut, stall, delay, dropBookmarks, noInitialEnd, rewind, garbage, halfFrame,
-unknownEvent, rejectInitialEvents, ignoreInitialEvents, neverAnswer, tooLarge.
+A faults file that cuts the first watch of pods after two events, and answers the
+second one with 410 Gone:
+  faults:
+  - match: {verb: watch, resource: pods}
+    when: {nth: 1}
+    action: {cut: {afterEvents: 2}}
+  - match: {verb: watch, resource: pods}
+    when: {nth: 2}
+    action: {expire: {}}
 
-Ends at Ctrl-C or SIGTERM, with exit code 0.")]
+  match    verb, resource, group, namespace, name, client (part of the User-Agent),
+           query (part of it); what is not named matches everything
+  when     nth, from, to, every, times, probability and seed; counted from 1
+  action   status, expire, cut, stall, delay, dropBookmarks, noInitialEnd, rewind,
+           garbage, halfFrame, unknownEvent, rejectInitialEvents,
+           ignoreInitialEvents, neverAnswer, tooLarge
+
+Exit codes:
+  0  ended by Ctrl-C or SIGTERM
+  1  the address, a manifest or the faults file cannot be used
+  2  wrong usage")]
 pub(crate) struct ServeArguments {
     /// Where to listen, on a loopback address; port 0 is a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]

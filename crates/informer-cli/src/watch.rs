@@ -47,13 +47,13 @@ const TICK: Duration = Duration::from_millis(200);
 /// Ctrl-C. Lost connections, expired versions and relists are the informer's business: they are told on stderr, and
 /// only what really changed is printed.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   informer watch pods
       Pods of the kubeconfig's namespace, updates as a list of the fields that changed.
   informer watch deploy rs pods -A -l app=web
       Three kinds together, in all namespaces, with a label.
-  informer watch pods -A --field-selector spec.nodeName=node-1 -o json | jq -c 'select(.type==\"delete\")'
+  informer watch pods -A --field-selector spec.nodeName=node-1 -o json | jq .key
       One line of JSON for each call of the handler.
   informer watch certificates.cert-manager.io -o name
       A custom resource, named with its group.
@@ -61,19 +61,27 @@ Examples:
       A server without a kubeconfig, as `informer serve` or `kubectl proxy`.
 
 Lines of -o diff:
-  + default/web-0 @17 (initial)               it came into the cache, at version 17
-  ~ default/web-0 @17 -> @19                  it changed, and below it what changed
+  + default/web-0 @17 (initial)     came into the cache, at version 17
+  ~ default/web-0 @17 -> @19        changed, and below it what changed
       ~ status.phase: \"Pending\" -> \"Running\"
       + metadata.labels.tier: \"front\"
       - spec.containers[name=proxy].image: \"proxy:1\"
-  = default/web-0 @19 (resync)                it is told again, unchanged, because of --resync
-  - default/web-0 @19                         it is gone; (last known) where the deletion itself was missed
+  = default/web-0 @19 (resync)      told again, unchanged, because of --resync
+  - default/web-0 @19               gone; (last known) if the deletion was missed
 
-Members of -o json: type (add, update, delete), key, old_rv, new_rv, initial, tombstone (a deletion that was
-missed), resync; with several kinds also kind and group.
+Members of -o json:
+  type                add, update or delete
+  key                 namespace/name, or the name alone
+  old_rv, new_rv      resource versions; null where there is none
+  initial             true for what the first list held
+  tombstone           true for a deletion that was missed and found by a list
+  resync              true for what is told again, unchanged
+  kind, group         with several kinds
 
-Exit codes: 0 ended by Ctrl-C, or because nobody reads the output any more; 1 no server, no such kind, not synced
-within --timeout; 2 wrong usage, as a selector that cannot be read.")]
+Exit codes:
+  0  ended by Ctrl-C, or because nobody reads the output any more
+  1  no server, no such kind, or not synced within --timeout
+  2  wrong usage, as a selector that cannot be read")]
 pub(crate) struct WatchArguments {
     /// What to watch: kinds, plurals or short names in any case, with their group where the name alone is not clear,
     /// as `pods`, `po`, `Deployment`, `deployments.apps`.

@@ -35,11 +35,16 @@ pub(super) fn server_url(text: &str) -> Result<http::Uri, String> {
 
 /// A client of the server that is named, or of the one of the environment.
 pub(super) async fn client(server: Option<http::Uri>) -> Result<Client, Failure> {
-    let made = match server {
-        Some(url) => Client::new(informer::kube_client::Config::new(url)),
-        None => Client::try_default().await,
-    };
-    made.map_err(|error| Failure::new(format!("{}; or name a server with --server", chain(&error))))
+    match server {
+        Some(url) => {
+            Client::new(informer::kube_client::Config::new(url)).map_err(|error| Failure::new(chain(&error)))
+        }
+        None => Client::try_default().await.map_err(|error| {
+            let (advice, whole) = (error.to_string(), chain(&error));
+            let causes = whole.strip_prefix(&advice).unwrap_or_default();
+            Failure::new(format!("{advice}, or name a server with --server{causes}"))
+        }),
+    }
 }
 
 /// Finds a kind. While the server cannot be reached, or cannot answer, it is asked again.

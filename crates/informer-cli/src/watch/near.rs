@@ -21,9 +21,12 @@ const LIKENESS_MIN: f32 = 0.6;
 
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// "; did you mean …?", or nothing.
+/// "; did you mean …?", or nothing. A server that has no kinds at all is probably something else.
 pub(super) async fn advice(client: &Client, name: &str) -> String {
     let resources = tokio::time::timeout(PATIENCE, resources(client)).await.unwrap_or_default();
+    if resources.is_empty() {
+        return "; is it a Kubernetes API server?".to_owned();
+    }
     let near = suggestions(name, &resources);
     if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
 }
@@ -117,32 +120,4 @@ impl Document {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn resources() -> Vec<Resource> {
-        let text = r#"{"items":[{"metadata":{},"versions":[{"version":"v1","resources":[
-            {"resource":"pods","singularResource":"pod","shortNames":["po"]},
-            {"resource":"podtemplates","singularResource":"podtemplate"}]}]},
-            {"metadata":{"name":"apps"},"versions":[{"version":"v1","resources":[
-            {"resource":"deployments","singularResource":"deployment","shortNames":["deploy"]}]}]}]}"#;
-        serde_json::from_str::<Document>(text).unwrap().resources().collect()
-    }
-
-    #[test]
-    fn a_misspelt_kind_brings_up_the_one_that_was_meant() {
-        assert_eq!(suggestions("pdos", &resources()), ["pods"]);
-        assert_eq!(suggestions("Deploymint", &resources()), ["deployments.apps"]);
-    }
-
-    #[test]
-    fn a_kind_in_the_wrong_group_brings_up_the_right_one() {
-        assert_eq!(suggestions("deployments.extensions", &resources()), ["deployments.apps"]);
-    }
-
-    #[test]
-    fn a_word_that_is_like_nothing_brings_up_nothing() {
-        assert!(suggestions("xyzzy", &resources()).is_empty());
-        assert!(suggestions("", &resources()).is_empty());
-    }
-}
+mod tests;

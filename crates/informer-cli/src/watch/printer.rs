@@ -5,7 +5,7 @@
 //! One lock, around the output. It is held while a line is written, which may block for as long as the reader of the
 //! output likes: so only the threads of blocking handlers take it.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
@@ -23,7 +23,9 @@ use crate::terminal;
 /// Prints events, from any thread, line by line.
 pub(super) struct Printer {
     out: Mutex<Out>,
-    bar: ProgressBar,
+    /// The progress line, where lines are written to the same terminal. Elsewhere a reader may pause, and must not hold
+    /// up whoever says something on stderr meanwhile.
+    bar: Option<ProgressBar>,
     output: Output,
     show_secrets: bool,
     /// Whether lines have to say which kind they are about.
@@ -79,7 +81,7 @@ impl Printer {
         let (failed, closed) = oneshot::channel();
         let printer = Self {
             out: Mutex::new(Out { stdout: io::stdout(), failed: Some(failed) }),
-            bar,
+            bar: io::stdout().is_terminal().then_some(bar),
             output: arguments.output,
             show_secrets: arguments.show_secrets,
             several_kinds,
@@ -99,10 +101,14 @@ impl Printer {
         if out.failed.is_none() {
             return;
         }
-        let written = self.bar.suspend(|| {
+        let mut write = || {
             out.stdout.write_all(text.as_bytes())?;
             out.stdout.flush()
-        });
+        };
+        let written = match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        };
         if let Err(error) = written
             && let Some(failed) = out.failed.take()
         {

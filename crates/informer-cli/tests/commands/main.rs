@@ -1,5 +1,7 @@
 //! The built command, as people and scripts use it: over real sockets, in real time, with a deadline for each line.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod command;
 mod refusals;
 mod serve;

@@ -211,3 +211,19 @@ async fn an_interrupt_ends_it_well() {
     let ended = watch.ended().await;
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn an_interrupt_ends_it_while_its_reader_pauses() {
+    let (server, listening) = server().await;
+    // More lines than a pipe holds.
+    let objects = (0..10_000).map(|number| {
+        json!({"metadata": {"name": format!("a-rather-long-name-{number}"), "namespace": "default"}})
+    });
+    server.load(&maps(), objects).unwrap();
+    let mut watch = watch(&listening, &["cm", "-o", "name"]);
+    watch.err.up_to("synced, 10000 objects").await;
+    watch.line().await;
+    watch.interrupt().await;
+    assert_eq!(watch.status().await.code(), Some(0));
+}

@@ -1,0 +1,18 @@
+use super::*;
+
+#[test]
+fn lengths_of_time_are_read_as_they_are_written() {
+    for (text, millis) in
+        [("500ms", 500), ("30s", 30_000), ("1.5s", 1500), ("10m", 600_000), ("1h30m", 5_400_000)]
+    {
+        assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_length_of_time_is_refused_by_its_name() {
+    for text in ["", "0s", "10", "s", "1d", "-1s", "1..2s", "1e400s", "99999999999999999999h", "1s x"] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(&format!("{text:?}")), "{error}");
+    }
+}
