@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
 use informer::{Event, Object, ResourceKind};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::diff::{Rendering, differences};
@@ -158,35 +158,45 @@ impl Printer {
     }
 
     fn json(&self, kind: &ResourceKind, event: &Event<Text>) -> String {
-        let (mut old, mut new) = (None, None);
-        let (mut initial, mut tombstone, mut resync) = (false, false, false);
-        let word = match event {
-            Event::Added { object, initial: first } => {
-                (new, initial) = (Some(version(object)), *first);
-                "add"
+        let mut line = Line::of(event);
+        if self.several_kinds {
+            (line.kind, line.group) = (Some(kind.kind()), Some(kind.gvk().group.as_str()));
+        }
+        format!("{}\n", serde_json::to_string(&line).expect("plain data is JSON"))
+    }
+}
+
+/// A call of the handler, for machines.
+#[derive(Default, Serialize)]
+struct Line<'a> {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    key: &'a str,
+    old_rv: Option<String>,
+    new_rv: Option<String>,
+    initial: bool,
+    tombstone: bool,
+    resync: bool,
+}
+
+impl<'a> Line<'a> {
+    fn of(event: &'a Event<Text>) -> Self {
+        let version = |object: &Text| Some(object.resource_version().to_string());
+        let line = Self { key: event.key().as_str(), ..Self::default() };
+        match event {
+            Event::Added { object, initial } => {
+                Self { r#type: "add", new_rv: version(object), initial: *initial, ..line }
             }
-            Event::Updated { old: before, new: now, resync: again } => {
-                (old, new, resync) = (Some(version(before)), Some(version(now)), *again);
-                "update"
+            Event::Updated { old, new, resync } => {
+                Self { r#type: "update", old_rv: version(old), new_rv: version(new), resync: *resync, ..line }
             }
             Event::Deleted { last, stale } => {
-                (old, tombstone) = (Some(version(last)), *stale);
-                "delete"
+                Self { r#type: "delete", old_rv: version(last), tombstone: *stale, ..line }
             }
-        };
-        let mut line = Map::new();
-        line.insert("type".to_owned(), word.into());
-        if self.several_kinds {
-            line.insert("kind".to_owned(), kind.kind().into());
-            line.insert("group".to_owned(), kind.gvk().group.as_str().into());
         }
-        line.insert("key".to_owned(), event.key().as_str().into());
-        line.insert("old_rv".to_owned(), json!(old));
-        line.insert("new_rv".to_owned(), json!(new));
-        for (name, flag) in [("initial", initial), ("tombstone", tombstone), ("resync", resync)] {
-            line.insert(name.to_owned(), flag.into());
-        }
-        format!("{}\n", Value::Object(line))
     }
 }
 
