@@ -78,10 +78,10 @@ pub(super) async fn find(
         };
         if error.kind() == SourceErrorKind::NotFound {
             let near = near::advice(client, name).await;
-            return Err(Failure::new(format!("cannot watch {name:?}: {}{near}", chain(&error))));
+            return Err(Failure::new(format!("cannot {}{near}", chain(&error))));
         }
         if !passes(error.kind()) {
-            return Err(Failure::new(format!("cannot watch {name:?}: {}", chain(&error))));
+            return Err(Failure::new(format!("cannot {}", chain(&error))));
         }
         notes.failed(DISCOVERY, &error);
         let next = Instant::now() + error.retry_after().unwrap_or_else(|| jittered(wait));
