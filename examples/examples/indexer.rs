@@ -1,0 +1,49 @@
+//! `Indexer`: objects found by what is in them, through any number of indexes, some of them added while it runs.
+//!
+//! The cache of every informer is one. `field`, `label`, `namespace` and `owner_uid` index without decoding an object; a
+//! closure may look at whatever it likes.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example indexer
+//! ```
+
+use informer::{Indexers, Lazy, Object, SharedInformerFactory, field, label};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows indexes.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, _cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let pods = factory.informer::<Pod>().index("node", field("spec.nodeName")).index("app", label("app"));
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    // The values of an index, and the objects or keys of each.
+    for node in pods.indexer().index_values("node") {
+        let on_node = pods.indexer().index_keys("node", &node)?;
+        println!("{node} runs {}", on_node.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+    }
+
+    // While the informer runs: what is in the cache is indexed at once. An object may have many values.
+    let images = |pod: &Lazy<Pod>| -> Vec<String> {
+        let Ok(pod) = pod.get() else { return Vec::new() };
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        containers.filter_map(|container| container.image.clone()).collect()
+    };
+    pods.add_indexers(Indexers::new().index("image", images))?;
+    for image in pods.indexer().index_values("image") {
+        println!("{image} is used by {} pods", pods.by_index("image", &image)?.len());
+    }
+
+    // The objects that share a value with a given one.
+    if let Some(pod) = pods.indexer().list().first() {
+        println!("{} has {} pods on its node", pod.key(), pods.indexer().index("node", pod)?.len());
+    }
+
+    // An index that does not exist is an error that names those which do, not an empty answer.
+    let Err(error) = pods.by_index("zone", "a") else { return Err("an index that nobody made".into()) };
+    println!("refused: {error}");
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `Lister`: the read view of a cache, by namespace, name and label selector.
+//!
+//! Nothing here asks the server: after the first list, reads are answered from memory.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example lister
+//! ```
+
+use informer::{LabelSelector, Object, SharedInformerFactory, label};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows listers.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    // A selector on a label that is indexed looks only at the objects that have the value.
+    let pods = factory.informer::<Pod>().index("app", label("app"));
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    let lister = pods.lister();
+    for text in ["", "app in (web, api)", "app=web, number notin (0, 1)", "!app"] {
+        let selector: LabelSelector = text.parse()?;
+        println!("{:32} {} pods", format!("{text:?}"), lister.list(&selector).len());
+    }
+
+    let namespaced = lister.namespace("default");
+    let mut names: Vec<String> =
+        namespaced.list(&"app=web".parse()?).iter().map(|pod| pod.key().name().to_owned()).collect();
+    names.sort_unstable();
+    println!("web in default: {}", names.join(", "));
+
+    // One object: by name in a namespace, by key in all of them. What is not there is an error that says so.
+    match namespaced.get("web-0") {
+        Ok(pod) => println!("{} is at version {}", pod.key(), pod.resource_version()),
+        Err(error) => println!("{error}"),
+    }
+    if let Err(error) = lister.get("default/nobody") {
+        println!("{error}");
+    }
+
+    // A selector that cannot be read is refused before anything is asked.
+    if let Err(error) = "app in web".parse::<LabelSelector>() {
+        println!("refused: {error}");
+    }
+    if cluster.server().is_some() {
+        assert_eq!(lister.list(&"app in (web, api)".parse()?).len(), 8);
+    }
+    Ok(())
+}

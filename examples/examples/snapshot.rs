@@ -1,0 +1,52 @@
+//! `Snapshot`: one version of a whole cache, with its indexes, for as long as one likes.
+//!
+//! A controller that compares objects with each other reads a snapshot: between two reads of the live cache things change.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example snapshot
+//! ```
+
+use informer::{Object, SharedInformerFactory, field};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows snapshots.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let pods = factory.informer::<Pod>().index("node", field("spec.nodeName"));
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    let before = pods.snapshot();
+    let changes = cluster.changes();
+    cluster.a_while().await;
+    drop(changes);
+    let after = pods.snapshot();
+    println!("before: {} pods at version {}", before.len(), before.resource_version());
+    println!("after:  {} pods at version {}", after.len(), after.resource_version());
+
+    // Objects that did not change are the very same in both: a snapshot copies references only.
+    let (mut same, mut changed) = (0, 0);
+    for (key, old) in before.iter() {
+        match after.get(key) {
+            Some(new) if std::sync::Arc::ptr_eq(old, new) => same += 1,
+            Some(new) => {
+                changed += 1;
+                println!("{key}: {} -> {}", old.resource_version(), new.resource_version());
+            }
+            None => println!("{key}: gone"),
+        }
+    }
+    println!("{same} pods are shared by both snapshots, {changed} changed");
+
+    // The indexes of a snapshot are of its version, too: their parts add up to the whole, whatever happens meanwhile.
+    let by_node: Result<Vec<usize>> =
+        before.index_values("node").iter().map(|node| Ok(before.by_index("node", node)?.len())).collect();
+    println!("pods by node: {:?}", by_node?);
+    if cluster.server().is_some() && changed == 0 {
+        return Err("nothing changed, though the generator was at work".into());
+    }
+    Ok(())
+}

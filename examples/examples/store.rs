@@ -1,0 +1,65 @@
+//! `Store`: keyed objects behind one handle, and the key function that names them.
+//!
+//! Anything with a header can be stored, from Kubernetes or not; here it is machines of a data centre. A store is what
+//! informers keep their objects in; by itself it is a small in-memory database with transactions.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example store
+//! ```
+
+use std::sync::Arc;
+
+use informer::store::{Change, Store, StoreBuilder, key_by, label};
+use informer::{Header, Object, ObjectKey};
+use informer_examples::Result;
+
+/// An object of our own.
+struct Machine {
+    header: Header,
+    cores: u32,
+}
+
+impl Object for Machine {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+fn machine(room: &str, name: &str, version: &str, cores: u32) -> Result<Arc<Machine>> {
+    let header =
+        Header::new(ObjectKey::new(room, name)?).with_version(version).with_labels([("vendor", "acme")]);
+    Ok(Arc::new(Machine { header, cores }))
+}
+
+/// Shows the store.
+pub fn main() -> Result {
+    // The default key is namespace and name, as everywhere in Kubernetes.
+    let machines: Store<Machine> = StoreBuilder::new().resource("machines").build();
+    machines.add(machine("room-1", "a", "1", 16)?)?;
+    let before = machines.update(machine("room-1", "a", "2", 32)?)?;
+    println!("room-1/a had {:?} cores", before.map(|machine| machine.cores));
+
+    // Several changes that readers see at once or not at all; each answers with what was there before.
+    machines.transaction([
+        Change::upsert(machine("room-1", "b", "3", 64)?),
+        Change::upsert(machine("room-2", "c", "4", 64)?),
+        Change::delete_key(ObjectKey::new("room-1", "a")?),
+    ])?;
+    println!("keys: {:?}", machines.keys());
+
+    // The whole content, as a list brings it.
+    machines.replace([machine("room-2", "c", "4", 64)?, machine("room-2", "d", "5", 8)?], "5")?;
+    println!("after replace: {:?} at version {}", machines.keys(), machines.resource_version());
+    assert!(!machines.contains("room-1/b") && machines.contains("room-2/d"));
+
+    // A key function of one's own; `key_by` makes one from an index function.
+    let by_vendor: Store<Machine> = StoreBuilder::new().key(key_by(label("vendor"))).build();
+    by_vendor.add(machine("room-1", "a", "1", 16)?)?;
+    println!("by vendor: {:?}", by_vendor.keys());
+
+    // An object without a key is refused with an error that names it; the store is as before.
+    let nameless = Machine { header: Header::new("room-9/x".parse()?), cores: 1 };
+    let Err(error) = by_vendor.add(Arc::new(nameless)) else { return Err("a key without a vendor".into()) };
+    println!("refused: {error}, about {:?}", error.object());
+    Ok(())
+}
