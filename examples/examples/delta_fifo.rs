@@ -1,0 +1,79 @@
+//! `DeltaFifo`: a queue of what happened to each key, with the deletions that nobody saw.
+//!
+//! Its consumer keeps a store, which the queue is shown as its known objects: so it can tell which keys vanished between two
+//! lists. Informers use the in-order queue instead, which needs no store; this one is for consumers that want all deltas
+//! of a key at once.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example delta_fifo
+//! ```
+
+use std::sync::Arc;
+
+use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
+use informer::source::{KnownObjects, Listed};
+use informer::store::{Store, StoreBuilder};
+use informer::{Header, Object, ObjectKey, Tombstone};
+use informer_cache::Replacement;
+use informer_examples::Result;
+
+/// The view of the consumer's store that the queue gets.
+struct Known(Store<Header>);
+
+impl KnownObjects<Header> for Known {
+    fn get(&self, key: &str) -> Option<Arc<Header>> {
+        self.0.get(key)
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.keys()
+    }
+}
+
+fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
+    Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
+}
+
+/// Pops all there is, and does to the store what the deltas say.
+async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
+    while queue.depth() > 0 {
+        let applied = queue.pop_with(|deltas, _initial| {
+            println!("  {}: {:?}", deltas.key(), &deltas[..]);
+            let last = deltas.newest();
+            Processed::Done(match (last, last.object()) {
+                (Delta::Deleted(_), Some(object)) => store.delete(Arc::clone(object)).map(drop),
+                (_, Some(object)) => store.add(Arc::clone(object)).map(drop),
+                (_, None) => Ok(()),
+            })
+        });
+        applied.await??;
+    }
+    Ok(())
+}
+
+/// Shows the queue.
+#[tokio::main]
+pub async fn main() -> Result {
+    let store: Store<Header> = StoreBuilder::new().build();
+    let queue = DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(Arc::new(Known(store.clone()))));
+
+    println!("three changes of one key, and a doubled delete of another:");
+    queue.add(pod("a", "1")?)?;
+    queue.update(pod("a", "2")?)?;
+    queue.add(pod("b", "3")?)?;
+    let gone = pod("b", "4")?;
+    queue.delete(Tombstone::observed(gone.key().clone(), Arc::clone(&gone)))?;
+    queue.delete(Tombstone::observed(gone.key().clone(), gone))?;
+    drain(&queue, &store).await?;
+
+    println!("a list that no longer has `a`, which nobody saw go:");
+    queue.replace(Replacement::new(vec![Listed::Fresh(pod("c", "9")?)], "10"))?;
+    drain(&queue, &store).await?;
+
+    println!("a resync, which tells of everything again:");
+    queue.resync()?;
+    drain(&queue, &store).await?;
+    println!("the store has {:?}", store.keys());
+    assert_eq!(store.keys(), ["default/c"]);
+    Ok(())
+}

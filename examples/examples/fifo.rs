@@ -1,0 +1,73 @@
+//! `Fifo`: a producer/consumer queue of the newest state per key.
+//!
+//! For a consumer that wants to bring each object up to date and does not care how it came to be as it is. The order is that
+//! of the first enqueue of each key; `pop` waits.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example fifo
+//! ```
+
+use std::sync::Arc;
+
+use informer::queue::{Fifo, Processed};
+use informer::{Header, Object};
+use informer_examples::Result;
+
+fn job(key: &str, version: &str) -> Result<Arc<Header>> {
+    Ok(Arc::new(Header::new(key.parse()?).with_version(version)))
+}
+
+/// Shows the queue.
+#[tokio::main]
+pub async fn main() -> Result {
+    let queue: Fifo<Header> = Fifo::new();
+
+    // The first list, then changes: of `a` only the newest state is left, in the place it already had.
+    queue.replace([job("jobs/a", "1")?, job("jobs/b", "1")?, job("jobs/c", "1")?])?;
+    queue.add(job("jobs/a", "2")?)?;
+    queue.delete("jobs/c")?;
+    println!("queued: {:?}", queue.list_keys());
+
+    // A process function that fails queues the object again, behind the others. No lock is held while it runs.
+    let mut failed_once = false;
+    let mut done = Vec::new();
+    while queue.depth() > 0 {
+        let key = queue
+            .pop_with(|job, initial| {
+                println!(
+                    "working on {} at version {} (initial: {initial})",
+                    job.key(),
+                    job.resource_version()
+                );
+                if job.key() == "jobs/a" && !std::mem::replace(&mut failed_once, true) {
+                    return Processed::Requeue(None);
+                }
+                Processed::Done(Some(job.key().clone()))
+            })
+            .await?;
+        done.extend(key);
+    }
+    println!("done: {done:?}, synced: {}", queue.has_synced());
+    assert_eq!(done, ["jobs/b", "jobs/a"]);
+
+    // A consumer that waits gets what comes; after `close` it gets what is left, and then the end.
+    let consumer = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut keys = Vec::new();
+            while let Ok(popped) = queue.pop().await {
+                keys.push(popped.key().to_string());
+                popped.done();
+            }
+            keys
+        }
+    });
+    queue.add(job("jobs/d", "1")?)?;
+    queue.add(job("jobs/e", "1")?)?;
+    queue.close();
+    println!("the consumer got {:?}", consumer.await?);
+    if let Err(error) = queue.add(job("jobs/f", "1")?) {
+        println!("refused: {error}");
+    }
+    Ok(())
+}

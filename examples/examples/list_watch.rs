@@ -1,0 +1,182 @@
+//! `ListWatch`: a source of objects that is not Kubernetes. Here it is a directory of YAML manifests.
+//!
+//! A source answers "what is there" and "what happens from there on". Everything behind it (reflector, queue, cache, indexes,
+//! handlers) works for any source. This one looks at the files' times; a watch that it cannot continue is `Expired`, and
+//! the reflector lists again.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example list_watch
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::{StreamExt, stream};
+use informer::source::{
+    ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, SourceErrorKind,
+    WatchEvent, WatchRequest, WatchStream, Watcher,
+};
+use informer::{Header, Object, ObjectKey, SharedInformer, Undecodable, on_event};
+use informer_examples::{Error, PATIENCE, Result};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+struct Manifest {
+    header: Header,
+    content: Arc<Value>,
+}
+
+impl Object for Manifest {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+/// The source. Its version counts changes, as that of an API server does.
+#[derive(Clone)]
+struct Directory {
+    path: PathBuf,
+    seen: Arc<Mutex<(u64, BTreeMap<PathBuf, (SystemTime, Read)>)>>,
+}
+
+/// What became of a file: one that cannot be read is set aside, and the others flow.
+type Read = std::result::Result<Arc<Manifest>, Undecodable>;
+
+fn read(path: &Path, version: u64) -> Read {
+    let key = ObjectKey::explicit(path.file_name().unwrap_or_default().to_string_lossy());
+    let content = fs::read_to_string(path).map_err(Error::from);
+    let content: Result<Value> = content.and_then(|text| Ok(serde_norway::from_str(&text)?));
+    let version = version.to_string();
+    match content {
+        Ok(content) => {
+            let labels = content["metadata"]["labels"].as_object().into_iter().flatten();
+            let labels = labels.filter_map(|(name, value)| Some((name, value.as_str()?)));
+            let header = Header::new(key).with_version(version.as_str()).with_labels(labels);
+            Ok(Arc::new(Manifest { header, content: Arc::new(content) }))
+        }
+        Err(error) => Err(Undecodable::new(Some(key), error).with_version("", version.as_str().into())),
+    }
+}
+
+impl Directory {
+    /// What has changed since the last look. (A large tree would be read in `spawn_blocking`.)
+    fn look(&self) -> std::result::Result<Vec<WatchEvent<Manifest>>, SourceError> {
+        let failed = |error| {
+            SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
+                .with_cause(error)
+        };
+        let (version, files) = &mut *self.seen.lock();
+        let (mut events, mut gone) = (Vec::new(), std::mem::take(files));
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            // A file that goes while it is looked at is met as gone by the next look.
+            let Ok((path, Ok(time))) = entry.and_then(|it| Ok((it.path(), it.metadata()?.modified()))) else {
+                continue;
+            };
+            let file = match gone.remove(&path) {
+                Some(known) if known.0 == time => known,
+                known => {
+                    *version += 1;
+                    let now = read(&path, *version);
+                    events.push(match (&now, known) {
+                        (Ok(object), None) => WatchEvent::Added(Arc::clone(object)),
+                        (Ok(object), Some(_)) => WatchEvent::Modified(Arc::clone(object)),
+                        (Err(undecodable), _) => WatchEvent::Undecodable(undecodable.clone()),
+                    });
+                    (time, now)
+                }
+            };
+            files.insert(path, file);
+        }
+        for (_, last) in gone.into_values() {
+            *version += 1;
+            events.push(match last {
+                Ok(last) => {
+                    let header = last.header.clone().with_version(version.to_string());
+                    WatchEvent::Deleted(Arc::new(Manifest { header, content: Arc::clone(&last.content) }))
+                }
+                Err(last) => {
+                    WatchEvent::DeletedUndecodable(last.with_version("", version.to_string().into()))
+                }
+            });
+        }
+        Ok(events)
+    }
+}
+
+impl Lister<Manifest> for Directory {
+    async fn list(&self, _: ListRequest<Manifest>) -> std::result::Result<ListStream<Manifest>, SourceError> {
+        self.look()?;
+        let (version, files) = &*self.seen.lock();
+        let mut parts: Vec<_> = files
+            .values()
+            .map(|(_, read)| match read {
+                Ok(object) => Ok(ListPart::Items(vec![Listed::Fresh(Arc::clone(object))])),
+                Err(undecodable) => Ok(ListPart::Undecodable(undecodable.clone())),
+            })
+            .collect();
+        parts.push(Ok(ListPart::End(ListEnd { version: version.to_string().into(), ..ListEnd::default() })));
+        Ok(ListStream::new(stream::iter(parts)))
+    }
+}
+
+impl Watcher<Manifest> for Directory {
+    async fn watch(
+        &self,
+        request: WatchRequest<Manifest>,
+    ) -> std::result::Result<WatchStream<Manifest>, SourceError> {
+        if request.version != self.seen.lock().0.to_string().as_str() {
+            return Err(SourceError::new(
+                SourceErrorKind::Expired,
+                "watch: only the present version can be continued",
+            ));
+        }
+        let (directory, ticks) = (self.clone(), tokio::time::interval(Duration::from_millis(20)));
+        let looks = stream::unfold(ticks, move |mut ticks| {
+            let directory = directory.clone();
+            async move {
+                ticks.tick().await;
+                let events = directory
+                    .look()
+                    .map_or_else(|error| vec![Err(error)], |events| events.into_iter().map(Ok).collect());
+                Some((stream::iter(events), ticks))
+            }
+        });
+        Ok(WatchStream::new(looks.flatten().take_until(tokio::time::sleep(request.timeout))))
+    }
+}
+
+impl ListWatch<Manifest> for Directory {
+    fn describe(&self) -> String {
+        format!("manifests in {}", self.path.display())
+    }
+}
+
+/// Shows the source.
+#[tokio::main]
+pub async fn main() -> Result {
+    let directory = tempfile::tempdir()?;
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text);
+    write("web.yaml", "{metadata: {labels: {app: web}}, spec: {replicas: 3}}")?;
+    write("broken.yaml", "metadata: {")?;
+
+    let source = Directory { path: directory.path().to_owned(), seen: Arc::default() };
+    let by_kind = |manifest: &Manifest| manifest.content["kind"].as_str().map(str::to_owned);
+    let manifests = SharedInformer::builder(source).name("manifests").index("kind", by_kind).build();
+    manifests.add_handler(on_event(|event| println!("  {event}")))?;
+    let _run = manifests.start();
+    manifests.wait_for_sync(PATIENCE).await?;
+    println!("set aside: {:?}", manifests.undecodable());
+
+    write("api.yaml", "{kind: Deployment, metadata: {labels: {app: api}}}")?;
+    write("broken.yaml", "{kind: Deployment, metadata: {labels: {app: mended}}}")?;
+    fs::remove_file(directory.path().join("web.yaml"))?;
+    let done =
+        |cache: &informer::Indexer<Manifest>| cache.contains("broken.yaml") && !cache.contains("web.yaml");
+    manifests.wait_until(|cache| done(cache) && cache.contains("api.yaml")).await?;
+    println!("app in (api, web): {} manifests", manifests.lister().list(&"app in (api, web)".parse()?).len());
+    println!("deployments: {:?}", manifests.indexer().index_keys("kind", "Deployment")?);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `Reflector`: lists and watches a source, and fills a queue; here the queue is emptied by hand.
+//!
+//! It survives whatever the source does: cut watches go on from the last version, expired ones are listed anew, failures
+//! are met with a growing, jittered backoff. What it is doing can be asked at any time.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example reflector
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informer::queue::InOrderQueue;
+use informer::reflector::{Reflector, ReflectorConfig};
+use informer::source::Source;
+use informer::{KubeListWatch, Lazy};
+use informer_apiserver::FaultMatch;
+use informer_cache::Change;
+use informer_examples::{Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+use tokio_util::sync::CancellationToken;
+
+/// Shows the reflector.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    if let Some(server) = cluster.server() {
+        // The watch that the first list ends in is cut soon; the reflector opens another, and nobody notices.
+        server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(15);
+    }
+
+    let queue = InOrderQueue::new();
+    let mut config = ReflectorConfig::named("pods");
+    config.on_version = Some(Arc::new(|version| println!("  the source is at version {version}")));
+    let source = Source::new(KubeListWatch::<Lazy<Pod>>::all(client));
+    let reflector = Reflector::new(source, Arc::new(queue.clone()), config);
+    let (handle, stop) = (reflector.handle(), CancellationToken::new());
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { reflector.run(stop).await }
+    });
+
+    // The other end: what was pushed, counted by what it is, until the queue is closed.
+    let consumer = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut counts = BTreeMap::<&str, usize>::new();
+            while let Ok(batch) = queue.pop_batch(100).await {
+                for change in &batch[..] {
+                    let (word, count) = match change {
+                        Change::Replaced(list) => ("objects in lists", list.items.len()),
+                        Change::Added(_) => ("added", 1),
+                        Change::Updated(_) => ("updated", 1),
+                        Change::Deleted(_) => ("deleted", 1),
+                        _ => ("other changes", 1),
+                    };
+                    *counts.entry(word).or_default() += count;
+                }
+            }
+            counts
+        }
+    });
+
+    handle.status_when(|status| status.synced).await;
+    let _changes = cluster.changes();
+    cluster.a_while().await;
+    let status = handle.status();
+    println!("{status}: {} watches, {} relists", status.watches_opened, status.relists.total());
+    println!("events: {:?}", status.events);
+
+    stop.cancel();
+    running.await??;
+    queue.close();
+    println!("{}: the queue was told of {:?}", handle.status(), consumer.await?);
+    Ok(())
+}
