@@ -43,7 +43,7 @@ struct Directory {
 }
 
 /// What became of a file: one that cannot be read is set aside, and the others flow.
-type Read = std::result::Result<Arc<Manifest>, Undecodable>;
+type Read = Result<Arc<Manifest>, Undecodable>;
 
 fn read(path: &Path, version: u64) -> Read {
     let key = ObjectKey::explicit(path.file_name().unwrap_or_default().to_string_lossy());
@@ -63,7 +63,7 @@ fn read(path: &Path, version: u64) -> Read {
 
 impl Directory {
     /// What has changed since the last look. (A large tree would be read in `spawn_blocking`.)
-    fn look(&self) -> std::result::Result<Vec<WatchEvent<Manifest>>, SourceError> {
+    fn look(&self) -> Result<Vec<WatchEvent<Manifest>>, SourceError> {
         let failed = |error| {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
                 .with_cause(error)
@@ -107,7 +107,7 @@ impl Directory {
 }
 
 impl Lister<Manifest> for Directory {
-    async fn list(&self, _: ListRequest<Manifest>) -> std::result::Result<ListStream<Manifest>, SourceError> {
+    async fn list(&self, _: ListRequest<Manifest>) -> Result<ListStream<Manifest>, SourceError> {
         self.look()?;
         let (version, files) = &*self.seen.lock();
         let mut parts: Vec<_> = files
@@ -123,10 +123,7 @@ impl Lister<Manifest> for Directory {
 }
 
 impl Watcher<Manifest> for Directory {
-    async fn watch(
-        &self,
-        request: WatchRequest<Manifest>,
-    ) -> std::result::Result<WatchStream<Manifest>, SourceError> {
+    async fn watch(&self, request: WatchRequest<Manifest>) -> Result<WatchStream<Manifest>, SourceError> {
         if request.version != self.seen.lock().0.to_string().as_str() {
             return Err(SourceError::new(
                 SourceErrorKind::Expired,

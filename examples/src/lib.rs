@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the `main` of an example returns.
-pub type Result<T = ()> = std::result::Result<T, Error>;
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// How long examples wait for what takes moments.
 pub const PATIENCE: Duration = Duration::from_secs(10);

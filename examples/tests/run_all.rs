@@ -46,7 +46,28 @@ fn run(name: &str, main: fn() -> informer_examples::Result, parts: &[&str]) {
 }
 
 examples! {
+    custom_controller: "default/web wants 4 pods and has 4", "given up";
+    delta_fifo: "default/c";
+    dynamic: "2 objects of kind";
+    embedded_server: "refused 1, cut 1, expired 1";
+    factory: "12 pods, 3 deployments, 3 config maps";
+    fifo: "done:";
+    generic_informer: "8 objects of web and api in default";
+    handlers: "events came by the stream";
+    in_order_queue: "in the end: the queue is closed";
+    indexer: "worker-1 runs";
+    list_watch: "set aside:";
+    lister: "web in default: web-0, web-1, web-2, web-3";
+    metadata: "12 pods in";
+    reflector: "objects in lists";
+    representations: "lazy";
+    shared_informer: "0 since";
+    snapshot: "are shared by both snapshots";
     store: "after replace: [room-2/c, room-2/d] at version 5", "refused: no key for room-9/x";
+    thread_safe_store: "each of them whole";
+    transform: "set aside: shop/db-3";
+    wait_for_cache_sync: "pods are synced";
+    workqueue: "deduplicated:";
 }
 
 #[test]

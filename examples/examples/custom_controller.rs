@@ -1,0 +1,81 @@
+//! The custom controller of client-go's users: handlers put keys into a queue, workers take them out, look at the cache, and
+//! try again with backoff what failed, up to a number of times.
+//!
+//! This one wants each Deployment to have as many pods as it says. What it does about it is to print it; it needs no right to
+//! write.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example custom_controller
+//! ```
+
+use informer::workqueue::{Outcome, WorkQueue, Workers};
+use informer::{Event, Lazy, Object, ObjectKey, SharedInformer, SharedInformerFactory, label, on_event};
+use informer_examples::{Error, PATIENCE, Result, connect};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+
+/// How often a key is tried again before it is given up.
+const RETRIES_MAX: u32 = 3;
+
+#[derive(Clone)]
+struct Controller {
+    deployments: SharedInformer<Lazy<Deployment>>,
+    pods: SharedInformer<Lazy<Pod>>,
+}
+
+impl Controller {
+    /// Brings the world closer to what one Deployment says. Idempotent, and from the cache alone: whatever
+    /// happened, however often, it ends the same way.
+    async fn reconcile(self, key: ObjectKey) -> Result<Outcome> {
+        let Some(deployment) = self.deployments.indexer().get(&key) else {
+            println!("  {key} is gone");
+            return Ok(Outcome::Done);
+        };
+        let want = deployment.get()?.spec.replicas.unwrap_or(1);
+        let pods = self.pods.by_index("app", key.name())?;
+        let have = pods.iter().filter(|pod| pod.key().namespace() == key.namespace()).count();
+        if key.name() == "db" {
+            // An error that does not go away: four attempts, then the key is given up until something changes.
+            return Err(Error::from("the database operator cannot be reached"));
+        }
+        println!("  {key} wants {want} pods and has {have}");
+        Ok(Outcome::Done)
+    }
+}
+
+/// Runs the controller.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let deployments = factory.informer::<Deployment>();
+    let pods = factory.informer::<Pod>().index("app", label("app"));
+    let controller = Controller { deployments: deployments.clone(), pods: pods.clone() };
+
+    // Handlers do nothing but add keys: that of the Deployment, or of the Deployment that a pod belongs to.
+    let queue = WorkQueue::<ObjectKey>::new();
+    let keys = queue.clone();
+    deployments.add_handler(on_event(move |event| drop(keys.add(event.key().clone()))))?;
+    let keys = queue.clone();
+    let owners = pods.add_handler(on_event(move |event: Event<Lazy<Pod>>| {
+        let (pod, namespace) = (event.object(), event.key().namespace().unwrap_or_default());
+        let owner = pod.labels().get("app").and_then(|app| ObjectKey::new(namespace, app).ok());
+        owner.into_iter().for_each(|owner| drop(keys.add(owner)));
+    }))?;
+
+    // Workers start when the caches are synced; before, everything would look deleted.
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+    owners.wait_for_sync(PATIENCE).await?;
+    let workers = Workers::new(queue.clone())
+        .count(2)
+        .max_retries(RETRIES_MAX)
+        .on_failure(|key, failure| println!("  {key}: {failure}"))
+        .run_until(cluster.a_while(), move |key| controller.clone().reconcile(key));
+    let changes = cluster.changes();
+    let report = workers.await;
+    drop(changes);
+    println!("{} done, {} tried again, {} given up", report.done, report.retried, report.given_up);
+    factory.shutdown().await;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! The embedded API server: a test of a controller without a cluster, with faults on demand and every request counted.
+//!
+//! It runs on a server of its own, whatever `KUBECONFIG` says.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example embedded_server
+//! ```
+
+use informer::reflector::RelistReason;
+use informer::{Client, Gvr, SharedInformerFactory, StreamingLists};
+use informer_apiserver::{ApiServer, FaultFile, FaultMatch, Verb};
+use informer_examples::{PATIENCE, Result};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+fn pod(name: &str, phase: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": []}, "status": {"phase": phase}})
+}
+
+/// Shows the server.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (server, pods_gvr) = (ApiServer::builder().build(), Gvr::new("", "v1", "pods"));
+    server.create(&pods_gvr, "default", pod("web-0", "Pending"))?;
+
+    // Faults in code: the first list is refused, the first watch cut after one event, the second one expired.
+    let refused = server.faults().on(FaultMatch::list("pods")).nth(1).status(503);
+    let cut = server.faults().on(FaultMatch::watch("pods")).nth(1).cut_after(1);
+    let expired = server.faults().on(FaultMatch::watch("pods")).nth(2).expire();
+    // And as data, which `informer serve --faults` reads from a file.
+    let slow =
+        "faults: [{match: {verb: watch, resource: pods}, when: {nth: 3}, action: {delay: {millis: 30}}}]";
+    server.faults().add_all(FaultFile::parse(slow)?);
+
+    // In process and without a socket; `server.listen(\"127.0.0.1:0\")` serves HTTP to anybody.
+    let client = Client::from_service(server.service(), "default");
+    let factory = SharedInformerFactory::new(client).streaming_lists(StreamingLists::Off);
+    let pods = factory.informer::<Pod>();
+    factory.start();
+    pods.wait_for_sync(PATIENCE).await?;
+
+    // What is written on the server is seen in the cache, through all of that.
+    server.update(&pods_gvr, "default", pod("web-0", "Running"))?;
+    server.create(&pods_gvr, "default", pod("web-1", "Running"))?;
+    pods.wait_until(|cache| cache.len() == 2).await?;
+    let opened =
+        |watches| move |status: &informer::reflector::ReflectorStatus| status.watches_opened >= watches;
+    while !opened(3)(&pods.state().reflector) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    server.delete(&pods_gvr, "default", "web-0")?;
+    pods.wait_until(|cache| !cache.contains("default/web-0")).await?;
+
+    // The cache and the server agree, object by object and version by version.
+    let truth: Vec<_> = server.versions(&pods_gvr)?.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(pods.indexer().keys(), truth);
+    println!("the cache has what the server has: {truth:?}");
+
+    println!("faults: refused {}, cut {}, expired {}", refused.fired(), cut.fired(), expired.fired());
+    let (lists, watches) =
+        (server.count_requests(Verb::List, "pods"), server.count_requests(Verb::Watch, "pods"));
+    println!("{lists} lists and {watches} watches were asked for:");
+    for request in server.requests() {
+        println!("  {:?} {}?{}", request.verb, request.path, request.query);
+    }
+    let relists = pods.state().reflector.relists;
+    println!("lists by reason: {:?}", relists.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>());
+    assert_eq!((refused.fired(), cut.fired(), expired.fired()), (1, 1, 1));
+    assert_eq!(relists.get(RelistReason::WatchExpired), 1);
+    Ok(())
+}

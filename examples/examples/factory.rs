@@ -1,0 +1,65 @@
+//! `SharedInformerFactory`: informers of many kinds, made once each, started, awaited and shut down together.
+//!
+//! A factory has one namespace and one pair of selectors, which the server applies; a program makes as many as it needs
+//! over one client.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example factory
+//! ```
+
+use std::time::Duration;
+
+use informer::{SharedInformerFactory, StreamingLists};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+
+/// Shows the factory.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+
+    // Everything, everywhere. Whoever asks for a kind gets the same informer.
+    let all = SharedInformerFactory::new(client.clone()).resync(Duration::from_secs(600));
+    let (pods, deployments, config_maps) =
+        (all.informer::<Pod>(), all.informer::<Deployment>(), all.informer::<ConfigMap>());
+    let again = all.informer::<Pod>();
+
+    // One namespace and some labels: the server sends nothing else.
+    let web = SharedInformerFactory::new(client)
+        .namespace("default")
+        .labels("app in (web)".parse()?)
+        .streaming_lists(StreamingLists::Off);
+    let web_pods = web.informer::<Pod>();
+
+    for factory in [&all, &web] {
+        factory.start();
+        factory.wait_for_cache_sync(PATIENCE).await?;
+    }
+    println!(
+        "{} pods, {} deployments, {} config maps",
+        pods.indexer().len(),
+        deployments.indexer().len(),
+        config_maps.indexer().len()
+    );
+    println!("{} pods of web in default", web_pods.indexer().len());
+    println!("asked twice, made once: {} pods again", again.indexer().len());
+
+    // More kinds may come later; `start` starts what is new.
+    let fields = web.clone().fields("spec.nodeName=worker-1".parse()?);
+    println!("options hold for informers made later: {fields:?}");
+
+    println!("{:24} {:>7} {:>8} {:>7}", "informer", "objects", "version", "bytes");
+    for state in all.states() {
+        println!("{:24} {:7} {:>8} {:7}", state.name, state.objects, state.version, state.counters.bytes);
+    }
+
+    // Waits until every task has ended. What was read can still be read.
+    all.shutdown().await;
+    web.shutdown().await;
+    println!("shut down: {}", pods.is_stopped() && web_pods.is_stopped());
+    if cluster.server().is_some() {
+        assert_eq!((pods.indexer().len(), web_pods.indexer().len()), (12, 4));
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Metadata informers: the server sends nothing but metadata, and the cache holds nothing else.
+//!
+//! For controllers that look at labels, annotations, owners, finalizers and deletion only. Of Secrets, say, no content ever
+//! leaves the server.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example metadata
+//! ```
+
+use informer::{Object, SharedInformerFactory, label};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows metadata informers.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let pods = factory.metadata::<Pod>().index("app", label("app"));
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    for app in pods.indexer().index_values("app") {
+        println!("{app}: {:?}", pods.indexer().index_keys("app", &app)?);
+    }
+    if let Some(pod) = pods.indexer().list().first() {
+        println!("{} came at {:?}", pod.key(), pod.creation_timestamp());
+        println!("  finalizers: {}, owners: {}", pod.finalizers().len(), pod.owners().len());
+        println!("  being deleted: {}", pod.deletion_timestamp().is_some());
+        println!("  annotations: {}", pod.annotations().iter().count());
+        // What is no metadata is not there.
+        println!("  spec.nodeName: {:?}", pod.field(&"spec.nodeName".parse()?));
+    }
+    let state = pods.state();
+    println!("{} pods in {} bytes", state.objects, state.counters.bytes);
+
+    // The same events as of any informer.
+    let mut events = pods.events();
+    let _changes = cluster.changes();
+    for _ in 0..state.objects.min(3) {
+        if let Some(event) = events.next().await {
+            println!("  {event}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Four forms of the same objects side by side: lazy, typed, dynamic and metadata, and what each of them costs.
+//!
+//! The form is a type parameter of the informer; everything else is the same code.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example representations
+//! ```
+
+use informer::{
+    Dynamic, Lazy, Metadata, Object, Representation, ResourceKind, SharedInformer, SharedInformerFactory,
+    Typed,
+};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows the forms.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, _cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let lazy = factory.informer::<Pod>();
+    let typed = factory.typed::<Pod>();
+    let dynamic = factory.dynamic(ResourceKind::of::<Pod>());
+    let metadata = factory.metadata::<Pod>();
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    println!("{:10} {:>5} {:>9}  the node of one pod", "form", "pods", "bytes");
+    // The text itself; typed when somebody asks, and forgotten when nobody holds the view any more.
+    show("lazy", &lazy, |pod: &Lazy<Pod>| {
+        Ok(pod.get()?.spec.as_ref().and_then(|spec| spec.node_name.clone()))
+    });
+    // Decoded when it came: no cost per access, several times the memory.
+    show("typed", &typed, |pod: &Typed<Pod>| Ok(pod.spec.as_ref().and_then(|spec| spec.node_name.clone())));
+    // A tree of values, for kinds without a type.
+    show("dynamic", &dynamic, |pod: &Dynamic| {
+        Ok(pod.value()["spec"]["nodeName"].as_str().map(str::to_owned))
+    });
+    // Nothing but metadata, on the wire, too.
+    show("metadata", &metadata, |_: &Metadata<Pod>| Ok(None));
+
+    // A single field of a lazy object is read from its text, without a decode.
+    if let Some(pod) = lazy.indexer().list().first() {
+        let (text, path) = (pod.raw_json().len(), "status.containerStatuses".parse()?);
+        println!("{}: {text} bytes of JSON, without managedFields", pod.key());
+        println!(
+            "phase {:?}, a list is no scalar: {:?}",
+            pod.field(&"status.phase".parse()?),
+            pod.field(&path)
+        );
+    }
+    Ok(())
+}
+
+fn show<O: Representation>(
+    form: &str,
+    pods: &SharedInformer<O>,
+    node: impl Fn(&O) -> Result<Option<String>>,
+) {
+    let objects = pods.indexer().list();
+    let bytes: usize = objects.iter().map(|pod| pod.held_bytes()).sum();
+    let node = objects.first().map(|pod| node(pod));
+    println!("{form:10} {:5} {bytes:9}  {node:?}", objects.len());
+}

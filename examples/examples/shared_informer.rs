@@ -1,0 +1,86 @@
+//! `SharedInformer`: one cache, many handlers, each with a queue and a resync period of its own, added and removed while it
+//! runs.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example shared_informer
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use informer::{Event, HandlerOptions, KubeListWatch, Lazy, SharedInformer, handler_funcs, on_event};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows the shared informer.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let pods = SharedInformer::new(KubeListWatch::<Lazy<Pod>>::all(client));
+
+    // A handler of three callbacks, and one that is told of every object again each second.
+    let counted = Arc::new([const { AtomicUsize::new(0) }; 3]);
+    let [adds, updates, deletes] = [0, 1, 2].map(|which| {
+        let counted = Arc::clone(&counted);
+        move || {
+            counted[which].fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let counts = pods.add_handler(
+        handler_funcs()
+            .on_add(move |_pod, _initial| adds())
+            .on_update(move |_old, _new| updates())
+            .on_delete(move |_last| deletes()),
+    )?;
+    let resynced = Arc::new(AtomicUsize::new(0));
+    let resyncs = Arc::clone(&resynced);
+    let resyncing = HandlerOptions::new().name("resyncing").resync(Duration::from_secs(1));
+    pods.add_handler_with(
+        resyncing,
+        on_event(move |event| {
+            if let Event::Updated { resync: true, .. } = event {
+                resyncs.fetch_add(1, Ordering::Relaxed);
+            }
+        }),
+    )?;
+
+    // It runs as long as somebody holds its run. The cache is synced first, each handler when it has handled that.
+    let run = pods.start();
+    pods.wait_for_sync(PATIENCE).await?;
+    counts.wait_for_sync(PATIENCE).await?;
+    let changes = cluster.changes();
+    cluster.a_while().await;
+    drop(changes);
+
+    // A late handler is told of what is there first, as initial adds; then of what happens.
+    let initial = Arc::new(AtomicUsize::new(0));
+    let replayed = Arc::clone(&initial);
+    let late = pods.add_handler(on_event(move |event| {
+        replayed
+            .fetch_add(usize::from(matches!(event, Event::Added { initial: true, .. })), Ordering::Relaxed);
+    }))?;
+    late.wait_for_sync(PATIENCE).await?;
+    println!("the late handler was told of {} pods", initial.load(Ordering::Relaxed));
+
+    // One that is removed is called no more.
+    late.remove();
+    let calls = late.state().calls;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    println!("removed after {calls} calls, {} since", late.state().calls - calls);
+
+    let [adds, updates, deletes] = [0, 1, 2].map(|which| counted[which].load(Ordering::Relaxed));
+    println!(
+        "{adds} adds, {updates} updates, {deletes} deletes; {} resyncs",
+        resynced.load(Ordering::Relaxed)
+    );
+    for handler in pods.state().handlers {
+        println!(
+            "  {}: {} calls, {} waiting, at most {}",
+            handler.name, handler.calls, handler.depth, handler.depth_max
+        );
+    }
+    run.stop().await;
+    println!("stopped: {}, and {} pods can still be read", pods.is_stopped(), pods.indexer().len());
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `wait_for_cache_sync`: waits with a deadline, and says what is not synced, what it is doing and why.
+//!
+//! Here one of two kinds does not exist on the server, as when a CustomResourceDefinition was forgotten.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example wait_for_cache_sync
+//! ```
+
+use std::time::Duration;
+
+use informer::{CacheSynced, ResourceKind, SharedInformerFactory, on_event, wait_for_cache_sync};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows the wait.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, _cluster) = connect().await?;
+    let factory = SharedInformerFactory::new(client);
+    let pods = factory.informer::<Pod>();
+    let unicorns = factory.dynamic(ResourceKind::new("example.com", "v1", "Unicorn", "unicorns"));
+    let handler = pods.add_handler(on_event(|_event| {}))?;
+    factory.start();
+
+    // All that can be waited for at once: informers, and handlers that have handled the first list.
+    wait_for_cache_sync([&pods as &dyn CacheSynced, &handler], PATIENCE).await?;
+    println!("pods are synced, and so is their handler");
+
+    // One that will not sync. A program logs the error and ends; the informer would go on trying.
+    let Err(error) = factory.wait_for_cache_sync(Duration::from_millis(400)).await else {
+        return Err("there are unicorns".into());
+    };
+    println!("{error}");
+    for unsynced in error.unsynced() {
+        println!("name: {}\ndoing: {}", unsynced.name, unsynced.doing);
+        println!("last error: {}", unsynced.last_error.as_deref().unwrap_or("none"));
+    }
+
+    // The same at any time, without waiting.
+    let state = unicorns.state();
+    println!("synced: {}, attempts failed: {}", state.synced, state.reflector.failures);
+    if let Some(error) = &state.reflector.last_error {
+        println!("kind of failure: {}", error.kind());
+    }
+    Ok(())
+}
