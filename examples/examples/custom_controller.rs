@@ -55,12 +55,16 @@ pub async fn main() -> Result {
     // Handlers do nothing but add keys: that of the Deployment, or of the Deployment that a pod belongs to.
     let queue = WorkQueue::<ObjectKey>::new();
     let keys = queue.clone();
-    deployments.add_handler(on_event(move |event| drop(keys.add(event.key().clone()))))?;
+    deployments.add_handler(on_event(move |event| {
+        keys.add(event.key().clone());
+    }))?;
     let keys = queue.clone();
     let owners = pods.add_handler(on_event(move |event: Event<Lazy<Pod>>| {
         let (pod, namespace) = (event.object(), event.key().namespace().unwrap_or_default());
         let owner = pod.labels().get("app").and_then(|app| ObjectKey::new(namespace, app).ok());
-        owner.into_iter().for_each(|owner| drop(keys.add(owner)));
+        if let Some(owner) = owner {
+            keys.add(owner);
+        }
     }))?;
 
     // Workers start when the caches are synced; before, everything would look deleted.

@@ -6,7 +6,9 @@
 //! cargo run -p informer-examples --example embedded_server
 //! ```
 
-use informer::reflector::RelistReason;
+use std::time::Duration;
+
+use informer::reflector::{ReflectorConfig, RelistReason};
 use informer::{Client, Gvr, SharedInformerFactory, StreamingLists};
 use informer_apiserver::{ApiServer, FaultFile, FaultMatch, Verb};
 use informer_examples::{PATIENCE, Result};
@@ -32,9 +34,12 @@ pub async fn main() -> Result {
         "faults: [{match: {verb: watch, resource: pods}, when: {nth: 3}, action: {delay: {millis: 30}}}]";
     server.faults().add_all(FaultFile::parse(slow)?);
 
-    // In process and without a socket; `server.listen(\"127.0.0.1:0\")` serves HTTP to anybody.
+    // In process and without a socket; `server.listen("127.0.0.1:0")` serves HTTP to anybody.
     let client = Client::from_service(server.service(), "default");
-    let factory = SharedInformerFactory::new(client).streaming_lists(StreamingLists::Off);
+    // Production waits at least 0.8 s after a failure; a test need not.
+    let mut quick = ReflectorConfig::default();
+    quick.backoff.initial = Duration::from_millis(10);
+    let factory = SharedInformerFactory::new(client).reflector(quick).streaming_lists(StreamingLists::Off);
     let pods = factory.informer::<Pod>();
     factory.start();
     pods.wait_for_sync(PATIENCE).await?;
@@ -43,10 +48,8 @@ pub async fn main() -> Result {
     server.update(&pods_gvr, "default", pod("web-0", "Running"))?;
     server.create(&pods_gvr, "default", pod("web-1", "Running"))?;
     pods.wait_until(|cache| cache.len() == 2).await?;
-    let opened =
-        |watches| move |status: &informer::reflector::ReflectorStatus| status.watches_opened >= watches;
-    while !opened(3)(&pods.state().reflector) {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    while pods.state().reflector.watches_opened < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     server.delete(&pods_gvr, "default", "web-0")?;
     pods.wait_until(|cache| !cache.contains("default/web-0")).await?;

@@ -45,13 +45,11 @@ pub async fn main() -> Result {
     println!("{} pods of web in default", web_pods.indexer().len());
     println!("asked twice, made once: {} pods again", again.indexer().len());
 
-    // More kinds may come later; `start` starts what is new.
-    let fields = web.clone().fields("spec.nodeName=worker-1".parse()?);
-    println!("options hold for informers made later: {fields:?}");
-
-    println!("{:24} {:>7} {:>8} {:>7}", "informer", "objects", "version", "bytes");
+    // What there is to know of each, without a request.
+    println!("{:24} {:>7} {:>8} {:>7}  reflector", "informer", "objects", "version", "watches");
     for state in all.states() {
-        println!("{:24} {:7} {:>8} {:7}", state.name, state.objects, state.version, state.counters.bytes);
+        let (version, reflector) = (state.version.to_string(), state.reflector);
+        println!("{:24} {:7} {version:>8} {:7}  {reflector}", state.name, state.objects, reflector.watches_opened);
     }
 
     // Waits until every task has ended. What was read can still be read.

@@ -31,13 +31,14 @@ pub async fn main() -> Result {
         // What is no metadata is not there.
         println!("  spec.nodeName: {:?}", pod.field(&"spec.nodeName".parse()?));
     }
-    let state = pods.state();
-    println!("{} pods in {} bytes", state.objects, state.counters.bytes);
+    let objects = pods.indexer().list();
+    let bytes: usize = objects.iter().map(|pod| pod.held_bytes()).sum();
+    println!("{} pods in {bytes} bytes", objects.len());
 
     // The same events as of any informer.
     let mut events = pods.events();
     let _changes = cluster.changes();
-    for _ in 0..state.objects.min(3) {
+    for _ in 0..objects.len().min(3) {
         if let Some(event) = events.next().await {
             println!("  {event}");
         }

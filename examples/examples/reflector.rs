@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer::queue::InOrderQueue;
 use informer::reflector::{Reflector, ReflectorConfig};
@@ -31,7 +32,9 @@ pub async fn main() -> Result {
 
     let queue = InOrderQueue::new();
     let mut config = ReflectorConfig::named("pods");
-    config.on_version = Some(Arc::new(|version| println!("  the source is at version {version}")));
+    let versions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&versions);
+    config.on_version = Some(Arc::new(move |_version| { counter.fetch_add(1, Ordering::Relaxed); }));
     let source = Source::new(KubeListWatch::<Lazy<Pod>>::all(client));
     let reflector = Reflector::new(source, Arc::new(queue.clone()), config);
     let (handle, stop) = (reflector.handle(), CancellationToken::new());
@@ -66,7 +69,7 @@ pub async fn main() -> Result {
     cluster.a_while().await;
     let status = handle.status();
     println!("{status}: {} watches, {} relists", status.watches_opened, status.relists.total());
-    println!("events: {:?}", status.events);
+    println!("{} versions, events: {:?}", versions.load(Ordering::Relaxed), status.events);
 
     stop.cancel();
     running.await??;

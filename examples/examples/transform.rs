@@ -44,10 +44,12 @@ pub async fn main() -> Result {
     for pods in [&whole, &slim, &pruned] {
         let run = pods.start();
         pods.wait_for_sync(PATIENCE).await?;
-        let state = pods.state();
-        println!("{:8} {:5} {:9}", state.name, state.objects, state.counters.bytes);
+        let objects = pods.indexer().list();
+        let bytes: usize = objects.iter().map(|pod| pod.held_bytes()).sum();
+        println!("{:8} {:5} {bytes:9}", pods.name(), objects.len());
         for undecodable in pods.undecodable() {
-            println!("  set aside: {undecodable}");
+            let cause = undecodable.error().source().map(ToString::to_string);
+            println!("  set aside: {undecodable}: {}", cause.unwrap_or_default());
         }
         run.stop().await;
     }

@@ -46,28 +46,28 @@ fn run(name: &str, main: fn() -> informer_examples::Result, parts: &[&str]) {
 }
 
 examples! {
-    custom_controller: "default/web wants 4 pods and has 4", "given up";
-    delta_fifo: "default/c";
-    dynamic: "2 objects of kind";
-    embedded_server: "refused 1, cut 1, expired 1";
-    factory: "12 pods, 3 deployments, 3 config maps";
-    fifo: "done:";
-    generic_informer: "8 objects of web and api in default";
-    handlers: "events came by the stream";
-    in_order_queue: "in the end: the queue is closed";
-    indexer: "worker-1 runs";
-    list_watch: "set aside:";
-    lister: "web in default: web-0, web-1, web-2, web-3";
-    metadata: "12 pods in";
-    reflector: "objects in lists";
-    representations: "lazy";
-    shared_informer: "0 since";
-    snapshot: "are shared by both snapshots";
+    custom_controller: "default/web wants 4 pods and has 4", "shop/db: the database operator cannot be reached (attempt 4, given up)";
+    delta_fifo: "default/a: [Added(default/a @1), Updated(default/a @2)]", "default/a: [Deleted(Tombstone { key: default/a, known: true, stale: true })]";
+    dynamic: "2 objects of kind Website.v1.example.com", "with 5 replicas: [default/shop]";
+    embedded_server: "refused 1, cut 1, expired 1", "3 lists and 3 watches";
+    factory: "12 pods, 3 deployments, 3 config maps", "4 pods of web in default", "shut down: true";
+    fifo: "done: [jobs/b, jobs/a], synced: true", "the consumer got [\"jobs/d\", \"jobs/e\"]";
+    generic_informer: "pods.v1: 8 objects of web and api in default", "node Some(\"worker-1\")";
+    handlers: "web: updated default/web-0", "stream: deleted default/api-3";
+    in_order_queue: "keys in order of arrival: [default/a, default/b, default/b]", "in the end: the queue is closed";
+    indexer: "worker-2 runs default/api-1, default/web-1, shop/db-1", "example.com/db:1.0 is used by 4 pods";
+    list_watch: "set aside: [Undecodable { key: Some(broken.yaml)", "deleted web.yaml", "deployments: [api.yaml, broken.yaml]";
+    lister: "web in default: web-0, web-1, web-2, web-3", "pods \"default/nobody\" not found";
+    metadata: "web: [default/web-0, default/web-1", "spec.nodeName: None";
+    reflector: "watching: 2 watches, 0 relists", "\"objects in lists\": 12";
+    representations: "lazy          12", "metadata      12", "phase Some(\"Running\")";
+    shared_informer: " resyncs", ", 0 since", "stopped: true";
+    snapshot: "before: 12 pods at version", "default/web-0:";
     store: "after replace: [room-2/c, room-2/d] at version 5", "refused: no key for room-9/x";
-    thread_safe_store: "each of them whole";
-    transform: "set aside: shop/db-3";
-    wait_for_cache_sync: "pods are synced";
-    workqueue: "deduplicated:";
+    thread_safe_store: "each of them whole", "in the end: [scales/right] at version 1999";
+    transform: "slim        11", "set aside: shop/db-3", "note None";
+    wait_for_cache_sync: "pods are synced, and so is their handler", "kind of failure: not_found";
+    workqueue: "deduplicated: [\"a\", \"b\", \"a\"]", "by priority: [\"new-0\", \"new-1\", \"old-0\"", "attempt 4 after";
 }
 
 #[test]
