@@ -19,7 +19,7 @@ pub async fn main() -> Result {
         server.register(site.clone());
         for (name, replicas) in [("blog", 2), ("shop", 5)] {
             let spec = json!({"host": format!("{name}.example.com"), "replicas": replicas});
-            server.create(&site.gvr(), "default", json!({
+            server.create(site.gvr(), "default", json!({
                 "apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": name}, "spec": spec,
             }))?;
         }

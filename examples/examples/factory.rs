@@ -49,7 +49,10 @@ pub async fn main() -> Result {
     println!("{:24} {:>7} {:>8} {:>7}  reflector", "informer", "objects", "version", "watches");
     for state in all.states() {
         let (version, reflector) = (state.version.to_string(), state.reflector);
-        println!("{:24} {:7} {version:>8} {:7}  {reflector}", state.name, state.objects, reflector.watches_opened);
+        println!(
+            "{:24} {:7} {version:>8} {:7}  {reflector}",
+            state.name, state.objects, reflector.watches_opened
+        );
     }
 
     // Waits until every task has ended. What was read can still be read.

@@ -23,7 +23,7 @@ pub async fn main() -> Result {
     let pods = factory.informer::<Pod>();
 
     // Runs on a thread of the runtime and must not block it. A panic is contained and counted.
-    pods.add_handler_with(HandlerOptions::new().name("plain"), on_event(|event| drop(event)))?;
+    pods.add_handler_with(HandlerOptions::new().name("plain"), on_event(|_event| {}))?;
 
     // Waits for something asynchronous before the next event.
     let asynchronous = on_event_async(async |_event| tokio::time::sleep(Duration::from_millis(1)).await);

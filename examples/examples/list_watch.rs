@@ -35,11 +35,18 @@ impl Object for Manifest {
     }
 }
 
-/// The source. Its version counts changes, as that of an API server does.
+/// The source.
 #[derive(Clone)]
 struct Directory {
     path: PathBuf,
-    seen: Arc<Mutex<(u64, BTreeMap<PathBuf, (SystemTime, Read)>)>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What the last look found. The version counts changes, as that of an API server does.
+#[derive(Default)]
+struct Seen {
+    version: u64,
+    files: BTreeMap<PathBuf, (SystemTime, Read)>,
 }
 
 /// What became of a file: one that cannot be read is set aside, and the others flow.
@@ -68,7 +75,7 @@ impl Directory {
             SourceError::new(SourceErrorKind::Unavailable, format!("read {}", self.path.display()))
                 .with_cause(error)
         };
-        let (version, files) = &mut *self.seen.lock();
+        let Seen { version, files } = &mut *self.seen.lock();
         let (mut events, mut gone) = (Vec::new(), std::mem::take(files));
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             // A file that goes while it is looked at is met as gone by the next look.
@@ -109,7 +116,7 @@ impl Directory {
 impl Lister<Manifest> for Directory {
     async fn list(&self, _: ListRequest<Manifest>) -> Result<ListStream<Manifest>, SourceError> {
         self.look()?;
-        let (version, files) = &*self.seen.lock();
+        let Seen { version, files } = &*self.seen.lock();
         let mut parts: Vec<_> = files
             .values()
             .map(|(_, read)| match read {
@@ -124,7 +131,7 @@ impl Lister<Manifest> for Directory {
 
 impl Watcher<Manifest> for Directory {
     async fn watch(&self, request: WatchRequest<Manifest>) -> Result<WatchStream<Manifest>, SourceError> {
-        if request.version != self.seen.lock().0.to_string().as_str() {
+        if request.version != self.seen.lock().version.to_string().as_str() {
             return Err(SourceError::new(
                 SourceErrorKind::Expired,
                 "watch: only the present version can be continued",

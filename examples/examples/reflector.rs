@@ -34,7 +34,9 @@ pub async fn main() -> Result {
     let mut config = ReflectorConfig::named("pods");
     let versions = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&versions);
-    config.on_version = Some(Arc::new(move |_version| { counter.fetch_add(1, Ordering::Relaxed); }));
+    config.on_version = Some(Arc::new(move |_version| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }));
     let source = Source::new(KubeListWatch::<Lazy<Pod>>::all(client));
     let reflector = Reflector::new(source, Arc::new(queue.clone()), config);
     let (handle, stop) = (reflector.handle(), CancellationToken::new());

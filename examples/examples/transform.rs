@@ -36,8 +36,8 @@ pub async fn main() -> Result {
     let whole = SharedInformer::builder(source.clone()).name("whole").build();
     let slim = SharedInformer::builder(source.clone()).name("slim").transform(slim).build();
     // Paths that are cut out while the bytes are read: no decode, no copy. managedFields always go, unless told otherwise.
-    let mut options = ReadOptions::default();
-    options.pruning = Pruning::default().cut("metadata.annotations".parse()?).cut("status".parse()?);
+    let pruning = Pruning::default().cut("metadata.annotations".parse()?).cut("status".parse()?);
+    let options = ReadOptions { pruning, ..ReadOptions::default() };
     let pruned = SharedInformer::builder(source.read_options(options)).name("pruned").build();
 
     println!("{:8} {:>5} {:>9}", "informer", "pods", "bytes");

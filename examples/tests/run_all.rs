@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+use informer_examples::Result;
+
 /// Names the example that a child process is to run.
 const CHILD: &str = "INFORMER_EXAMPLE";
 
@@ -19,8 +21,8 @@ macro_rules! examples {
 
         $(
             #[test]
-            fn $name() {
-                run(stringify!($name), programs::$name::main, &[$($part),+]);
+            fn $name() -> Result {
+                run(stringify!($name), programs::$name::main, &[$($part),+])
             }
         )+
 
@@ -28,21 +30,21 @@ macro_rules! examples {
     };
 }
 
-fn run(name: &str, main: fn() -> informer_examples::Result, parts: &[&str]) {
+fn run(name: &str, main: fn() -> Result, parts: &[&str]) -> Result {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
-        return main().unwrap();
+        return main();
     }
-    let child = Command::new(std::env::current_exe().unwrap())
+    let child = Command::new(std::env::current_exe()?)
         .args([name, "--exact", "--nocapture"])
         .env(CHILD, name)
         .env_remove("KUBECONFIG")
-        .output()
-        .unwrap();
+        .output()?;
     let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{name} failed:\n{out}\n{err}");
     for part in parts {
         assert!(out.contains(part), "{name} does not say {part:?}:\n{out}\n{err}");
     }
+    Ok(())
 }
 
 examples! {
@@ -64,6 +66,7 @@ examples! {
     shared_informer: " resyncs", ", 0 since", "stopped: true";
     snapshot: "before: 12 pods at version", "default/web-0:";
     store: "after replace: [room-2/c, room-2/d] at version 5", "refused: no key for room-9/x";
+    test_server: "two lists: one for the 410", "the informer saw web-0 go: true";
     thread_safe_store: "each of them whole", "in the end: [scales/right] at version 1999";
     transform: "slim        11", "set aside: shop/db-3", "note None";
     wait_for_cache_sync: "pods are synced, and so is their handler", "kind of failure: not_found";

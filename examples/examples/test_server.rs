@@ -1,0 +1,44 @@
+//! `TestServer`: a test of whatever reads a cache, without a cluster and without waiting.
+//!
+//! A program's tests look like this one, below `#[tokio::test(start_paused = true)]`: time is paused, so that timeouts and
+//! backoffs cost nothing. It runs on a server of its own, whatever `KUBECONFIG` says.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example test_server
+//! ```
+
+use informer::Object;
+use informer::testing::{TestServer, list, pod, watch};
+use informer_examples::Result;
+use k8s_openapi::api::core::v1::Pod;
+
+/// Shows the server.
+#[tokio::main(flavor = "current_thread", start_paused = true)]
+pub async fn main() -> Result {
+    let server = TestServer::start().await;
+    let pods = server.informer::<Pod>().await;
+
+    // The version that the first watch begins with is no longer in the server's history; a list follows.
+    server.faults().on(watch::<Pod>()).nth(1).expire();
+    server.create(&pod("default/web-0")).await?;
+    pods.wait_until(|cache| cache.contains("default/web-0")).await?;
+    let lists = server.requests(list::<Pod>()).count();
+    println!("{}", if lists == 2 { "two lists: one for the 410" } else { "not as many lists as expected" });
+
+    // Changes by the server's own methods, as an administrator would make them.
+    let mut changed: Pod = server.get("default/web-0").await?;
+    changed.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    server.update(&changed).await?;
+    pods.wait_until(|cache| cache.get("default/web-0").is_some_and(|pod| pod.labels().get("app").is_some()))
+        .await?;
+    server.delete::<Pod>("default/web-0").await?;
+    pods.wait_until(|cache| cache.is_empty()).await?;
+    println!("the informer saw web-0 go: {}", pods.indexer().is_empty());
+
+    // A wait in vain ends in virtual seconds, with an error that says what the informer was doing.
+    if let Err(error) = pods.wait_until(|cache| cache.contains("default/nobody")).await {
+        println!("{error}");
+    }
+    pods.stop().await;
+    Ok(())
+}
