@@ -11,24 +11,11 @@
 use std::sync::Arc;
 
 use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Processed};
-use informer::source::{KnownObjects, Listed};
+use informer::source::Listed;
 use informer::store::{Store, StoreBuilder};
 use informer::{Header, Object, ObjectKey, Tombstone};
 use informer_cache::Replacement;
 use informer_examples::Result;
-
-/// The view of the consumer's store that the queue gets.
-struct Known(Store<Header>);
-
-impl KnownObjects<Header> for Known {
-    fn get(&self, key: &str) -> Option<Arc<Header>> {
-        self.0.get(key)
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.keys()
-    }
-}
 
 fn pod(name: &str, version: &str) -> Result<Arc<Header>> {
     Ok(Arc::new(Header::new(ObjectKey::new("default", name)?).with_version(version)))
@@ -55,7 +42,8 @@ async fn drain(queue: &DeltaFifo<Header>, store: &Store<Header>) -> Result {
 #[tokio::main]
 pub async fn main() -> Result {
     let store: Store<Header> = StoreBuilder::new().build();
-    let queue = DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(Arc::new(Known(store.clone()))));
+    let queue =
+        DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(Arc::new(store.indexer().clone())));
 
     println!("three changes of one key, and a doubled delete of another:");
     queue.add(pod("a", "1")?)?;

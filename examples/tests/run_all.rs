@@ -48,6 +48,7 @@ fn run(name: &str, main: fn() -> Result, parts: &[&str]) -> Result {
 }
 
 examples! {
+    controller: "synced at version 24: 12 pods", "4 attempts failed", "the reflector is watching";
     custom_controller: "default/web wants 4 pods and has 4", "shop/db: the database operator cannot be reached (attempt 4, given up)";
     delta_fifo: "default/a: [Added(default/a @1), Updated(default/a @2)]", "default/a: [Deleted(Tombstone { key: default/a, known: true, stale: true })]";
     dynamic: "2 objects of kind Website.v1.example.com", "with 5 replicas: [default/shop]";
@@ -61,6 +62,8 @@ examples! {
     list_watch: "set aside: [Undecodable { key: Some(broken.yaml)", "deleted web.yaml", "deployments: [api.yaml, broken.yaml]";
     lister: "web in default: web-0, web-1, web-2, web-3", "pods \"default/nobody\" not found";
     metadata: "web: [default/web-0, default/web-1", "spec.nodeName: None";
+    metrics: "informer_objects{name=\"pods.v1\"}", "workqueue_depth{name=\"pods\"} 0", "handler=\"enqueue\"";
+    new_informer: "3 deployments, 12 pods", "the handler has handled 12 events", "worker-1: 6 pods";
     reflector: "watching: 2 watches, 0 relists", "\"objects in lists\": 12";
     representations: "lazy          12", "metadata      12", "phase Some(\"Running\")";
     shared_informer: " resyncs", ", 0 since", "stopped: true";

@@ -1,0 +1,68 @@
+//! `Controller`: the pump. It runs a reflector that fills a queue, and gives whatever is popped to a process function.
+//!
+//! The low level under the informers, with a queue of one's choice: here a `DeltaFifo`, whose known objects are the store that
+//! the process function keeps. What fails is queued again. (The controller that reconciles is in `custom_controller`.)
+//!
+//! ```sh
+//! cargo run -p informer-examples --example controller
+//! ```
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Deltas, Popped};
+use informer::store::StoreBuilder;
+use informer::{KubeListWatch, Lazy};
+use informer_cache::controller::{Controller, ControllerConfig};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+use tokio_util::sync::CancellationToken;
+
+/// Shows the pump.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let store = StoreBuilder::<Lazy<Pod>>::new().resource("pods").build();
+    let known = Arc::new(store.indexer().clone());
+    let queue = DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(known));
+
+    // What is done with all that happened to one object. It fails once for each pod of `web`, as a full disk might.
+    let (pods, mut failed) = (store.clone(), HashSet::new());
+    let process = move |deltas: &Popped<Deltas<Lazy<Pod>>>| -> Result {
+        let key = deltas.key();
+        if key.name().starts_with("web") && failed.insert(key.clone()) {
+            return Err(format!("the first attempt at {key} fails").into());
+        }
+        let newest = deltas.newest();
+        match (newest, newest.object()) {
+            (Delta::Deleted(_), Some(last)) => pods.delete(Arc::clone(last)).map(drop)?,
+            (_, Some(object)) => pods.add(Arc::clone(object)).map(drop)?,
+            (_, None) => {}
+        }
+        Ok(())
+    };
+    let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let controller =
+        Arc::new(Controller::new(ControllerConfig::new(source, queue).retry_on_error(true), process));
+
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (controller, stop) = (Arc::clone(&controller), stop.clone());
+        async move { controller.run(stop).await }
+    });
+    // Synced: whatever the first list left in the queue has been processed.
+    tokio::time::timeout(PATIENCE, controller.synced()).await??;
+    println!("synced at version {}: {} pods", controller.last_sync_resource_version(), store.len());
+
+    let changes = cluster.changes();
+    cluster.a_while().await;
+    drop(changes);
+    let counts = controller.counts();
+    println!("{} items processed, {} attempts failed", counts.processed, counts.failed);
+    println!("the reflector is {}", controller.reflector().status());
+
+    stop.cancel();
+    running.await?;
+    println!("stopped with {} pods", store.len());
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! Metrics: informers and work queues in one prometheus registry (feature `prometheus`), under the names of client-go where it
+//! has them.
+//!
+//! Figures are read when they are scraped; names of objects are never labels. Without the feature, `InformerMetrics` and
+//! `QueueMetrics` are small traits for any other system.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example metrics
+//! ```
+
+use std::sync::Arc;
+
+use informer::metrics::prometheus::PrometheusInformers;
+use informer::workqueue::{PrometheusMetrics, WorkQueue, Workers};
+use informer::{HandlerOptions, ObjectKey, SharedInformerFactory, on_event};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::core::v1::Pod;
+use prometheus_client::registry::Registry;
+
+/// Shows metrics.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let mut registry = Registry::default();
+    let informers = PrometheusInformers::register(&mut registry);
+    let queues = PrometheusMetrics::register(&mut registry);
+
+    let factory = SharedInformerFactory::new(client).metrics(Arc::new(informers));
+    let pods = factory.informer::<Pod>();
+    let queue = WorkQueue::<ObjectKey>::builder().metrics(queues.queue("pods")).build();
+    let keys = queue.clone();
+    pods.add_handler_with(
+        HandlerOptions::new().name("enqueue"),
+        on_event(move |event| {
+            keys.add(event.key().clone());
+        }),
+    )?;
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+
+    let changes = cluster.changes();
+    let report = Workers::new(queue.clone()).count(2).run_until(cluster.a_while(), async |_key| {}).await;
+    drop(changes);
+    println!("{} keys were worked on", report.done);
+
+    // What a scrape gets. Histograms are long; their sums say enough here.
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket")) {
+        println!("{line}");
+    }
+    factory.shutdown().await;
+    Ok(())
+}

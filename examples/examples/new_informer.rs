@@ -1,0 +1,59 @@
+//! `new_informer`: the simple informer, of one store and one handler.
+//!
+//! Its loop calls the handler itself: once it is synced, the handler has handled the first list. The price is that a slow
+//! handler makes the store late; where several parts of a program are interested, or one is slow, use a `SharedInformer`.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example new_informer
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use informer::{Indexers, KubeListWatch, Lazy, field, on_event};
+use informer_cache::{new_indexer_informer, new_informer};
+use informer_examples::{PATIENCE, Result, connect};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use tokio_util::sync::CancellationToken;
+
+/// Shows the simple informers.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let deployments = KubeListWatch::<Lazy<Deployment>>::all(client.clone());
+    let deployments = new_informer(deployments, on_event(|event| println!("  {event}")));
+
+    // The same with indexes.
+    let handled = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&handled);
+    let count = on_event(move |_event| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    let indexers = Indexers::new().index("node", field("spec.nodeName"));
+    let pods = new_indexer_informer(KubeListWatch::<Lazy<Pod>>::all(client), indexers, count);
+
+    let stop = CancellationToken::new();
+    let demonstration = async {
+        deployments.wait_for_sync(PATIENCE).await?;
+        pods.wait_for_sync(PATIENCE).await?;
+        println!("{} deployments, {} pods", deployments.indexer().len(), pods.indexer().len());
+        println!("the handler has handled {} events", handled.load(Ordering::Relaxed));
+        for node in pods.indexer().index_values("node") {
+            println!("  {node}: {} pods", pods.indexer().by_index("node", &node)?.len());
+        }
+
+        let changes = cluster.changes();
+        cluster.a_while().await;
+        drop(changes);
+        println!("{} calls later, at version {}", pods.handler().calls, pods.last_sync_resource_version());
+        stop.cancel();
+        Ok(())
+    };
+    let ((), (), shown) = tokio::join!(deployments.run(stop.clone()), pods.run(stop.clone()), async {
+        let shown: Result = demonstration.await;
+        stop.cancel();
+        shown
+    });
+    shown
+}
