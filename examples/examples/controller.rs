@@ -11,12 +11,35 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use informer::queue::{Delta, DeltaFifo, DeltaFifoConfig, Deltas, Popped};
-use informer::store::StoreBuilder;
-use informer::{KubeListWatch, Lazy};
-use informer_cache::controller::{Controller, ControllerConfig};
+use informer::store::{Store, StoreBuilder};
+use informer::{KubeListWatch, Lazy, ObjectKey};
+use informer_cache::controller::{Controller, ControllerConfig, Process};
 use informer_examples::{PATIENCE, Result, connect};
 use k8s_openapi::api::core::v1::Pod;
 use tokio_util::sync::CancellationToken;
+
+/// What is done with all that happened to one object. (A closure will do where nothing is awaited.)
+struct KeepStore {
+    pods: Store<Lazy<Pod>>,
+    failed: HashSet<ObjectKey>,
+}
+
+impl Process<Popped<Deltas<Lazy<Pod>>>> for KeepStore {
+    async fn process(&mut self, deltas: &Popped<Deltas<Lazy<Pod>>>) -> Result {
+        // It fails once for each pod of `web`, as a full disk might.
+        let key = deltas.key();
+        if key.name().starts_with("web") && self.failed.insert(key.clone()) {
+            return Err(format!("the first attempt at {key} fails").into());
+        }
+        let newest = deltas.newest();
+        match (newest, newest.object()) {
+            (Delta::Deleted(_), Some(last)) => self.pods.delete(Arc::clone(last)).map(drop)?,
+            (_, Some(object)) => self.pods.add(Arc::clone(object)).map(drop)?,
+            (_, None) => {}
+        }
+        Ok(())
+    }
+}
 
 /// Shows the pump.
 #[tokio::main]
@@ -26,22 +49,8 @@ pub async fn main() -> Result {
     let known = Arc::new(store.indexer().clone());
     let queue = DeltaFifo::new(DeltaFifoConfig::default().with_known_objects(known));
 
-    // What is done with all that happened to one object. It fails once for each pod of `web`, as a full disk might.
-    let (pods, mut failed) = (store.clone(), HashSet::new());
-    let process = move |deltas: &Popped<Deltas<Lazy<Pod>>>| -> Result {
-        let key = deltas.key();
-        if key.name().starts_with("web") && failed.insert(key.clone()) {
-            return Err(format!("the first attempt at {key} fails").into());
-        }
-        let newest = deltas.newest();
-        match (newest, newest.object()) {
-            (Delta::Deleted(_), Some(last)) => pods.delete(Arc::clone(last)).map(drop)?,
-            (_, Some(object)) => pods.add(Arc::clone(object)).map(drop)?,
-            (_, None) => {}
-        }
-        Ok(())
-    };
     let source = KubeListWatch::<Lazy<Pod>>::all(client);
+    let process = KeepStore { pods: store.clone(), failed: HashSet::new() };
     let controller =
         Arc::new(Controller::new(ControllerConfig::new(source, queue).retry_on_error(true), process));
 
@@ -50,7 +59,7 @@ pub async fn main() -> Result {
         let (controller, stop) = (Arc::clone(&controller), stop.clone());
         async move { controller.run(stop).await }
     });
-    // Synced: whatever the first list left in the queue has been processed.
+    // Synced: all of the first list was processed once. With this queue, what failed counts too, and comes again.
     tokio::time::timeout(PATIENCE, controller.synced()).await??;
     println!("synced at version {}: {} pods", controller.last_sync_resource_version(), store.len());
 

@@ -48,7 +48,7 @@ fn run(name: &str, main: fn() -> Result, parts: &[&str]) -> Result {
 }
 
 examples! {
-    controller: "synced at version 24: 12 pods", "4 attempts failed", "the reflector is watching";
+    controller: "synced at version 24", "4 attempts failed", "the reflector is watching";
     custom_controller: "default/web wants 4 pods and has 4", "shop/db: the database operator cannot be reached (attempt 4, given up)";
     delta_fifo: "default/a: [Added(default/a @1), Updated(default/a @2)]", "default/a: [Deleted(Tombstone { key: default/a, known: true, stale: true })]";
     dynamic: "2 objects of kind Website.v1.example.com", "with 5 replicas: [default/shop]";
