@@ -63,9 +63,7 @@ pub async fn main() -> Result {
     tokio::time::timeout(PATIENCE, controller.synced()).await??;
     println!("synced at version {}: {} pods", controller.last_sync_resource_version(), store.len());
 
-    let changes = cluster.changes();
-    cluster.a_while().await;
-    drop(changes);
+    cluster.change_for_a_while().await?;
     let counts = controller.counts();
     println!("{} items processed, {} attempts failed", counts.processed, counts.failed);
     println!("the reflector is {}", controller.reflector().status());

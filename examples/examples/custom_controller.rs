@@ -75,10 +75,8 @@ pub async fn main() -> Result {
         .count(2)
         .max_retries(RETRIES_MAX)
         .on_failure(|key, failure| println!("  {key}: {failure}"))
-        .run_until(cluster.a_while(), move |key| controller.clone().reconcile(key));
-    let changes = cluster.changes();
+        .run_until(cluster.change_for_a_while(), move |key| controller.clone().reconcile(key));
     let report = workers.await;
-    drop(changes);
     println!("{} done, {} tried again, {} given up", report.done, report.retried, report.given_up);
     factory.shutdown().await;
     Ok(())

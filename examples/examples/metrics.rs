@@ -38,9 +38,8 @@ pub async fn main() -> Result {
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;
 
-    let changes = cluster.changes();
-    let report = Workers::new(queue.clone()).count(2).run_until(cluster.a_while(), async |_key| {}).await;
-    drop(changes);
+    let report =
+        Workers::new(queue.clone()).count(2).run_until(cluster.change_for_a_while(), async |_key| {}).await;
     println!("{} keys were worked on", report.done);
 
     // What a scrape gets. Histograms are long; their sums say enough here.

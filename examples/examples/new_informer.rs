@@ -43,9 +43,7 @@ pub async fn main() -> Result {
             println!("  {node}: {} pods", pods.indexer().by_index("node", &node)?.len());
         }
 
-        let changes = cluster.changes();
-        cluster.a_while().await;
-        drop(changes);
+        cluster.change_for_a_while().await?;
         println!("{} calls later, at version {}", pods.handler().calls, pods.last_sync_resource_version());
         stop.cancel();
         Ok(())

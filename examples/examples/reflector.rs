@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use informer::queue::InOrderQueue;
-use informer::reflector::{Reflector, ReflectorConfig};
+use informer::reflector::{Reflector, ReflectorConfig, ReflectorPhase};
 use informer::source::Source;
 use informer::{KubeListWatch, Lazy};
 use informer_apiserver::FaultMatch;
@@ -67,9 +67,8 @@ pub async fn main() -> Result {
     });
 
     handle.status_when(|status| status.synced).await;
-    let _changes = cluster.changes();
-    cluster.a_while().await;
-    let status = handle.status();
+    cluster.change_for_a_while().await?;
+    let status = handle.status_when(|status| status.phase == ReflectorPhase::Watching).await;
     println!("{status}: {} watches, {} relists", status.watches_opened, status.relists.total());
     println!("{} versions, events: {:?}", versions.load(Ordering::Relaxed), status.events);
 

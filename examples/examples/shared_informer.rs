@@ -49,9 +49,7 @@ pub async fn main() -> Result {
     let run = pods.start();
     pods.wait_for_sync(PATIENCE).await?;
     counts.wait_for_sync(PATIENCE).await?;
-    let changes = cluster.changes();
-    cluster.a_while().await;
-    drop(changes);
+    cluster.change_for_a_while().await?;
 
     // A late handler is told of what is there first, as initial adds; then of what happens.
     let initial = Arc::new(AtomicUsize::new(0));
@@ -69,11 +67,12 @@ pub async fn main() -> Result {
     tokio::time::sleep(Duration::from_secs(1)).await;
     println!("removed after {calls} calls, {} since", late.state().calls - calls);
 
+    let resyncs = resynced.load(Ordering::Relaxed);
+    if resyncs == 0 {
+        return Err("nothing was told again in more than a second".into());
+    }
     let [adds, updates, deletes] = [0, 1, 2].map(|which| counted[which].load(Ordering::Relaxed));
-    println!(
-        "{adds} adds, {updates} updates, {deletes} deletes; {} resyncs",
-        resynced.load(Ordering::Relaxed)
-    );
+    println!("{adds} adds, {updates} updates, {deletes} deletes; {resyncs} resyncs");
     for handler in pods.state().handlers {
         println!(
             "  {}: {} calls, {} waiting, at most {}",

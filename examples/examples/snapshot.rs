@@ -20,9 +20,7 @@ pub async fn main() -> Result {
     factory.wait_for_cache_sync(PATIENCE).await?;
 
     let before = pods.snapshot();
-    let changes = cluster.changes();
-    cluster.a_while().await;
-    drop(changes);
+    cluster.change_for_a_while().await?;
     let after = pods.snapshot();
     println!("before: {} pods at version {}", before.len(), before.resource_version());
     println!("after:  {} pods at version {}", after.len(), after.resource_version());

@@ -24,6 +24,9 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two changes of the generator.
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 
+/// Changes of [`Cluster::change_for_a_while`].
+const CHANGES: u64 = 30;
+
 /// What an example runs on. Dropping it ends the embedded server.
 #[derive(Debug)]
 pub struct Cluster {
@@ -58,15 +61,29 @@ impl Cluster {
         self.server.as_ref()
     }
 
-    /// Lets pods of the embedded server change, go and come back. A real cluster changes by itself.
+    /// Lets pods of the embedded server change, go and come back until the result is dropped. A real cluster changes by
+    /// itself.
     pub fn changes(&self) -> Changes {
-        Changes(self.server.clone().map(|server| tokio::spawn(change(server))))
+        let change_for_ever = |server| tokio::spawn(async move { change(&server, u64::MAX).await });
+        Changes(self.server.clone().map(change_for_ever))
     }
 
-    /// Long enough for a few dozen changes on the embedded server, and for a few on a real cluster.
-    pub async fn a_while(&self) {
-        let time = if self.server.is_some() { Duration::from_millis(300) } else { Duration::from_secs(5) };
-        tokio::time::sleep(time).await;
+    /// The same for some moments: 30 changes, and a pause in which they arrive. On a real cluster five seconds, in which
+    /// it changes or not.
+    ///
+    /// # Errors
+    ///
+    /// When the embedded server refuses a change.
+    pub async fn change_for_a_while(&self) -> Result {
+        let pause = match &self.server {
+            Some(server) => {
+                change(server, CHANGES).await?;
+                CHANGE_EVERY * 10
+            }
+            None => Duration::from_secs(5),
+        };
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 }
 
@@ -78,12 +95,10 @@ impl Drop for Changes {
     }
 }
 
-async fn change(server: ApiServer) -> Result {
-    let mut ticks = tokio::time::interval(CHANGE_EVERY);
-    for step in 0.. {
-        ticks.tick().await;
-        content::change(&server, step)
-            .inspect_err(|error| eprintln!("the generator of changes ends: {error}"))?;
+async fn change(server: &ApiServer, times: u64) -> Result {
+    for step in 0..times {
+        content::change(server, step).inspect_err(|error| eprintln!("changes end: {error}"))?;
+        tokio::time::sleep(CHANGE_EVERY).await;
     }
     Ok(())
 }

@@ -3,9 +3,12 @@
 //! Each runs in a process of its own, this very one started again: so `KUBECONFIG` can be kept from it, and its output
 //! can be read.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
+use informer::Gvr;
+use informer_apiserver::{ApiServer, RequestRecord, Verb};
 use informer_examples::Result;
+use serde_json::json;
 
 /// Names the example that a child process is to run.
 const CHILD: &str = "INFORMER_EXAMPLE";
@@ -34,17 +37,22 @@ fn run(name: &str, main: fn() -> Result, parts: &[&str]) -> Result {
     if std::env::var_os(CHILD).is_some_and(|child| child == name) {
         return main();
     }
-    let child = Command::new(std::env::current_exe()?)
-        .args([name, "--exact", "--nocapture"])
-        .env(CHILD, name)
-        .env_remove("KUBECONFIG")
-        .output()?;
+    check(name, child(name)?.env_remove("KUBECONFIG").output()?, parts);
+    Ok(())
+}
+
+fn child(name: &str) -> Result<Command> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args([name, "--exact", "--nocapture"]).env(CHILD, name);
+    Ok(child)
+}
+
+fn check(name: &str, child: Output, parts: &[&str]) {
     let (out, err) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{name} failed:\n{out}\n{err}");
     for part in parts {
         assert!(out.contains(part), "{name} does not say {part:?}:\n{out}\n{err}");
     }
-    Ok(())
 }
 
 examples! {
@@ -55,7 +63,7 @@ examples! {
     embedded_server: "refused 1, cut 1, expired 1", "3 lists and 3 watches";
     factory: "12 pods, 3 deployments, 3 config maps", "4 pods of web in default", "shut down: true";
     fifo: "done: [jobs/b, jobs/a], synced: true", "the consumer got [\"jobs/d\", \"jobs/e\"]";
-    generic_informer: "pods.v1: 8 objects of web and api in default", "node Some(\"worker-1\")";
+    generic_informer: "pods.v1: 8 objects of web and api in default", "node Some(\"worker-";
     handlers: "web: updated default/web-0", "stream: deleted default/api-3";
     in_order_queue: "keys in order of arrival: [default/a, default/b, default/b]", "in the end: the queue is closed";
     indexer: "worker-2 runs default/api-1, default/web-1, shop/db-1", "example.com/db:1.0 is used by 4 pods";
@@ -66,7 +74,7 @@ examples! {
     new_informer: "3 deployments, 12 pods", "the handler has handled 12 events", "worker-1: 6 pods";
     reflector: "watching: 2 watches, 0 relists", "\"objects in lists\": 12";
     representations: "lazy          12", "metadata      12", "phase Some(\"Running\")";
-    shared_informer: " resyncs", ", 0 since", "stopped: true";
+    shared_informer: "19 adds, 23 updates, 7 deletes; ", "told of 12 pods", ", 0 since", "stopped: true";
     snapshot: "before: 12 pods at version", "default/web-0:";
     store: "after replace: [room-2/c, room-2/d] at version 5", "refused: no key for room-9/x";
     test_server: "two lists: one for the 410", "the informer saw web-0 go: true";
@@ -86,4 +94,30 @@ fn every_example_is_run_and_listed() {
         assert!(NAMES.contains(&name), "no test runs {name}");
         assert!(table.contains(&format!("`{name}`")), "docs/examples.md does not list {name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_kubeconfig_they_run_on_that_cluster() -> Result {
+    let server = ApiServer::builder().build();
+    let object =
+        json!({"metadata": {"name": "only-here", "labels": {"app": "web"}}, "spec": {"containers": []}});
+    server.create(&Gvr::new("", "v1", "pods"), "default", object)?;
+    let listening = server.listen("127.0.0.1:0").await?;
+    let kubeconfig = tempfile::NamedTempFile::new()?;
+    std::fs::write(kubeconfig.path(), listening.kubeconfig())?;
+    for (name, part) in [
+        ("lister", "web in default: only-here"),
+        ("metadata", "web: [default/only-here]"),
+        ("factory", "1 pods, 0 deployments, 0 config maps"),
+        ("dynamic", "0 objects of kind Deployment.v1.apps"),
+    ] {
+        let mut child = child(name)?;
+        child.env("KUBECONFIG", kubeconfig.path());
+        check(name, tokio::task::spawn_blocking(move || child.output()).await??, &[part]);
+    }
+    let writes =
+        |request: &RequestRecord| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other);
+    assert!(!server.requests().iter().any(writes), "an example writes to a cluster");
+    drop(listening);
+    Ok(())
 }
