@@ -1,7 +1,7 @@
 //! `ListWatch`: a source of objects that is not Kubernetes. Here it is a directory of YAML manifests.
 //!
 //! A source answers "what is there" and "what happens from there on". Everything behind it (reflector, queue, cache, indexes,
-//! handlers) works for any source. This one looks at the files' times; a watch that it cannot continue is `Expired`, and
+//! handlers) works for any source. This one polls the files' times; a watch that it cannot continue is `Expired`, and
 //! the reflector lists again.
 //!
 //! ```sh
@@ -19,7 +19,7 @@ use informer::source::{
     ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, SourceErrorKind,
     WatchEvent, WatchRequest, WatchStream, Watcher,
 };
-use informer::{Header, Object, ObjectKey, SharedInformer, Undecodable, on_event};
+use informer::{Header, Object, ObjectKey, SharedInformer, Undecodable};
 use informer_examples::{Error, PATIENCE, Result};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -46,8 +46,11 @@ struct Directory {
 #[derive(Default)]
 struct Seen {
     version: u64,
-    files: BTreeMap<PathBuf, (SystemTime, Read)>,
+    files: BTreeMap<PathBuf, (Stamp, Read)>,
 }
+
+/// What tells one state of a file from the next: time and size.
+type Stamp = (SystemTime, u64);
 
 /// What became of a file: one that cannot be read is set aside, and the others flow.
 type Read = Result<Arc<Manifest>, Undecodable>;
@@ -68,6 +71,10 @@ fn read(path: &Path, version: u64) -> Read {
     }
 }
 
+fn stamp(metadata: &fs::Metadata) -> Option<Stamp> {
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
 impl Directory {
     /// What has changed since the last look. (A large tree would be read in `spawn_blocking`.)
     fn look(&self) -> Result<Vec<WatchEvent<Manifest>>, SourceError> {
@@ -79,11 +86,11 @@ impl Directory {
         let (mut events, mut gone) = (Vec::new(), std::mem::take(files));
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             // A file that goes while it is looked at is met as gone by the next look.
-            let Ok((path, Ok(time))) = entry.and_then(|it| Ok((it.path(), it.metadata()?.modified()))) else {
+            let Ok((path, Some(stamp))) = entry.and_then(|it| Ok((it.path(), stamp(&it.metadata()?)))) else {
                 continue;
             };
             let file = match gone.remove(&path) {
-                Some(known) if known.0 == time => known,
+                Some(known) if known.0 == stamp => known,
                 known => {
                     *version += 1;
                     let now = read(&path, *version);
@@ -92,7 +99,7 @@ impl Directory {
                         (Ok(object), Some(_)) => WatchEvent::Modified(Arc::clone(object)),
                         (Err(undecodable), _) => WatchEvent::Undecodable(undecodable.clone()),
                     });
-                    (time, now)
+                    (stamp, now)
                 }
             };
             files.insert(path, file);
@@ -162,24 +169,32 @@ impl ListWatch<Manifest> for Directory {
 #[tokio::main]
 pub async fn main() -> Result {
     let directory = tempfile::tempdir()?;
-    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text);
+    let (outside, inside) = (directory.path().join("new"), directory.path().join("manifests"));
+    fs::create_dir(&inside)?;
+    // A file comes in whole or not at all, as with any source.
+    let write = |name: &str, text: &str| {
+        fs::write(&outside, text).and_then(|()| fs::rename(&outside, inside.join(name)))
+    };
     write("web.yaml", "{metadata: {labels: {app: web}}, spec: {replicas: 3}}")?;
     write("broken.yaml", "metadata: {")?;
 
-    let source = Directory { path: directory.path().to_owned(), seen: Arc::default() };
+    let source = Directory { path: inside.clone(), seen: Arc::default() };
     let by_kind = |manifest: &Manifest| manifest.content["kind"].as_str().map(str::to_owned);
     let manifests = SharedInformer::builder(source).name("manifests").index("kind", by_kind).build();
-    manifests.add_handler(on_event(|event| println!("  {event}")))?;
+    let mut events = manifests.events();
     let _run = manifests.start();
     manifests.wait_for_sync(PATIENCE).await?;
     println!("set aside: {:?}", manifests.undecodable());
 
     write("api.yaml", "{kind: Deployment, metadata: {labels: {app: api}}}")?;
     write("broken.yaml", "{kind: Deployment, metadata: {labels: {app: mended}}}")?;
-    fs::remove_file(directory.path().join("web.yaml"))?;
-    let done =
-        |cache: &informer::Indexer<Manifest>| cache.contains("broken.yaml") && !cache.contains("web.yaml");
-    manifests.wait_until(|cache| done(cache) && cache.contains("api.yaml")).await?;
+    fs::remove_file(inside.join("web.yaml"))?;
+    while let Some(event) = tokio::time::timeout(PATIENCE, events.next()).await? {
+        println!("  {event}");
+        if event.is_deleted() {
+            break;
+        }
+    }
     println!("app in (api, web): {} manifests", manifests.lister().list(&"app in (api, web)".parse()?).len());
     println!("deployments: {:?}", manifests.indexer().index_keys("kind", "Deployment")?);
     Ok(())
