@@ -148,20 +148,24 @@ impl<O: Object> ReflectorState<O> {
             }
             WatchEvent::Error(status) => return Err(status.into_error(&self.attempt("watching"))),
             WatchEvent::Undecodable(undecodable) => {
-                self.seen(counts, undecodable.resource_version(), turn);
-                Change::Undecodable(undecodable)
+                let version = undecodable.resource_version().clone();
+                turn.effects.changes.push(Change::Undecodable(undecodable));
+                self.seen_alone(counts, version, turn);
+                return Ok(());
             }
             WatchEvent::DeletedUndecodable(undecodable) => {
-                self.seen(counts, undecodable.resource_version(), turn);
-                match undecodable.key() {
+                let version = undecodable.resource_version().clone();
+                turn.effects.changes.push(match undecodable.key() {
                     // The reader of the queue knows the last state.
                     Some(key) => Change::Deleted(Tombstone::missed(key.clone(), None)),
                     None => Change::Undecodable(undecodable),
-                }
+                });
+                self.seen_alone(counts, version, turn);
+                return Ok(());
             }
             WatchEvent::Unknown { event_type, version } => {
-                self.seen(counts, &version, turn);
                 turn.effects.notices.push(Notice::UnknownEvent(event_type));
+                self.seen_alone(counts, version, turn);
                 return Ok(());
             }
         };
@@ -172,6 +176,14 @@ impl<O: Object> ReflectorState<O> {
     fn seen(&mut self, counts: bool, version: &ResourceVersion, turn: &mut Turn<'_, O>) {
         if counts {
             self.advance(version, turn);
+        }
+    }
+
+    /// The version of an event whose change carries none: without a bookmark behind it the reader of the queue would stay
+    /// at the version before, while the watch goes on from this one.
+    fn seen_alone(&mut self, counts: bool, version: ResourceVersion, turn: &mut Turn<'_, O>) {
+        if counts && self.advance(&version, turn) {
+            turn.effects.changes.push(Change::Bookmark(version));
         }
     }
 

@@ -335,18 +335,18 @@ async fn timeouts_are_drawn_from_twice_the_shortest_and_never_below_five_minutes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_event_is_skipped_and_its_version_counts() {
+async fn an_unknown_event_is_skipped_and_a_bookmark_takes_its_place() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     watch.send(WatchEvent::Unknown { event_type: "MOVED".to_owned(), version: 15.into() });
     watch.send(added(object("default/a", 16))).close();
     let _open = world.server.expect_watch().await.assert_version("16").accept();
-    assert_eq!(world.told().await, ["Replaced[] @10", "Added(default/a @16)"]);
+    assert_eq!(world.told().await, ["Replaced[] @10", "Bookmark(@15)", "Added(default/a @16)"]);
     assert_eq!((world.status().events.unknown, world.relists().len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_handed_on_and_the_version_moves_past_it() {
+async fn an_object_that_cannot_be_read_is_handed_on_and_a_bookmark_moves_the_version_past_it() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;
     let broken = |key: Option<&str>, version: u64| {
@@ -357,11 +357,32 @@ async fn an_object_that_cannot_be_read_is_handed_on_and_the_version_moves_past_i
     watch.send(WatchEvent::DeletedUndecodable(broken(Some("default/b"), 12)));
     watch.send(WatchEvent::DeletedUndecodable(broken(None, 13))).close();
     let _open = world.server.expect_watch().await.assert_version("13").accept();
-    let told = world.told().await;
-    assert_eq!(told[1], "Undecodable(default/a at version 11: spec.x: wrong)");
-    assert_eq!(told[2], "Deleted(default/b missed)");
-    assert_eq!(told[3], "Undecodable(an object without a readable name: spec.x: wrong)");
+    let told = [
+        "Replaced[] @10",
+        "Undecodable(default/a at version 11: spec.x: wrong)",
+        "Bookmark(@11)",
+        "Deleted(default/b missed)",
+        "Bookmark(@12)",
+        "Undecodable(an object without a readable name: spec.x: wrong)",
+        "Bookmark(@13)",
+    ];
+    assert_eq!(world.told().await, told);
     assert_eq!(world.status().undecodable, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_or_unknown_event_without_a_newer_version_gives_no_bookmark() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    let gone = |version: &str| {
+        let undecodable = Undecodable::new(Some("default/a".parse().unwrap()), "spec.x: wrong");
+        WatchEvent::DeletedUndecodable(undecodable.with_version("u", version.into()))
+    };
+    watch.send(gone("")).send(gone("9"));
+    watch.send(WatchEvent::Unknown { event_type: "MOVED".to_owned(), version: "".into() });
+    assert_eq!(world.told().await[1..], ["Deleted(default/a missed)", "Deleted(default/a missed)"]);
+    watch.close();
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
 }
 
 #[tokio::test(start_paused = true)]
