@@ -153,7 +153,8 @@ impl<O: Object> Reflector<O> {
 
     /// Lists and watches until `cancel` is cancelled, or the queue is closed. No failure of the source ends it.
     ///
-    /// A second run, while one is running, waits for its end; a later one begins anew with a first list.
+    /// A second run, while one is running, waits for its end. A later one begins with a first list again, and counts anew; it
+    /// asks for the last version seen, so that a server which lags behind that takes nobody back.
     ///
     /// # Cancel safety
     ///

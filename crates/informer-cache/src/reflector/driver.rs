@@ -49,7 +49,9 @@ struct WatchReader<O: Object> {
 
 impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
-        let state = ReflectorState::new(Arc::clone(&reflector.config), now());
+        // What a run before this one has seen.
+        let last_version = reflector.handle.status.borrow().last_version.clone();
+        let state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
         Self { reflector, state, rng: StdRng::from_rng(&mut rand::rng()), open: Open::Nothing }
     }
 
@@ -265,7 +267,7 @@ fn log(notice: &Notice) {
         Notice::Failed { error, retry_after } => {
             warn!(error = %error, kind = error.kind().as_str(), ?retry_after, "failed, waiting");
         }
-        Notice::Recovering(error) => info!(error = %error, "failed, trying in another way"),
+        Notice::Recovering(error) => info!(error = %error, "failed, trying again at once"),
         Notice::StreamingListFailed => info!("streaming lists do not work here"),
         Notice::StaleList { version, seen } => {
             warn!(%version, %seen, "a list was older than what was seen before; reading consistently");

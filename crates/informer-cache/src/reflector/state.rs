@@ -11,7 +11,7 @@
 //!        │           │ end mark: the same stream        │  └─────┘
 //!        │           ▼                         complete │
 //!        │     ┌───────────┐◀───────────────────────────┘
-//!  list  │     │ Watching  │──┐ closed in time, silent:
+//!  list  │     │ Watching  │──┐ closed in time, broken after it worked, silent:
 //!        │     └───┬───▲───┘◀─┘ at once, from the last version
 //!        │   fails │   │ watch
 //!        │         ▼   │
@@ -22,7 +22,8 @@
 //! ```
 //!
 //! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), refused by
-//! nobody listening, or broken as a connection; a list where its version has expired (410) and after everything else.
+//! nobody listening, or broken as a connection before it had told anything or again and again; a list where its version has
+//! expired (410) and after everything else.
 //!
 //! # Invariants
 //!
@@ -145,6 +146,28 @@ struct Turn<'a, O: Object> {
 impl<O: Object> ReflectorState<O> {
     /// A reflector that has not asked for anything yet. Its first step ends at `now`.
     pub fn new(config: Arc<ReflectorConfig>, now: Instant) -> Self {
+        Self::resume(config, now, ResourceVersion::unset())
+    }
+
+    /// As [`new`](Self::new), after an earlier one that had seen `last_version`: the first list is asked for at that
+    /// version, as a relist is, so that a server which lags behind it takes nobody back; where the version has expired,
+    /// or is not there yet, a consistent list follows at once. Unset or 0 is no version: any state will do.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use informer_cache::reflector::{Action, Input, ReflectorConfig, ReflectorState};
+    /// use informer_cache::testing::TestObject;
+    /// use rand::SeedableRng;
+    ///
+    /// let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+    /// let now = tokio::time::Instant::now().into_std();
+    /// let config = Arc::new(ReflectorConfig::default());
+    /// let mut state = ReflectorState::<TestObject>::resume(config, now, "10".into());
+    /// state.handle(Input::Timer, now, &mut rng);
+    /// assert!(matches!(state.step().action, Action::List(list) if list.version == "10"));
+    /// ```
+    pub fn resume(config: Arc<ReflectorConfig>, now: Instant, last_version: ResourceVersion) -> Self {
+        let last_version = if last_version.is_any() { ResourceVersion::unset() } else { last_version };
         Self {
             phase: Phase::Waiting { until: now, next: Next::Relist(RelistReason::First) },
             backoff: Backoff::new(config.backoff.clone()),
@@ -156,7 +179,7 @@ impl<O: Object> ReflectorState<O> {
             streaming_cuts: 0,
             short_watches: 0,
             resync_at: None,
-            status: ReflectorStatus::default(),
+            status: ReflectorStatus { last_version, ..ReflectorStatus::default() },
         }
     }
 
@@ -183,7 +206,7 @@ impl<O: Object> ReflectorState<O> {
         self.phase = match (phase, input) {
             (Phase::Stopped, _) | (_, Input::Stop) => Phase::Stopped,
             (phase, Input::RelistRequested) => self.on_relist_requested(phase, &mut turn),
-            (Phase::Waiting { until, next }, Input::Timer) if until <= now => self.resume(next, &mut turn),
+            (Phase::Waiting { until, next }, Input::Timer) if until <= now => self.go_on(next, &mut turn),
             (phase @ Phase::Waiting { .. }, _) => phase,
             (Phase::Listing(listing), input) => self.on_listing(listing, input, &mut turn),
             (Phase::Streaming(streaming), input) => self.on_streaming(streaming, input, &mut turn),
@@ -214,7 +237,7 @@ impl<O: Object> ReflectorState<O> {
         &self.status
     }
 
-    fn resume(&mut self, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
+    fn go_on(&mut self, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
         match next {
             Next::Relist(reason) => self.begin_relist(reason, turn),
             Next::Watch => self.begin_watch(turn),
@@ -258,7 +281,7 @@ impl<O: Object> ReflectorState<O> {
         Phase::Waiting { until: later(turn.now, retry_after), next }
     }
 
-    /// A failure after which the same is asked for at once in another way.
+    /// A failure after which the next attempt is made at once: in another way, or since the last one worked.
     fn recover(&mut self, error: SourceError, turn: &mut Turn<'_, O>) {
         let error = self.note_error(error, turn);
         turn.effects.notices.push(Notice::Recovering(error));

@@ -17,9 +17,9 @@ pub struct ReflectorStatus {
     pub phase: ReflectorPhase,
     /// True once a complete list was handed to the queue.
     pub synced: bool,
-    /// The last version seen; unset before there is one.
+    /// The last version seen, in this run or in one before it; unset before there is one.
     pub last_version: ResourceVersion,
-    /// When `last_version` last moved.
+    /// When `last_version` last moved in this run.
     pub last_version_at: Option<Instant>,
     /// The last failure. It stays after the reflector has recovered; `failures` says whether it has.
     pub last_error: Option<ReflectorError>,

@@ -176,11 +176,16 @@ impl World {
         versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
     }
 
-    /// The informer is stopped and started again: the store stays, and the reflector begins anew.
+    /// The informer is stopped and started again: the store stays, and the reflector goes on from the last version. Or it is
+    /// another reflector, which knows of none; then the pump alone sees to it that the store is not taken back.
     fn restart(&mut self) {
         self.note_reflector();
         while self.pump_batch() {}
-        self.reflector = ReflectorState::new(Arc::clone(&self.config), self.now);
+        let config = Arc::clone(&self.config);
+        self.reflector = match self.rng.random_bool(0.5) {
+            true => ReflectorState::resume(config, self.now, self.reflector.status().last_version.clone()),
+            false => ReflectorState::new(config, self.now),
+        };
         self.open = Open::Nothing;
         self.pump.begin_run();
     }

@@ -109,7 +109,8 @@ pub enum Notice {
         /// How long the wait is.
         retry_after: Duration,
     },
-    /// A list, or the first part of a streaming list, failed and is asked for at once in another way.
+    /// A list, or the first part of a streaming list, failed and is asked for at once in another way; or the connection of
+    /// a watch that had worked broke, and the watch is taken up at once from the last version.
     Recovering(Arc<SourceError>),
     /// A streaming list was refused, or its end mark did not come: the source is to remember it.
     StreamingListFailed,

@@ -189,29 +189,38 @@ impl<O: Object> ReflectorState<O> {
 
     /// Closed without an error. That is no failure, unless it comes at once and tells nothing.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
-        if watching.lasted(turn.now) {
-            self.short_watches = 0;
-            return self.begin_watch(turn);
-        }
-        let next = self.note_short_watch(watching);
-        if watching.events > 0 && self.short_watches <= SHORT_WATCHES_MAX {
-            return self.begin_watch(turn);
-        }
+        let Some(next) = self.after_end(watching, turn.now) else { return self.begin_watch(turn) };
         let error = self.error(SourceErrorKind::Other, &format!("a watch was closed within {SHORT_WATCH:?}"));
         self.fail(error, next, turn)
     }
 
-    /// Refused, or broken as a connection.
+    /// Refused, or broken as a connection: a load balancer that cuts what it thinks idle is no reason to wait, and a
+    /// connection that breaks is as good an end of a watch as one that is closed.
     fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let mut next = after_failure(error.kind(), watching.open);
+        if watching.open && breaks(error.kind()) {
+            if let Some(next) = self.after_end(watching, turn.now) {
+                return self.fail(error, next, turn);
+            }
+            self.recover(error, turn);
+            return self.begin_watch(turn);
+        }
         if watching.lasted(turn.now) {
             self.short_watches = 0;
-        } else if watching.open
-            && matches!(error.kind(), SourceErrorKind::Connection | SourceErrorKind::Timeout)
-        {
-            next = self.note_short_watch(watching);
         }
+        let next = after_failure(error.kind(), watching.open);
         self.fail(error, next, turn)
+    }
+
+    /// What follows the wait after a watch whose stream ended; `None` where it worked, and the next one is asked for at once.
+    /// However much each of them tells, watches that end at once are not begun anew without a pause for ever.
+    fn after_end(&mut self, watching: &Watching, now: Instant) -> Option<Next> {
+        if watching.lasted(now) {
+            self.short_watches = 0;
+            return None;
+        }
+        let next = self.note_short_watch(watching);
+        let worked = watching.events > 0 && self.short_watches <= SHORT_WATCHES_MAX;
+        (!worked).then_some(next)
     }
 
     /// A server that sends something has understood the version. One that never does may not have; or something on
@@ -269,11 +278,16 @@ impl<O: Object> ReflectorState<O> {
     }
 }
 
+/// The end of a connection, not an answer of the server.
+fn breaks(kind: SourceErrorKind) -> bool {
+    matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
+}
+
 /// What follows a watch that was refused (not `open`) or broke. A connection that breaks says nothing of the version.
 fn after_failure(kind: SourceErrorKind, open: bool) -> Next {
     match kind {
         SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => Next::Watch,
-        SourceErrorKind::Connection | SourceErrorKind::Timeout if open => Next::Watch,
+        kind if open && breaks(kind) => Next::Watch,
         SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
             Next::Relist(RelistReason::WatchExpired)
         }

@@ -15,7 +15,9 @@ use crate::source::{
     ListEnd, ListPart, ListRequest, ListStream, Source, SourceError, SourceErrorKind, WatchRequest,
     WatchStream,
 };
-use crate::testing::{ScriptedSource, TestObject, added, bookmark, object};
+use crate::testing::{
+    ScriptedServer, ScriptedSource, TestObject, added, bookmark, initial_events_end, object,
+};
 
 fn assert_thread_safe<T: Send + Sync + 'static>() {}
 
@@ -106,7 +108,7 @@ async fn a_closed_queue_ends_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_runs_once_at_a_time_and_begins_anew_each_time() {
+async fn a_reflector_runs_once_at_a_time_and_each_run_lists_at_the_last_version_seen() {
     let (source, mut server) = ScriptedSource::new();
     let queue = Recorder::new();
     let reflector = Arc::new(reflector(source, &queue));
@@ -124,10 +126,73 @@ async fn a_reflector_runs_once_at_a_time_and_begins_anew_each_time() {
     first.cancel();
     watch.dropped().await;
     let (_third, _) = spawn();
-    server.expect_list().await.assert_version("0").reply_page([], 11);
+    server.expect_list().await.assert_version("10").assert_limit(None).reply_page([], 11);
     let _open = server.expect_watch().await.accept();
     let status = reflector.handle().status_when(|status| status.phase == ReflectorPhase::Watching).await;
-    assert_eq!(status.relists.total(), 0);
+    assert_eq!(status.relists.total(), 0, "its list is a first one");
+}
+
+/// Runs it until it has seen version 10, and stops it.
+async fn stopped_at_10(reflector: &Reflector<TestObject>, server: &mut ScriptedServer<TestObject>) {
+    let stop = CancellationToken::new();
+    let (ended, ()) = tokio::join!(reflector.run(stop.clone()), async {
+        let watch = if reflector.source.supports_streaming_list() {
+            server.expect_watch().await.assert_version("").send(initial_events_end(9))
+        } else {
+            server.expect_sync([], 9).await
+        };
+        watch.send(bookmark(10));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        stop.cancel();
+    });
+    assert_eq!(ended, Ok(()));
+    let status = reflector.handle().status();
+    assert_eq!((status.phase, status.last_version), (ReflectorPhase::Stopped, "10".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_after_the_first_takes_no_list_of_a_server_that_lags() {
+    let (source, mut server) = ScriptedSource::new();
+    let queue = Recorder::new();
+    let reflector = reflector(source, &queue);
+    stopped_at_10(&reflector, &mut server).await;
+    let mut world = World::run(reflector, server, queue);
+    world.server.expect_list().await.assert_version("10").reply_page([object("default/a", 2)], 3);
+    world.server.expect_list().await.assert_version("").reply_page([object("default/a", 11)], 12);
+    let _open = world.server.expect_watch().await.assert_version("12").accept();
+    let told = world.told().await;
+    assert_eq!(told, ["Replaced[] @9", "Bookmark(@10)", "Replaced[default/a @11] @12"]);
+    assert_eq!((world.status().stale_lists, world.status().rewound), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_version_is_gone_or_not_there_yet_lists_consistently_at_once() {
+    for kind in [SourceErrorKind::Expired, SourceErrorKind::VersionTooLarge] {
+        let (source, mut server) = ScriptedSource::new();
+        let queue = Recorder::new();
+        let reflector = reflector(source, &queue);
+        stopped_at_10(&reflector, &mut server).await;
+        let mut world = World::run(reflector, server, queue);
+        world.server.expect_list().await.assert_version("10").fail_with(kind);
+        world.server.expect_list().await.assert_version("").reply_page([], 20);
+        assert_eq!(world.lap(), Duration::ZERO, "{kind}");
+        let _open = world.server.expect_watch().await.assert_version("20").accept();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_after_the_first_asks_for_a_streaming_list_at_the_last_version() {
+    let (source, mut server) = ScriptedSource::streaming();
+    let queue = Recorder::new();
+    let reflector = reflector(source, &queue);
+    stopped_at_10(&reflector, &mut server).await;
+    let mut world = World::run(reflector, server, queue);
+    let watch = world.server.expect_watch().await.assert_version("10").assert_streaming_list();
+    watch.fail_with(SourceErrorKind::Expired);
+    let watch = world.server.expect_watch().await.assert_version("").assert_streaming_list().accept();
+    watch.send(initial_events_end(20));
+    world.told().await;
+    assert_eq!(world.status().last_version, "20");
 }
 
 #[tokio::test(start_paused = true)]

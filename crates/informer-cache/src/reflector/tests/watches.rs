@@ -84,17 +84,60 @@ async fn a_watch_closed_in_time_is_opened_again_at_once_without_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_closed_early_with_an_event_is_opened_again_at_once_but_not_for_ever() {
-    let mut world = World::start(ReflectorConfig::default());
-    let mut watch = world.server.expect_sync([], 10).await;
-    for nth in 0..10_u64 {
-        watch.send(bookmark(11 + nth)).close();
-        world.lap();
-        watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
-        let at_once = nth < u64::from(SHORT_WATCHES_MAX);
-        assert_eq!(world.lap() == Duration::ZERO, at_once, "watch {nth}");
+async fn a_watch_that_ends_early_with_an_event_is_opened_again_at_once_but_not_for_ever() {
+    for broken in [None, Some(SourceErrorKind::Connection), Some(SourceErrorKind::Timeout)] {
+        let mut world = World::start(ReflectorConfig::default());
+        let mut watch = world.server.expect_sync([], 10).await;
+        for nth in 0..10_u64 {
+            watch.send(bookmark(11 + nth));
+            match broken {
+                Some(kind) => watch.fail_with(kind),
+                None => watch.close(),
+            }
+            world.lap();
+            watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
+            let at_once = nth < u64::from(SHORT_WATCHES_MAX);
+            assert_eq!(world.lap() == Duration::ZERO, at_once, "watch {nth}, {broken:?}");
+        }
+        assert_eq!(world.relists(), [(RelistReason::First, 1)]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wait_later() {
+    let kinds: Arc<Mutex<Vec<SourceErrorKind>>> = Arc::default();
+    let mut config = ReflectorConfig::named("test");
+    let sink = Arc::clone(&kinds);
+    config.on_error = Some(Arc::new(move |error| sink.lock().push(error.kind())));
+    let mut world = World::start(config);
+    let mut watch = world.server.expect_sync([], 10).await;
+    let cut = [SourceErrorKind::Connection, SourceErrorKind::Timeout];
+    for nth in 0..20_usize {
+        // Silent ones, and ones that told something.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let version = 10 + u64::try_from(nth / 2).unwrap();
+        if nth % 2 == 0 {
+            watch.send(bookmark(version));
+        }
+        watch.fail_with(cut[nth / 2 % 2]);
+        world.lap();
+        let again = world.server.expect_watch().await.assert_version(version);
+        assert_eq!(world.lap(), Duration::ZERO, "cut {nth}");
+        assert_eq!(world.status().failures, 1, "the failure is seen while it lasts");
+        watch = again.accept();
+        world.told().await;
+        assert_eq!(world.status().failures, 0);
+    }
+    assert_eq!(kinds.lock().len(), 20, "each is told to the hook");
     assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    // Nobody listens any more: that wait is the first one.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    watch.fail_with(SourceErrorKind::Connection);
+    let refused = world.server.expect_watch().await;
+    world.lap();
+    refused.fail_with(SourceErrorKind::ConnectionRefused);
+    let _open = world.server.expect_watch().await.accept();
+    assert!(wait_bounds(0).contains(&world.lap()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,13 +221,13 @@ async fn the_backoff_starts_over_only_after_two_minutes_without_a_failure() {
     // Each watch works for a while: as long as that is short, the waits grow.
     for nth in 0..6 {
         tokio::time::sleep(Duration::from_secs(119)).await;
-        watch.fail_with(SourceErrorKind::Connection);
+        watch.send(error_event(429, "TooManyRequests"));
         world.lap();
         watch = world.server.expect_watch().await.accept();
         assert!(wait_bounds(nth).contains(&world.lap()));
     }
     tokio::time::sleep(Duration::from_secs(121)).await;
-    watch.fail_with(SourceErrorKind::Connection);
+    watch.send(error_event(429, "TooManyRequests"));
     world.lap();
     let _open = world.server.expect_watch().await.accept();
     assert!(wait_bounds(0).contains(&world.lap()));
@@ -247,7 +290,7 @@ async fn a_version_that_has_expired_is_listed_from_and_a_broken_connection_is_no
             }
             None => {
                 let _open = world.server.expect_watch().await.assert_version(version).accept();
-                assert!(wait_bounds(0).contains(&world.lap()), "{kind}");
+                assert_eq!(world.lap(), Duration::ZERO, "{kind}");
             }
         }
     }

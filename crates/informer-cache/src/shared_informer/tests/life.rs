@@ -55,7 +55,7 @@ async fn a_restarted_informer_never_goes_back_behind_what_it_holds() {
     run.stop().await;
     let _run = informer.start();
     // A replica that lags: `a` is not there yet.
-    server.expect_list().await.reply_page([object("old", "2")], "3");
+    server.expect_list().await.assert_version("10").reply_page([object("old", "2")], "3");
     quiet().await;
     assert!(!informer.has_synced() && informer.indexer().contains("a"));
     server.expect_list().await.assert_version("").reply_page([object("a", "11")], "12");
