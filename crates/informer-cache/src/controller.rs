@@ -38,7 +38,8 @@
 //! # Invariants
 //!
 //! 1. One item is processed at a time, in the order of the queue.
-//! 2. An item counts as processed when the process function has returned, whatever it returned, unless it is queued again.
+//! 2. An item counts as processed when the process function has returned, whatever it returned, unless it is queued again;
+//!    then it is the queue's to say.
 //! 3. An item whose processing panicked is never queued again: it would only panic again.
 //!
 //! # Lock order
@@ -63,6 +64,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use informer_core::{Object, ResourceVersion};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +113,7 @@ pub struct ControllerCounts {
     pub processed: u64,
     /// Times that processing returned an error.
     pub failed: u64,
-    /// Items whose processing panicked.
+    /// Items whose processing panicked, and panics of the source or of a hook of the reflector.
     pub panicked: u64,
 }
 
@@ -167,8 +169,8 @@ where
         Self { reflector, queue, retry_on_error, process, processed, failed, panicked }
     }
 
-    /// Reflects and processes until `cancel` is cancelled, or the queue is closed and drained. No failure of the source or
-    /// of the process function ends it; both are logged and counted.
+    /// Reflects and processes until `cancel` is cancelled, or the queue is closed and drained. No failure and no panic of the
+    /// source, of a hook or of the process function ends it; they are logged and counted.
     ///
     /// Cancelling does not close the queue: a later run goes on with it. A second run, while one is going on, waits for its
     /// end.
@@ -184,9 +186,12 @@ where
         };
         let reflect = async {
             // A closed queue ends the reflector; the pump goes on until it is drained.
-            let _ = self.reflector.run(cancel.clone()).await;
+            let _ = self.reflector.run_contained(cancel.clone(), &self.panicked).await;
         };
-        tokio::join!(reflect, self.pump(&mut process, &cancel));
+        // Boxed once a run: here the compiler sees that it may be sent between threads, for every process function. Left to
+        // whoever spawns the run it would ask again for one closure, and not find that its error is the same for every item.
+        let pump: BoxFuture<'_, ()> = self.pump(&mut process, &cancel).boxed();
+        tokio::join!(reflect, pump);
     }
 
     async fn pump(&self, process: &mut P, cancel: &CancellationToken) {
@@ -229,6 +234,10 @@ where
     }
 
     /// True once what the first complete list left in the queue is processed. It stays true when the controller stops.
+    ///
+    /// Whether an item that failed and is queued again ([`retry_on_error`](ControllerConfig::retry_on_error)) holds it up is
+    /// the queue's to say: in an [`InOrderQueue`](crate::queue::InOrderQueue) it does, until it is processed without an error; in
+    /// a [`DeltaFifo`](crate::queue::DeltaFifo), as upstream, it counts from the first attempt on.
     pub fn has_synced(&self) -> bool {
         self.queue.has_synced()
     }

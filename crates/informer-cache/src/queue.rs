@@ -98,7 +98,8 @@ pub trait Queue: Send + Sync + 'static {
     /// True after [`close`](Self::close).
     fn is_closed(&self) -> bool;
 
-    /// True once what the first complete list left in the queue is processed.
+    /// True once what the first complete list left in the queue is processed. What is [queued again](Self::requeue) holds an
+    /// [`InOrderQueue`] up, whose order it keeps; in the keyed queues it counts from the first attempt on, as upstream.
     fn has_synced(&self) -> bool;
 
     /// Resolves when [`has_synced`](Self::has_synced) is true.

@@ -68,9 +68,12 @@ mod state;
 mod status;
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use informer_core::Object;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -85,6 +88,7 @@ pub use self::state::{Action, Effects, Input, ListPlan, Notice, ReflectorState, 
 pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };
+use crate::listener::panic_text;
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{Source, SourceContext};
 
@@ -108,6 +112,10 @@ pub const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(300);
 
 /// After this many streaming lists in a row that were cut before their end mark, a list takes their place.
 pub const STREAMING_CUTS_MAX: u32 = 3;
+
+/// After a panic of a source or of a hook a reflector begins anew after this time: often enough to recover, not so often that
+/// the log is all that happens.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// Lists and watches a source for a queue. See the [module](self).
 pub struct Reflector<O: Object> {
@@ -163,6 +171,10 @@ impl<O: Object> Reflector<O> {
     /// # Errors
     ///
     /// When the queue is closed.
+    ///
+    /// # Panics
+    ///
+    /// Where the source, the queue or a hook panics. A later run goes on as after any other end.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let span = info_span!(
             "reflector",
@@ -178,6 +190,29 @@ impl<O: Object> Reflector<O> {
             biased;
             () = cancel.cancelled() => Ok(()),
             ended = run.instrument(span) => ended,
+        }
+    }
+
+    /// As [`run`](Self::run), but what panics in it, the source or a hook, takes nobody along: it is counted and logged, and
+    /// after [`RESTART_PAUSE`] what is there is listed anew.
+    pub(crate) async fn run_contained(
+        &self,
+        cancel: CancellationToken,
+        panics: &AtomicU64,
+    ) -> Result<(), QueueClosed> {
+        loop {
+            let panic = match AssertUnwindSafe(self.run(cancel.clone())).catch_unwind().await {
+                Ok(ended) => return ended,
+                Err(panic) => panic,
+            };
+            panics.fetch_add(1, Ordering::Relaxed);
+            let (what, text) = (self.source.describe(), panic_text(&*panic));
+            tracing::error!(what, panic = text, "a source or a hook panicked; listing anew");
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Ok(()),
+                () = tokio::time::sleep(RESTART_PAUSE) => {}
+            }
         }
     }
 }

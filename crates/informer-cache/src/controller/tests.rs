@@ -315,6 +315,76 @@ async fn three_writers_that_hammer_a_source_leave_the_cache_equal_to_it() {
     run.await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_controller_with_a_closure_can_be_spawned_as_it_is() {
+    let (source, mut server) = ScriptedSource::new();
+    let (sender, mut processed) = tokio::sync::mpsc::unbounded_channel();
+    // Neither the closure nor the controller is named or generic here: that is how programs write it.
+    let controller = Controller::new(
+        ControllerConfig::new(source, InOrderQueue::new()),
+        move |batch: &Batch<TestObject>| Ok(sender.send(batch.len())?),
+    );
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let run = tokio::spawn(async move { controller.run(stopped).await });
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    assert_eq!(processed.recv().await, Some(1));
+    stop.cancel();
+    run.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_is_queued_again() {
+    let (source, mut server) = ScriptedSource::new();
+    let failing = std::sync::atomic::AtomicBool::new(true);
+    let failing = Arc::new(failing);
+    let fails = Arc::clone(&failing);
+    let config = ControllerConfig::new(source, DeltaFifo::new(DeltaFifoConfig::default()));
+    let controller = Controller::new(config.retry_on_error(true), move |_: &Popped<Deltas<TestObject>>| {
+        match fails.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Err("not yet".into()),
+            false => Ok(()),
+        }
+    });
+    let (controller, stop) = (Arc::new(controller), CancellationToken::new());
+    let (running, stopped) = (Arc::clone(&controller), stop.clone());
+    let run = tokio::spawn(async move { running.run(stopped).await });
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    controller.synced().await.unwrap();
+    assert_eq!((controller.counts().processed, controller.queue().depth()), (0, 1));
+    failing.store(false, std::sync::atomic::Ordering::Relaxed);
+    tokio::time::sleep(RETRY_PAUSE_MIN * 2).await;
+    assert_eq!((controller.counts().processed, controller.queue().depth()), (1, 0));
+    stop.cancel();
+    run.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_any_hook_is_contained_counted_and_the_source_listed_anew() {
+    let (source, mut server) = ScriptedSource::<TestObject>::new();
+    let mut config = crate::reflector::ReflectorConfig::named("panics");
+    config.on_error = Some(Arc::new(|_: &SourceError| panic!("on purpose")));
+    config.on_version = Some(Arc::new(|version| assert_ne!(*version, "6", "on purpose")));
+    config.resync_period = Some(Duration::from_secs(10));
+    config.should_resync = Some(Arc::new(|| panic!("on purpose")));
+    let config = ControllerConfig::new(source, InOrderQueue::new()).reflector(config);
+    let controller = Controller::new(config, |_: &Batch<TestObject>| Ok(()));
+    let stop = CancellationToken::new();
+    tokio::join!(controller.run(stop.clone()), async {
+        server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
+        let watch = server.expect_sync([object("a", "1")], "5").await;
+        watch.send(modified(object("a", "6")));
+        // What the hook of that version was told of is in the queue, and the list goes on from there.
+        server.expect_list().await.assert_version("6").reply_page([object("a", "6")], "7");
+        let watch = server.expect_watch().await.accept();
+        watch.dropped().await;
+        server.expect_list().await.assert_version("7").reply_page([object("a", "6")], "8");
+        quiet().await;
+        stop.cancel();
+    });
+    assert_eq!((controller.counts().panicked, controller.counts().processed), (3, 4));
+}
+
 // === the simple informer ===
 
 #[tokio::test(start_paused = true)]

@@ -262,8 +262,8 @@ impl<O: Object> DeltaFifo<O> {
         self.line.is_closed()
     }
 
-    /// True once what the first list queued is processed. An addition, update or deletion before any list makes it
-    /// true at once.
+    /// True once what the first list queued is processed; what is requeued counts from the first attempt on. An addition,
+    /// update or deletion before any list makes it true at once.
     pub fn has_synced(&self) -> bool {
         self.line.has_synced()
     }

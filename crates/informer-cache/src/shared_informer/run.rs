@@ -1,11 +1,7 @@
 //! A run of an informer: its tasks, from start to stop.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use informer_core::Object;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +11,6 @@ use tracing::Instrument;
 use super::core::{Core, Shared};
 use super::registration::Attached;
 use crate::Event;
-use crate::listener::panic_text;
 use crate::processor::SharedProcessor;
 use crate::pump::Applied;
 use crate::queue::InOrderQueue;
@@ -145,10 +140,6 @@ pub(super) fn spawn_listener<O: Object>(
     }
 }
 
-/// After a panic of a source or of a hook the reflector begins anew after this time: often enough to recover, not so
-/// often that the log is all that happens.
-const REFLECTOR_RESTART_PAUSE: Duration = Duration::from_secs(1);
-
 /// One run, from inside.
 struct Run<O: Object> {
     shared: Arc<Shared<O>>,
@@ -188,16 +179,8 @@ impl<O: Object> Run<O> {
 
 /// Reflects until the run ends. What panics in it is the source or a hook; neither may take the informer along.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
-    while let Err(panic) = AssertUnwindSafe(shared.reflector.run(cancel.clone())).catch_unwind().await {
-        shared.panics.fetch_add(1, Ordering::Relaxed);
-        let text = panic_text(&*panic);
-        tracing::error!(what = %shared.what, panic = text, "a source or a hook panicked; listing anew");
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => return,
-            () = tokio::time::sleep(REFLECTOR_RESTART_PAUSE) => {}
-        }
-    }
+    // A closed queue ends the pump too.
+    let _ = shared.reflector.run_contained(cancel, &shared.panics).await;
 }
 
 impl<O: Object> Core<O> {
@@ -257,6 +240,8 @@ impl<O: Object> Core<O> {
         let Applied { events, first_list, suspect, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
+        // Before anybody is told: who hears that the cache is synced asks for its counts next.
+        self.publish_counters(shared);
         if first_list {
             run.synced(&mut self.processor);
             tracing::info!(what = %shared.what, objects = self.pump.indexer().len(), "synced");
@@ -267,7 +252,6 @@ impl<O: Object> Core<O> {
         if resync {
             self.resync();
         }
-        self.publish_counters(shared);
         shared.applied.send_modify(|applied| *applied += 1);
         if let Some(metrics) = &shared.metrics {
             metrics.processed(&shared.name, count, begin.elapsed());

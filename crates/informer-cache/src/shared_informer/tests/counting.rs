@@ -160,3 +160,62 @@ async fn a_transform_runs_once_for_each_state_and_never_for_one_that_is_held() {
     assert_eq!((transformed.load(Ordering::Relaxed), count.load(Ordering::Relaxed)), (1001, 1001));
     assert!(informer.indexer().list().iter().all(|object| object.text() == "transformed"));
 }
+
+/// Asks an informer for its state at the very moment at which it says in the log that it is synced.
+struct AtSynced {
+    informer: SharedInformer<TestObject>,
+    seen: Arc<Mutex<Option<(bool, u64)>>>,
+}
+
+/// The message of an event.
+#[derive(Default)]
+struct Message(String);
+
+impl tracing::field::Visit for Message {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+impl tracing::Subscriber for AtSynced {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut message = Message::default();
+        event.record(&mut message);
+        if message.0 == "synced" {
+            let state = self.informer.state();
+            *self.seen.lock() = Some((state.synced, state.counters.bytes));
+        }
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synced() {
+    let (informer, mut server) = super::informer();
+    let seen = Arc::default();
+    let at_synced = AtSynced { informer: informer.clone(), seen: Arc::clone(&seen) };
+    let _log = tracing::subscriber::set_default(at_synced);
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    let bytes = informer.state().counters.bytes;
+    assert!(bytes > 0);
+    assert_eq!(*seen.lock(), Some((true, bytes)));
+}

@@ -11,6 +11,7 @@ use crate::Event;
 use crate::SharedInformer;
 use crate::handler::on_event_async;
 use crate::reflector::ReflectorConfig;
+use crate::source::SourceErrorKind;
 use crate::testing::{ScriptedSource, TestObject, added, object};
 
 #[tokio::test(start_paused = true)]
@@ -198,6 +199,28 @@ async fn a_panicking_hook_is_contained_and_the_source_listed_anew() {
     let _watch = server.expect_watch().await.accept();
     quiet().await;
     assert_eq!((informer.indexer().len(), informer.state().panics), (2, 1));
+    assert!(informer.state().running && informer.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_always_panics_slows_the_informer_down_and_does_not_end_it() {
+    let (source, mut server) = ScriptedSource::new();
+    let mut config = ReflectorConfig::named("things");
+    config.on_error = Some(Arc::new(|_| panic!("on purpose")));
+    let informer = SharedInformer::<TestObject>::builder(source).reflector(config).build();
+    let _run = informer.start();
+    for _ in 0..3 {
+        server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
+    }
+    let watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(informer.state().panics, 3);
+    // The list after the panic goes on from where the watch was.
+    watch.send(added(object("b", "6"))).fail_with(SourceErrorKind::Connection);
+    server.expect_list().await.assert_version("6").reply_page([object("a", "1"), object("b", "6")], "7");
+    let _watch = server.expect_watch().await.accept();
+    quiet().await;
+    assert_eq!((informer.indexer().len(), informer.state().panics), (2, 4));
     assert!(informer.state().running && informer.has_synced());
 }
 
