@@ -11,9 +11,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Shared informers for Kubernetes: see what an informer sees.
 #[derive(Debug, Parser)]
 #[command(

@@ -24,9 +24,9 @@ use std::fmt;
 pub use error::TestServerError;
 use informer_apiserver::{ApiServer, FaultMatch, Faults, RequestRecord, Verb};
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
+use informer_cache::{InformerRun, SharedInformer};
 use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};
 use informer_core::{Gvr, ObjectKey};
-use informer_cache::{InformerRun, SharedInformer};
 use k8s_openapi::serde::{Serialize, de::DeserializeOwned};
 use kube_core::Resource;
 use serde_json::Value;
@@ -72,7 +72,10 @@ impl TestServer {
     /// # Panics
     ///
     /// Outside of a tokio runtime with time enabled.
-    #[expect(clippy::unused_async, reason = "starting a server may have to wait one day, and tests read alike")]
+    #[expect(
+        clippy::unused_async,
+        reason = "starting a server may have to wait one day, and tests read alike"
+    )]
     pub async fn start() -> Self {
         Self::of(ApiServer::builder().build())
     }
@@ -136,9 +139,15 @@ impl TestServer {
     ///
     /// What a client would be told.
     #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
-    pub async fn create<K: Resource<DynamicType = ()> + Serialize>(&self, object: &K) -> Result<(), TestServerError> {
+    pub async fn create<K: Resource<DynamicType = ()> + Serialize>(
+        &self,
+        object: &K,
+    ) -> Result<(), TestServerError> {
         let (gvr, namespace, value) = parts(object)?;
-        self.server.create(&gvr, &namespace, value).map(drop).map_err(|error| TestServerError::of("create", &gvr, error))
+        self.server
+            .create(&gvr, &namespace, value)
+            .map(drop)
+            .map_err(|error| TestServerError::of("create", &gvr, error))
     }
 
     /// Replaces an object, status and all.
@@ -147,9 +156,15 @@ impl TestServer {
     ///
     /// What a client would be told.
     #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
-    pub async fn update<K: Resource<DynamicType = ()> + Serialize>(&self, object: &K) -> Result<(), TestServerError> {
+    pub async fn update<K: Resource<DynamicType = ()> + Serialize>(
+        &self,
+        object: &K,
+    ) -> Result<(), TestServerError> {
         let (gvr, namespace, value) = parts(object)?;
-        self.server.update(&gvr, &namespace, value).map(drop).map_err(|error| TestServerError::of("update", &gvr, error))
+        self.server
+            .update(&gvr, &namespace, value)
+            .map(drop)
+            .map_err(|error| TestServerError::of("update", &gvr, error))
     }
 
     /// Deletes an object by its key.
@@ -171,7 +186,10 @@ impl TestServer {
     ///
     /// When the key cannot be read, the object does not exist, or is not a `K`.
     #[expect(clippy::unused_async, reason = "a read may have to wait one day, and tests read alike")]
-    pub async fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(&self, key: &str) -> Result<K, TestServerError> {
+    pub async fn get<K: Resource<DynamicType = ()> + DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<K, TestServerError> {
         let gvr = gvr::<K>();
         let key: ObjectKey = key.parse().map_err(|error| TestServerError::of("read", &gvr, error))?;
         let object = self.server.get(&gvr, key.namespace().unwrap_or_default(), key.name());
@@ -180,7 +198,9 @@ impl TestServer {
     }
 }
 
-fn parts<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Result<(Gvr, String, Value), TestServerError> {
+fn parts<K: Resource<DynamicType = ()> + Serialize>(
+    object: &K,
+) -> Result<(Gvr, String, Value), TestServerError> {
     let gvr = gvr::<K>();
     let value = serde_json::to_value(object).map_err(|error| TestServerError::of("encode", &gvr, error))?;
     Ok((gvr, object.meta().namespace.clone().unwrap_or_default(), value))

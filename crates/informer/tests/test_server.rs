@@ -28,7 +28,11 @@ async fn a_rule_that_comes_after_the_watch_has_begun_spoils_it_all_the_same() {
         server.create(&pod(name)).await.unwrap();
     }
     pods.wait_until(|p| p.len() == 2).await.unwrap();
-    assert_eq!((cut.fired(), server.requests(watch::<Pod>()).count()), (1, 2), "the watch goes on from where it was cut");
+    assert_eq!(
+        (cut.fired(), server.requests(watch::<Pod>()).count()),
+        (1, 2),
+        "the watch goes on from where it was cut"
+    );
     assert_eq!(server.requests(list::<Pod>()).count(), 1, "a clean close is no reason to relist");
 }
 

@@ -13,7 +13,11 @@ pub struct TestServerError {
 }
 
 impl TestServerError {
-    pub(super) fn of(attempt: &'static str, gvr: &Gvr, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(super) fn of(
+        attempt: &'static str,
+        gvr: &Gvr,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
         Self { attempt, gvr: gvr.clone(), cause: cause.into() }
     }
 }
