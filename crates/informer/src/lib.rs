@@ -41,7 +41,7 @@
 //!
 //! # A test, without a cluster
 //!
-//! With the feature `testing`, see [`testing`](crate::testing).
+//! With the feature `testing`, see the module `testing`.
 //!
 //! # What is where
 //!
