@@ -1,11 +1,13 @@
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
 use informer_cache::reflector::ReflectorConfig;
-use informer_cache::{GenericInformer, InformerSet, InformerState, SharedInformer, SyncError};
-use informer_core::{FieldSelector, LabelSelector};
+use informer_cache::{
+    GenericInformer, InformerSet, InformerState, SharedInformer, SharedInformerBuilder, SyncError,
+};
+use informer_core::{FieldSelector, Gvr, LabelSelector};
 use kube_core::Resource;
 
 use crate::represent::Representation;
@@ -16,7 +18,9 @@ use crate::{
 
 /// Makes informers of one API server, one for each kind and form, and starts and stops them together.
 ///
-/// One factory has one namespace and one pair of selectors; a program that needs several makes several, over one client.
+/// A factory has one namespace and one pair of selectors. A clone may choose others: it makes informers of its own, and
+/// starts and stops them together with those of the first.
+///
 /// Upstream: [`SharedInformerFactory`](https://pkg.go.dev/k8s.io/client-go/informers#SharedInformerFactory), and its
 /// dynamic and metadata variants.
 ///
@@ -54,6 +58,26 @@ struct Options {
     metrics: Option<Arc<dyn InformerMetrics>>,
 }
 
+impl Options {
+    /// The name of an informer: its resource and, where not everything is selected, what is.
+    fn name_of(&self, gvr: &Gvr) -> String {
+        let mut name = gvr.to_string();
+        let mut add = |what: &str, value: &dyn fmt::Display| {
+            let _ = write!(name, " {what}={value}");
+        };
+        if let Some(namespace) = &self.namespace {
+            add("namespace", namespace);
+        }
+        if !self.labels.is_everything() {
+            add("labels", &self.labels);
+        }
+        if !self.fields.is_everything() {
+            add("fields", &self.fields);
+        }
+        name
+    }
+}
+
 impl SharedInformerFactory {
     /// A factory of informers on all namespaces.
     pub fn new(client: impl Into<Client>) -> Self {
@@ -65,7 +89,7 @@ impl SharedInformerFactory {
         self
     }
 
-    /// Restricts the informers to a namespace. As all options, it holds for informers that are made later.
+    /// Restricts the informers to a namespace. As all options, it holds for informers that this handle makes later.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.with(|options| options.namespace = Some(namespace.into()))
     }
@@ -141,13 +165,23 @@ impl SharedInformerFactory {
 
     /// The informer of a kind in a form of your choice.
     pub fn informer_of<O: Representation>(&self, kind: impl Into<ResourceKind>) -> SharedInformer<O> {
-        let kind = kind.into();
-        self.set.informer_for(kind.gvr().to_string(), || self.make(kind))
+        self.informer_with(kind, |informer| informer)
     }
 
-    fn make<O: Representation>(&self, kind: ResourceKind) -> SharedInformer<O> {
+    /// As [`informer_of`](Self::informer_of), with settings of its own: a transform, a resync period, an error handler.
+    /// They hold where this call makes the informer; one that is there is returned as it is.
+    pub fn informer_with<O: Representation>(
+        &self,
+        kind: impl Into<ResourceKind>,
+        tweak: impl FnOnce(SharedInformerBuilder<O>) -> SharedInformerBuilder<O>,
+    ) -> SharedInformer<O> {
+        let kind = kind.into();
+        let name = self.options.name_of(&kind.gvr());
+        self.set.informer_for(name.clone(), || tweak(self.builder(name, kind)).build())
+    }
+
+    fn builder<O: Representation>(&self, name: String, kind: ResourceKind) -> SharedInformerBuilder<O> {
         let options = &*self.options;
-        let name = kind.gvr().to_string();
         let mut source = KubeListWatch::<O>::of(self.client.clone(), kind)
             .labels(options.labels.clone())
             .fields(options.fields.clone())
@@ -163,12 +197,12 @@ impl SharedInformerFactory {
         if let Some(metrics) = &options.metrics {
             informer = informer.metrics(Arc::clone(metrics));
         }
-        informer.build()
+        informer
     }
 
     /// The informer of a resource (`pods.v1`, `deployments.v1.apps`) that was made before, without its type.
-    pub fn for_resource(&self, gvr: &informer_core::Gvr) -> Option<GenericInformer> {
-        self.set.generic(&gvr.to_string())
+    pub fn for_resource(&self, gvr: &Gvr) -> Option<GenericInformer> {
+        self.set.generic(&self.options.name_of(gvr))
     }
 
     /// Starts the informers that were not started yet.
@@ -192,8 +226,8 @@ impl SharedInformerFactory {
 
     /// Takes the informer of a form out of the factory; it stops unless somebody else runs it. Returns whether it was
     /// there.
-    pub fn release<O: Representation>(&self, gvr: &informer_core::Gvr) -> bool {
-        self.set.release::<O>(&gvr.to_string())
+    pub fn release<O: Representation>(&self, gvr: &Gvr) -> bool {
+        self.set.release::<O>(&self.options.name_of(gvr))
     }
 
     /// Stops all informers, waits until their tasks have ended, and forbids further starts.
