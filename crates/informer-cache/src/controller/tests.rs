@@ -334,6 +334,19 @@ async fn a_controller_with_a_closure_can_be_spawned_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn controllers_of_other_queues_and_simple_informers_can_be_spawned_with_closures_too() {
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let (source, _server) = ScriptedSource::<TestObject>::new();
+    let config = ControllerConfig::new(source.clone(), DeltaFifo::new(DeltaFifoConfig::default()));
+    let controller = Controller::new(config, |_: &Popped<Deltas<TestObject>>| Ok(()));
+    let informer = new_informer(source, on_event(|_: Event<TestObject>| {}));
+    let (first, second) = (stop.clone(), stop);
+    tokio::spawn(async move { controller.run(first).await }).await.unwrap();
+    tokio::spawn(async move { informer.run(second).await }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_item_of_a_delta_fifo_that_failed_counts_for_has_synced_although_it_is_queued_again() {
     let (source, mut server) = ScriptedSource::new();
     let failing = std::sync::atomic::AtomicBool::new(true);
