@@ -41,7 +41,7 @@ pub struct ReflectorStatus {
     pub rewound: u64,
     /// Streaming lists that were given up in favour of a list.
     pub streaming_fallbacks: u64,
-    /// Watches that were silent past their time and cut.
+    /// Watches that were silent past their time and cut, by the reflector or by its source.
     pub silent_watches: u64,
     /// Watches that were closed, or broke, within a second.
     pub short_watches: u64,
@@ -90,7 +90,8 @@ pub enum RelistReason {
     ShortWatches,
     /// The list before it failed.
     ListFailed,
-    /// The version of the list before it was no longer in the history, or not yet: a consistent read.
+    /// The version of the list before it was no longer in the history, not yet, or nothing that the server could read: a
+    /// consistent read.
     ListExpired,
     /// A page's token had expired: the whole list, in one answer.
     ContinueExpired,

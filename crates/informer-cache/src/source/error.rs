@@ -157,8 +157,9 @@ impl ServerStatus {
             }
             _ => "",
         };
-        let (code, reason, message) = (self.code, &self.reason, &self.message);
-        let text = format!("{attempt}: the server answered {code} {reason}: {message}{advice}");
+        let (code, message) = (self.code, &self.message);
+        let space = if self.reason.is_empty() { "" } else { " " };
+        let text = format!("{attempt}: the server answered {code}{space}{}: {message}{advice}", self.reason);
         SourceError::new(self.kind(), text).with_retry_after(self.retry_after)
     }
 }

@@ -199,7 +199,10 @@ impl<O: Object> ReflectorState<O> {
             let plan = ListPlan { version, limit: None, continue_token: None, use_known };
             return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
         }
-        if unavailable && !listing.consistent {
+        // A version that the server cannot make sense of would be refused for ever.
+        let odd = !listing.origin.is_empty() && listing.origin.as_u64().is_none();
+        let refused = odd && error.kind() == SourceErrorKind::Rejected;
+        if (unavailable || refused) && !listing.consistent {
             self.recover(error, turn);
             self.consistent = true;
             return self.begin_list(RelistReason::ListExpired, turn);
