@@ -138,6 +138,28 @@ proptest! {
 }
 
 #[test]
+fn a_line_that_leaves_its_brackets_open_does_not_swallow_the_events_after_it() {
+    let error_of = |lines: &[&str]| {
+        let mut frames = Frames::new(Limits::default());
+        lines.iter().find_map(|line| {
+            let mut at = 0;
+            loop {
+                match frames.next(line.as_bytes(), &mut at) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return None,
+                    Err(error) => return Some(error.to_string()),
+                }
+            }
+        })
+    };
+    let event = "{\"type\":\"ADDED\",\"object\":{}}\n";
+    let error = error_of(&[event, "{\"type\":\"ADDED\",\"object\":{{{\n"]);
+    assert_eq!(error.unwrap(), format!("not JSON: expected a value at byte {}", event.len()));
+    // An event that is printed over several lines is fine, wherever it is cut.
+    assert_eq!(error_of(&["{\n", "\"type\":\n", "\"ADDED\",\n", "\"object\":{\n", "}}\n", event]), None);
+}
+
+#[test]
 fn bad_lists_are_refused_with_the_place() {
     let cases: [(&str, &str); 12] = [
         ("hello", "not JSON: expected an object at byte 0, found 'h'"),

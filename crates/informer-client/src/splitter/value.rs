@@ -13,6 +13,8 @@ pub(super) struct ValueReader {
     kept_max: usize,
     /// True while `kept` may hold a value that was handed out.
     spent: bool,
+    /// True once the beginning of the value has been held against the whole grammar.
+    checked: bool,
 }
 
 /// What kind of value is being read.
@@ -32,7 +34,15 @@ impl ValueReader {
     /// A reader that records the containers of that many levels of each value.
     pub(super) fn new(limits: Limits, levels: usize) -> Self {
         let structure = Structure::new(limits.depth).recording(levels);
-        Self { limits, structure, shape: Shape::None, kept: Vec::new(), kept_max: 0, spent: false }
+        Self {
+            limits,
+            structure,
+            shape: Shape::None,
+            kept: Vec::new(),
+            kept_max: 0,
+            spent: false,
+            checked: false,
+        }
     }
 
     /// The most bytes that were ever buffered at once.
@@ -70,6 +80,9 @@ impl ValueReader {
         if (wanted || self.shape == Shape::Scalar) && (end.is_none() || !self.kept.is_empty()) {
             self.keep(part);
         }
+        if end.is_none() && wanted && part.last() == Some(&b'\n') {
+            self.check_beginning(base + frame.len() as u64)?;
+        }
         if end.is_some() {
             if self.shape == Shape::Scalar {
                 self.check_scalar(part, base)?;
@@ -102,8 +115,25 @@ impl ValueReader {
         }
     }
 
+    /// A server sends each event as a line of its own. One that is not over with its line may be the beginning of something
+    /// long; or it is garbage whose brackets stay open, and would swallow every event after it. Once for each value, so that
+    /// the cost is bounded by the bytes read.
+    fn check_beginning(&mut self, end: u64) -> Result<(), SplitError> {
+        if std::mem::replace(&mut self.checked, true) {
+            return Ok(());
+        }
+        match serde_json::from_slice::<serde::de::IgnoredAny>(&self.kept) {
+            Err(error) if !error.is_eof() => {
+                let at = end - self.kept.len() as u64;
+                Err(SplitError::Syntax { at, expected: "a value", seen: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn begin(&mut self, first: u8) {
         self.structure.reset();
+        self.checked = false;
         self.shape = match first {
             b'{' | b'[' => Shape::Container,
             b'"' => Shape::String { escaped: true },
