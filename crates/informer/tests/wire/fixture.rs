@@ -1,0 +1,105 @@
+//! Two informers of one server, of which one is given trouble.
+
+use std::time::Duration;
+
+use informer::testing::{RunningInformer, TestServer, list, pod, watch};
+use informer::{Event, EventStream, Lazy};
+use informer_apiserver::{Fault, FaultAction};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::{Value, json};
+
+/// One pod in the cache of one informer, and an informer of config maps beside it.
+pub(crate) struct Beside {
+    pub(crate) server: TestServer,
+    pub(crate) pods: RunningInformer<Pod>,
+    pub(crate) maps: RunningInformer<ConfigMap>,
+    pub(crate) events: EventStream<Lazy<Pod>>,
+}
+
+impl Beside {
+    pub(crate) async fn start() -> Self {
+        let server = TestServer::start().await;
+        server.create(&pod("default/kept")).await.unwrap();
+        let (pods, maps) = (server.informer::<Pod>().await, server.informer::<ConfigMap>().await);
+        let mut events = pods.events();
+        assert_eq!(events.next().await.unwrap().key(), "default/kept");
+        Self { server, pods, maps, events }
+    }
+
+    /// Spoils the first `times` lists of pods from now on, and makes the informer list.
+    pub(crate) fn relist(&self, times: u64, action: FaultAction) -> Fault {
+        let fault = self.server.faults().on(list::<Pod>()).times(times).then(action);
+        self.server.faults().on(watch::<Pod>()).nth(1).expire();
+        fault
+    }
+
+    /// The failure after the 410 that made the informer list.
+    pub(crate) async fn failure(&self) -> String {
+        let failed = || {
+            let reflector = self.pods.state().reflector;
+            let error = reflector.last_error.as_ref().filter(|_| reflector.is_failing())?;
+            (error.kind().as_str() != "expired").then(|| error.to_string())
+        };
+        eventually(|| failed().is_some()).await;
+        failed().unwrap()
+    }
+
+    /// While the pods fail: they are as they were, and config maps come as ever.
+    pub(crate) async fn holds(&self) {
+        assert!(self.pods.has_synced() && self.pods.indexer().contains("default/kept"));
+        self.server.create(&config_map("default/other")).await.unwrap();
+        let come = self.maps.wait_until_for(Duration::from_millis(50), |maps| maps.contains("default/other"));
+        come.await.unwrap();
+        assert!(!self.maps.state().reflector.is_failing());
+    }
+
+    /// Trouble over: the next pod comes, and it is all that the handlers are told.
+    pub(crate) async fn recovers(mut self) {
+        self.server.create(&pod("default/next")).await.unwrap();
+        self.pods.wait_until(|pods| pods.contains("default/next")).await.unwrap();
+        assert!(self.pods.indexer().contains("default/kept"));
+        let event = self.events.next().await.unwrap();
+        assert!(matches!(&event, Event::Added { initial: false, .. }), "{event}");
+        assert_eq!(event.key(), "default/next");
+    }
+}
+
+/// Waits, in paused time, until a condition holds.
+pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come true within 1000 seconds");
+}
+
+/// An answer of 200 with this text.
+pub(crate) fn text(body: impl Into<String>) -> FaultAction {
+    answer(200, body)
+}
+
+/// An answer with this code and text.
+pub(crate) fn answer(code: u16, body: impl Into<String>) -> FaultAction {
+    FaultAction::Status { code, reason: None, message: None, retry_after: None, body: Some(body.into()) }
+}
+
+/// A list of pods with these items.
+pub(crate) fn pod_list(version: impl ToString, token: &str, items: &[Value]) -> FaultAction {
+    let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
+    text(json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}).to_string())
+}
+
+/// A pod as a server sends it.
+pub(crate) fn item(name: &str, version: u64) -> Value {
+    let metadata = json!({
+        "name": name, "namespace": "default", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+    });
+    json!({"metadata": metadata, "spec": {"containers": [{"name": "main"}]}})
+}
+
+pub(crate) fn config_map(key: &str) -> ConfigMap {
+    let (namespace, name) = key.split_once('/').unwrap();
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": namespace}})).unwrap()
+}
