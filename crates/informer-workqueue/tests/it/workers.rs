@@ -46,6 +46,16 @@ async fn workers_work_side_by_side_and_end_with_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_are_worked_on_one_at_a_time_unless_more_are_asked_for() {
+    let queue = queue();
+    queue.add_all(0..4);
+    queue.shut_down();
+    let start = Instant::now();
+    let report = Workers::new(queue).run(|_| sleep(SECOND)).await;
+    assert_eq!((report.done, start.elapsed()), (4, SECOND * 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_is_tried_again_with_backoff_and_a_success_forgets_it() {
     let queue = queue();
     queue.add("foo");
