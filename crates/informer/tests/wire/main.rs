@@ -6,3 +6,4 @@ mod bad_input;
 mod costs;
 mod fixture;
 mod kube_rs_bugs;
+mod pains;
