@@ -22,7 +22,10 @@ mod error;
 use std::fmt;
 
 pub use error::TestServerError;
-use informer_apiserver::{ApiServer, FaultMatch, Faults, RequestRecord, Verb};
+pub use informer_apiserver::{
+    ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, ManualClock,
+    RequestRecord, Verb,
+};
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
 use informer_client::{Client, Lazy, SharedInformerFactory, StreamingLists};

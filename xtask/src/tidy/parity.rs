@@ -4,24 +4,33 @@ use std::path::Path;
 use super::Source;
 use crate::report::Report;
 
-/// Holds `docs/parity.md` against the tests: each function that a row names in backticks must exist.
+/// The pages whose rows name tests.
+const PAGES: [&str; 2] = ["parity.md", "pains.md"];
+
+/// Holds the pages against the tests: each function that a row names in backticks must exist.
 pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
-    let path = root.join("docs").join("parity.md");
+    let functions: HashSet<&str> = sources.iter().flat_map(|source| functions(&source.text)).collect();
+    for page in PAGES {
+        check_page(root, page, &functions, report);
+    }
+}
+
+fn check_page(root: &Path, page: &str, functions: &HashSet<&str>, report: &mut Report) {
+    let path = root.join("docs").join(page);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) => return report.problems.push(format!("cannot read {}: {error}", path.display())),
     };
-    let functions: HashSet<&str> = sources.iter().flat_map(|source| functions(&source.text)).collect();
     let mut rows = 0;
     for (number, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("| ")) {
         rows += 1;
         for name in named(line) {
             if !functions.contains(name) {
-                report.problems.push(format!("docs/parity.md:{}: there is no fn {name}", number + 1));
+                report.problems.push(format!("docs/{page}:{}: there is no fn {name}", number + 1));
             }
         }
     }
-    report.figure("rows of docs/parity.md", f64::from(rows));
+    report.figure(format!("rows of docs/{page}"), f64::from(rows));
 }
 
 fn functions(text: &str) -> impl Iterator<Item = &str> {
