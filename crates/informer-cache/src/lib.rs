@@ -9,6 +9,7 @@ pub mod pump;
 pub mod queue;
 pub mod reflector;
 pub mod source;
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

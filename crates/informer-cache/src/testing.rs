@@ -31,8 +31,10 @@ mod events;
 mod object;
 mod peer;
 mod scripted;
+mod static_source;
 
 pub use events::{added, bookmark, deleted, error_event, failure, initial_events_end, modified};
 pub use object::{TestObject, object};
 pub use peer::{ExpectedList, ExpectedWatch, ListPeer, WatchPeer};
 pub use scripted::{RecordedRequest, ScriptedServer, ScriptedSource};
+pub use static_source::StaticSource;

@@ -197,8 +197,14 @@ impl<O: Object> ReflectorState<O> {
     /// Refused, or broken as a connection: a load balancer that cuts what it thinks idle is no reason to wait, and a
     /// connection that breaks is as good an end of a watch as one that is closed.
     fn watch_broke(&mut self, watching: &Watching, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let mut next = after_failure(error.kind(), watching.open);
         self.status.silent_watches += u64::from(watching.open && error.kind() == SourceErrorKind::Timeout);
+        if watching.open && breaks(error.kind()) {
+            if let Some(next) = self.after_end(watching, turn.now) {
+                return self.fail(error, next, turn);
+            }
+            self.recover(error, turn);
+            return self.begin_watch(turn);
+        }
         if watching.lasted(turn.now) {
             self.short_watches = 0;
         }
