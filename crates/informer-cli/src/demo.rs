@@ -248,8 +248,9 @@ impl Demo {
         // Before the comparison, which is no part of what is measured.
         let (peak_rss_mb, cpu_seconds) = (process::peak_rss_mb(), process::cpu_seconds());
         progress.set_message("comparing with the server");
-        let truth = Truth::read(url).await?;
+        let (truth, config_maps) = (Truth::read(url, "pods").await?, Truth::read(url, "configmaps").await?);
         let mut differences = Differences::new();
+        config_maps.compare_cache(&self.config_maps, &mut differences);
         truth.compare_cache(&self.pods, &mut differences);
         for handler in &self.handlers {
             truth.compare_view(handler.name, &handler.view, &mut differences);

@@ -23,7 +23,7 @@ pub(crate) struct Versions(BTreeMap<String, String>);
 impl Versions {
     pub(crate) async fn read(url: &str) -> Result<Self, Failure> {
         let mut versions = BTreeMap::new();
-        each_pod(url, |pod| {
+        each_object(url, "pods", |pod| {
             let version = pod["metadata"]["resourceVersion"].as_str().unwrap_or_default();
             versions.insert(key(&pod), version.to_owned());
         })
@@ -44,7 +44,7 @@ impl Versions {
 /// What is on the server, read without any of our client code.
 #[derive(Debug)]
 pub(crate) struct Truth {
-    pods: BTreeMap<String, Value>,
+    objects: BTreeMap<String, Value>,
 }
 
 /// What does not agree; nothing, where all is well. At most [`DIFFERENCES_MAX`] are told.
@@ -56,20 +56,25 @@ const DIFFERENCES_MAX: usize = 10;
 const PAGE: usize = 500;
 
 impl Truth {
-    pub(crate) async fn read(url: &str) -> Result<Self, Failure> {
-        let mut pods = BTreeMap::new();
-        each_pod(url, |mut pod| {
-            strip(&mut pod);
-            pods.insert(key(&pod), pod);
+    /// Reads one resource of the core group.
+    pub(crate) async fn read(url: &str, resource: &str) -> Result<Self, Failure> {
+        let mut objects = BTreeMap::new();
+        each_object(url, resource, |mut object| {
+            strip(&mut object);
+            objects.insert(key(&object), object);
         })
         .await?;
-        Ok(Self { pods })
+        Ok(Self { objects })
     }
 
     /// Holds the cache against the server: keys, uids, versions and whole contents.
-    pub(crate) fn compare_cache(&self, pods: &SharedInformer<Lazy<Pod>>, differences: &mut Differences) {
-        let snapshot = pods.snapshot();
-        for (key, truth) in &self.pods {
+    pub(crate) fn compare_cache<K: Send + Sync + 'static>(
+        &self,
+        informer: &SharedInformer<Lazy<K>>,
+        differences: &mut Differences,
+    ) {
+        let snapshot = informer.snapshot();
+        for (key, truth) in &self.objects {
             let Some(held) = snapshot.get(key.as_str()) else {
                 note(differences, || format!("{key} is not in the cache"));
                 continue;
@@ -86,7 +91,7 @@ impl Truth {
                 Err(error) => note(differences, || format!("{key} cannot be read from the cache: {error}")),
             }
         }
-        for key in snapshot.keys().filter(|key| !self.pods.contains_key(key.as_str())) {
+        for key in snapshot.keys().filter(|key| !self.objects.contains_key(key.as_str())) {
             note(differences, || format!("{key} is in the cache, not on the server"));
         }
     }
@@ -99,14 +104,14 @@ impl Truth {
                     format!("handler {name} was told {} steps of an impossible history", seen.illegal)
                 });
             }
-            for (key, truth) in &self.pods {
+            for (key, truth) in &self.objects {
                 let version = truth["metadata"]["resourceVersion"].as_str().unwrap_or_default();
                 if seen.objects.get(key.as_str()).is_none_or(|held| *held != version) {
                     note(differences, || format!("handler {name} does not know {key} at version {version}"));
                 }
             }
-            if seen.objects.len() != self.pods.len() {
-                let (knows, are) = (seen.objects.len(), self.pods.len());
+            if seen.objects.len() != self.objects.len() {
+                let (knows, are) = (seen.objects.len(), self.objects.len());
                 note(differences, || format!("handler {name} knows {knows} pods, the server has {are}"));
             }
         });
@@ -115,7 +120,7 @@ impl Truth {
     /// Holds what the reconciler has found against the same computed from the server.
     pub(crate) fn compare_usage(&self, found: &HashMap<Box<str>, Usage>, differences: &mut Differences) {
         let mut owned: HashMap<&str, Vec<&Value>> = HashMap::new();
-        for pod in self.pods.values() {
+        for pod in self.objects.values() {
             if let Some(uid) = pod["metadata"]["ownerReferences"][0]["uid"].as_str() {
                 owned.entry(uid).or_default().push(pod);
             }
@@ -154,12 +159,12 @@ struct PageMetadata {
     token: String,
 }
 
-/// Reads all pods, a page at a time.
-async fn each_pod(url: &str, mut take: impl FnMut(Value)) -> Result<(), Failure> {
+/// Reads all objects of a resource, a page at a time.
+async fn each_object(url: &str, resource: &str, mut take: impl FnMut(Value)) -> Result<(), Failure> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut token = String::new();
     loop {
-        let page = page(&client, url, &token).await?;
+        let page = page(&client, url, resource, &token).await?;
         page.items.into_iter().for_each(&mut take);
         token = page.metadata.token;
         if token.is_empty() {
@@ -168,11 +173,16 @@ async fn each_pod(url: &str, mut take: impl FnMut(Value)) -> Result<(), Failure>
     }
 }
 
-async fn page(client: &Client<HttpConnector, Empty<Bytes>>, url: &str, token: &str) -> Result<Page, Failure> {
+async fn page(
+    client: &Client<HttpConnector, Empty<Bytes>>,
+    url: &str,
+    resource: &str,
+    token: &str,
+) -> Result<Page, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot read the pods of {url} for the comparison: {error}"))
+        Failure::new(format!("cannot read the {resource} of {url} for the comparison: {error}"))
     };
-    let mut uri = format!("{url}/api/v1/pods?limit={PAGE}");
+    let mut uri = format!("{url}/api/v1/{resource}?limit={PAGE}");
     if !token.is_empty() {
         uri.push_str("&continue=");
         uri.push_str(token);
@@ -203,3 +213,6 @@ fn strip(object: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
