@@ -1,5 +1,7 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
+mod go;
+mod real;
 mod report;
 mod tidy;
 
@@ -28,12 +30,19 @@ struct Arguments {
 enum Command {
     /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
     Tidy,
+    /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
+    Real {
+        /// What to do.
+        #[command(subcommand)]
+        command: real::RealCommand,
+    },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let report = match arguments.command {
+    let report = match &arguments.command {
         Command::Tidy => tidy::run(root()),
+        Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)
 }

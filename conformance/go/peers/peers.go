@@ -1,0 +1,15 @@
+// Package peers holds the programs on client-go and controller-runtime that ours is compared with. This file pins the
+// libraries, whichever of them the programs use at the moment.
+package peers
+
+import (
+	_ "k8s.io/client-go/dynamic/dynamicinformer"
+	_ "k8s.io/client-go/informers"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/metadata/metadatainformer"
+	_ "k8s.io/client-go/tools/leaderelection"
+	_ "k8s.io/client-go/util/workqueue"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	_ "sigs.k8s.io/yaml"
+)
