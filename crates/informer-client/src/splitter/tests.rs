@@ -181,6 +181,16 @@ fn bad_lists_are_refused_with_the_place() {
 }
 
 #[test]
+fn a_bad_word_is_told_where_it_begins_whatever_the_border() {
+    let body = br#"{"a":nul,"items":[]}"#;
+    for border in 0..=body.len() {
+        let (left, right) = body.split_at(border);
+        let error = split(&[left, right]).unwrap_err();
+        assert_eq!(error.to_string(), "not JSON: expected a value at byte 5, found 'n'", "border {border}");
+    }
+}
+
+#[test]
 fn limits_are_named_by_the_error() {
     let limits = Limits { object_bytes: 100, page_bytes: 300, depth: 5 };
     let feed = |body: &[u8]| {

@@ -104,14 +104,14 @@ impl ValueReader {
 
     /// What looks like a word or a number must be one.
     fn check_scalar(&self, part: &[u8], base: u64) -> Result<(), SplitError> {
-        let text = std::str::from_utf8(self.whole(part)).ok();
-        match text.map(|text| Cursor::new(text).skip()) {
+        let whole = self.whole(part);
+        match std::str::from_utf8(whole).ok().map(|text| Cursor::new(text).skip()) {
             Some(Ok(_)) => Ok(()),
-            _ => Err(SplitError::Syntax {
-                at: base,
-                expected: "a value",
-                seen: self.whole(part).first().copied(),
-            }),
+            _ => {
+                // It may have begun in an earlier frame.
+                let at = base + part.len() as u64 - whole.len() as u64;
+                Err(SplitError::Syntax { at, expected: "a value", seen: whole.first().copied() })
+            }
         }
     }
 
