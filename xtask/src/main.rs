@@ -1,5 +1,6 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
+mod fuzz;
 mod go;
 mod real;
 mod report;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Command {
     /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
     Tidy,
+    /// Give mutated bytes to everything that reads bytes of others.
+    Fuzz(fuzz::FuzzArguments),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let report = match &arguments.command {
         Command::Tidy => tidy::run(root()),
+        Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

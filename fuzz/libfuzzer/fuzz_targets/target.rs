@@ -1,0 +1,18 @@
+//! The target that `FUZZ_TARGET` names, under libFuzzer: one program for all of them, because building it takes longer than
+//! most campaigns.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use informer_fuzz::{TARGETS, Target};
+use libfuzzer_sys::fuzz_target;
+
+static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
+    let name = std::env::var("FUZZ_TARGET").expect("FUZZ_TARGET names one of the targets");
+    informer_fuzz::find(&name).unwrap_or_else(|| {
+        let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+        panic!("there is no target {name}; there are {}", names.join(", "))
+    })
+});
+
+fuzz_target!(|input: &[u8]| (CHOSEN.run)(input));

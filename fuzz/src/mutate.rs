@@ -1,0 +1,77 @@
+//! New inputs from old ones.
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt};
+
+/// The largest input: larger ones find nothing that these do not, only later.
+const INPUT_BYTES_MAX: usize = 4096;
+
+/// Changes in one new input. A few at once leave most of a text well formed.
+const CHANGES_MAX: usize = 4;
+
+/// Bytes that scanners care about.
+const TELLING: &[u8] = b"\"\\{}[]:,0-.eEntf\n \x00\x1f\x7f\x80\xc3\xff";
+
+/// Changes an input; `others` lend it pieces and `words` are put in.
+pub fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut StdRng) {
+    for _ in 0..rng.random_range(1..=CHANGES_MAX) {
+        change(input, others, words, rng);
+    }
+    input.truncate(INPUT_BYTES_MAX);
+}
+
+fn change(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], rng: &mut StdRng) {
+    let at = rng.random_range(0..=input.len());
+    match rng.random_range(0..9) {
+        0 => flip(input, rng),
+        1 => replace(input, TELLING[rng.random_range(0..TELLING.len())], rng),
+        2 => input.insert(at, TELLING[rng.random_range(0..TELLING.len())]),
+        3 => {
+            let range = range(input.len(), rng);
+            input.drain(range);
+        }
+        4 => {
+            let piece = input[range(input.len(), rng)].to_vec();
+            input.splice(at..at, piece);
+        }
+        5 if !words.is_empty() => {
+            let word = words[rng.random_range(0..words.len())];
+            input.splice(at..at, word.bytes());
+        }
+        6 if !others.is_empty() => {
+            let other = &others[rng.random_range(0..others.len())];
+            let piece = other[range(other.len(), rng)].to_vec();
+            input.splice(at..at, piece);
+        }
+        7 => input.truncate(at),
+        // The first bytes say where frames end.
+        _ => replace_at(input, rng.random_range(0..9), rng.random()),
+    }
+}
+
+fn flip(input: &mut [u8], rng: &mut StdRng) {
+    if !input.is_empty() {
+        let at = rng.random_range(0..input.len());
+        input[at] ^= 1 << (rng.next_u32() % 8);
+    }
+}
+
+fn replace(input: &mut [u8], byte: u8, rng: &mut StdRng) {
+    if !input.is_empty() {
+        let at = rng.random_range(0..input.len());
+        input[at] = byte;
+    }
+}
+
+fn replace_at(input: &mut [u8], at: usize, byte: u8) {
+    if let Some(place) = input.get_mut(at) {
+        *place = byte;
+    }
+}
+
+/// A piece of at most 64 bytes, mostly short.
+fn range(len: usize, rng: &mut StdRng) -> std::ops::Range<usize> {
+    let start = rng.random_range(0..=len);
+    let longest = 1 << rng.random_range(0..7);
+    start..len.min(start + rng.random_range(0..=longest))
+}

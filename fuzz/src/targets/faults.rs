@@ -1,0 +1,33 @@
+use informer_apiserver::FaultFile;
+
+use super::Target;
+
+pub(super) const TARGET: Target = Target {
+    name: "faults",
+    run,
+    words: &[
+        "- match:",
+        "\n  verb: watch",
+        "\n  resource: pods",
+        "\n  when:",
+        "nth: 1",
+        "action:",
+        "expire",
+        "cut_after:",
+        "status:",
+    ],
+};
+
+/// A file of fault rules: rules, or an error that says what is wrong.
+fn run(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match FaultFile::parse(text) {
+        // Rules that were read can be put to use.
+        Ok(file) => {
+            let server = informer_apiserver::ApiServer::builder().build();
+            server.faults().add_all(file);
+            server.faults().clear();
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}

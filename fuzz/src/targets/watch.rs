@@ -1,0 +1,61 @@
+use informer_client::ReadOptions;
+use serde_json::Value;
+
+use super::list::check_header;
+use super::{Target, WORDS};
+use crate::input::Body;
+use crate::plain;
+use crate::probe::{Probe, ReadWatch, read_watch};
+
+pub(super) const TARGET: Target = Target { name: "watch", run, words: WORDS };
+
+/// The body of a watch, read in frames and whole, and by `serde_json`.
+fn run(input: &[u8]) {
+    let body = Body::read(input);
+    let read = read_watch(body.one_frame(), ReadOptions::default());
+    let in_frames = read_watch(body.frames(), ReadOptions::default());
+    check_borders(&read, &in_frames);
+    for object in read.events.iter().filter_map(|(_, object)| object.as_ref()?.as_ref().ok()) {
+        check_header(&object.json, &object.header);
+    }
+    check_events(&read, body.whole);
+}
+
+/// The same events, whatever the borders. One difference is by design: where a frame ends with a line, a line that leaves
+/// its brackets open is found to be broken there and then, instead of swallowing the lines after it.
+fn check_borders(one: &ReadWatch, other: &ReadWatch) {
+    match (&one.end, &other.end) {
+        (Ok(()), Ok(())) => assert_eq!(one, other, "the border of a frame changes a watch"),
+        _ => {
+            let both = one.events.len().min(other.events.len());
+            assert_eq!(one.events[..both], other.events[..both], "the border of a frame changes an event");
+            assert!(one.events.len() == both || other.end.is_err(), "a watch that goes on misses events");
+            assert!(other.events.len() == both || one.end.is_err(), "a watch that goes on misses events");
+        }
+    }
+}
+
+/// The events that `serde_json` reads, as far as it does, are those that were read.
+fn check_events(read: &ReadWatch, body: &[u8]) {
+    let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
+    let plain = std::iter::from_fn(|| values.next()?.ok()).filter(Value::is_object);
+    for (value, (name, object)) in plain.zip(&read.events) {
+        let event_type = value["type"].as_str().expect("an event without a type ends the watch before it");
+        match event_type {
+            "ADDED" | "MODIFIED" if matches!(object, Some(Err(_))) => assert_eq!(*name, "ADDED or MODIFIED"),
+            "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR" => assert_eq!(*name, event_type),
+            _ => assert_eq!(*name, "another"),
+        }
+        match object {
+            Some(Ok(probe)) => check_object(probe, &value["object"]),
+            Some(Err(_)) => assert_eq!(plain::header(&value["object"]), None, "a good object is set aside"),
+            None => {}
+        }
+    }
+}
+
+fn check_object(probe: &Probe, object: &Value) {
+    assert_eq!(plain::header(object).as_ref(), Some(&probe.header));
+    let kept: Value = serde_json::from_str(&probe.json).expect("pruned JSON is JSON");
+    assert_eq!(kept, plain::pruned(object.clone()));
+}
