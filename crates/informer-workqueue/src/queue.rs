@@ -10,6 +10,7 @@ mod driver;
 mod error;
 mod get;
 mod groups;
+mod index;
 mod inspect;
 mod item;
 mod order;
@@ -35,7 +36,8 @@ pub use self::item::{Item, OnDrop};
 pub use self::order::Ageing;
 
 use self::driver::Driver;
-use self::state::{Finished, KeyHash, Taken, Ticket, Wish};
+use self::index::KeyHash;
+use self::state::{Finished, Taken, Ticket, Wish};
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 

@@ -127,16 +127,16 @@ impl<K: QueueKey> Shared<K> {
         if state.phase != Phase::Open {
             return false;
         }
-        let id = match state.find(hash, &key) {
-            Some(id) => {
+        let id = match state.find_or_place(hash, &key) {
+            Ok(id) => {
                 drop(group);
                 _rest = Some(key);
                 id
             }
-            None => {
+            Err(place) => {
                 let number = group.as_ref().map_or(NO_GROUP, |(hash, name)| state.groups.enter(name, *hash));
                 drop(group);
-                match state.insert(key, hash, number) {
+                match state.insert(place, key, hash, number) {
                     Ok(id) => id,
                     Err(key) => {
                         state.groups.leave(number);

@@ -13,7 +13,7 @@
 //! the immediate add stands for both.
 //!
 //! # Invariants
-//! 1. Every slot is in `table` beside its hash; it is pending or processing, else it is gone.
+//! 1. Every slot is in `index` under its hash; it is pending or processing, else it is gone.
 //! 2. A slot is in the order iff it is `Ready` and not processing; in `delays` iff it is `Waiting`.
 //! 3. `processing` and `dirty` count the slots in process, and those of them that are `Ready`.
 //! 4. `times` exist iff the queue is timed; `started` holds exactly the slots in process.
@@ -21,10 +21,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 
 use super::delays::Delays;
 use super::groups::Groups;
+use super::index::{Index, KeyHash, Place};
 use super::order::Order;
 use super::slots::{Pending, SlotId, Slots};
 use crate::clock::Nanos;
@@ -101,30 +102,6 @@ pub(super) struct Finished<K> {
     pub(super) worked: Option<Duration>,
 }
 
-/// 32 bits of a hash. They stand in the table itself, so that it grows, and passes over other keys, without a look at
-/// the slots, which are in no order there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeyHash(u32);
-
-impl KeyHash {
-    pub(super) const fn new(hash: u64) -> Self {
-        let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
-        Self(u32::from_le_bytes([a ^ e, b ^ f, c ^ g, d ^ h]))
-    }
-
-    /// The table takes the place from the lower bits and a tag from the highest.
-    const fn wide(self) -> u64 {
-        let hash = self.0 as u64;
-        hash << 32 | hash
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Entry {
-    hash: KeyHash,
-    slot: SlotId,
-}
-
 /// Since when keys are what they are.
 #[derive(Default)]
 struct Times {
@@ -151,7 +128,7 @@ impl Times {
 
 pub(super) struct State<K> {
     pub(super) slots: Slots<K>,
-    table: HashTable<Entry>,
+    index: Index,
     pub(super) order: Box<dyn Order<K>>,
     pub(super) delays: Delays,
     pub(super) groups: Groups,
@@ -165,7 +142,7 @@ impl<K: Eq + Clone> State<K> {
     pub(super) fn new(order: Box<dyn Order<K>>, timed: bool) -> Self {
         Self {
             slots: Slots::new(),
-            table: HashTable::new(),
+            index: Index::default(),
             order,
             delays: Delays::default(),
             groups: Groups::default(),
@@ -186,7 +163,7 @@ impl<K: Eq + Clone> State<K> {
 
     /// No key is ready, waits or is in process.
     pub(super) fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.index.len() == 0
     }
 
     /// Nothing will be handed out any more.
@@ -206,14 +183,18 @@ impl<K: Eq + Clone> State<K> {
 
     // Eq of the key runs here, before anything changed: a panic leaves the state as it was.
     pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<SlotId> {
-        let same = |entry: &Entry| entry.hash == hash && self.slots[entry.slot].key.as_ref() == Some(key);
-        self.table.find(hash.wide(), same).map(|entry| entry.slot)
+        self.find_or_place(hash, key).ok()
+    }
+
+    /// The slot of a key, or the place for [`insert`](Self::insert) if it has none.
+    pub(super) fn find_or_place(&self, hash: KeyHash, key: &K) -> Result<SlotId, Place> {
+        self.index.find(hash, |slot| self.slots[slot].key.as_ref() == Some(key))
     }
 
     /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
-    pub(super) fn insert(&mut self, key: K, hash: KeyHash, group: u32) -> Result<SlotId, K> {
+    pub(super) fn insert(&mut self, place: Place, key: K, hash: KeyHash, group: u32) -> Result<SlotId, K> {
         let id = self.slots.insert(key, hash.0, group)?;
-        self.table.insert_unique(hash.wide(), Entry { hash, slot: id }, |entry| entry.hash.wide());
+        self.index.insert(place, hash, id);
         Ok(id)
     }
 
@@ -353,9 +334,7 @@ impl<K: Eq + Clone> State<K> {
         if slot.processing || slot.pending != Pending::Idle {
             return None;
         }
-        if let Ok(entry) = self.table.find_entry(KeyHash(slot.hash).wide(), |entry| entry.slot == id) {
-            entry.remove();
-        }
+        self.index.remove(KeyHash(slot.hash), id);
         self.groups.leave(slot.group);
         self.slots.remove(id)
     }
@@ -371,6 +350,7 @@ impl<K: Eq + Clone> State<K> {
     #[cfg(test)]
     pub(super) fn assert_invariants(&self) {
         self.delays.assert_invariants();
+        self.index.assert_invariants();
         let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
         for (id, slot) in self.slots.occupied() {
             assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is held by nothing");
@@ -382,7 +362,7 @@ impl<K: Eq + Clone> State<K> {
             dirty += usize::from(slot.pending == Pending::Ready && slot.processing);
             grouped += usize::from(slot.group != super::groups::NO_GROUP);
         }
-        assert_eq!(self.table.len(), self.slots.occupied().count());
+        assert_eq!(self.index.len(), self.slots.occupied().count());
         assert_eq!((ready, waiting), (self.order.len(), self.delays.len()));
         assert_eq!((processing, dirty), (self.processing, self.dirty));
         assert_eq!(grouped, self.groups.users());

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 
 use self::model::{Model, Shape};
 use super::groups::NO_GROUP;
+use super::index::{Index, KeyHash};
 use super::order::{Ageing, Fair, Fifo, Order, Priority};
-use super::state::{KeyHash, Phase, State, Ticket, Wish};
+use super::state::{Phase, State, Ticket, Wish};
 use crate::clock::Nanos;
 
 #[derive(Clone, Debug)]
@@ -137,12 +138,12 @@ impl Pair {
             return;
         }
         let number = if self.model.shape.fair { u64::from(key % 4) } else { u64::MAX };
-        let id = self.state.find(hash(key), &key).unwrap_or_else(|| {
+        let id = self.state.find_or_place(hash(key), &key).unwrap_or_else(|place| {
             let group = match number {
                 u64::MAX => NO_GROUP,
                 number => self.state.groups.enter(&group(key), number),
             };
-            self.state.insert(key, hash(key), group).expect("there is room")
+            self.state.insert(place, key, hash(key), group).expect("there is room")
         });
         let due = self.due(delay);
         let _ = self.state.mark(id, Wish { due, priority }, Nanos(self.now));
@@ -180,6 +181,33 @@ proptest! {
     }
 
     #[test]
+    fn the_index_finds_what_a_map_finds_however_hashes_collide(
+        ops in prop::collection::vec((any::<bool>(), 0_u32..300, prop_oneof![Just(0_u32), Just(u32::MAX), any::<u32>()]), 1..600),
+    ) {
+        let (mut index, mut model) = (Index::default(), std::collections::BTreeMap::new());
+        for (add, slot, hash) in ops {
+            let known = model.get(&slot).copied();
+            match known {
+                Some(hash) if !add => {
+                    index.remove(hash, slot);
+                    model.remove(&slot);
+                }
+                None if add => {
+                    let place = index.find(KeyHash(hash), |other| other == slot).unwrap_err();
+                    index.insert(place, KeyHash(hash), slot);
+                    model.insert(slot, KeyHash(hash));
+                }
+                _ => index.remove(KeyHash(hash), 1000),
+            }
+            index.assert_invariants();
+            prop_assert_eq!(index.len(), model.len());
+            for (&slot, &hash) in &model {
+                prop_assert_eq!(index.find(hash, |other| other == slot).ok(), Some(slot));
+            }
+        }
+    }
+
+    #[test]
     fn a_key_ready_with_m_older_ones_is_handed_out_within_n_times_m_plus_one(
         every in 1_u32..8,
         priorities in prop::collection::vec(-3_i32..3, 1..40),
@@ -201,6 +229,21 @@ proptest! {
         });
         prop_assert!(within.is_some(), "not handed out within {bound}");
     }
+}
+
+#[test]
+fn an_index_is_as_large_as_what_is_in_it_now() {
+    let mut index = Index::default();
+    let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
+    for n in 0..100_000 {
+        let place = index.find(hash(n), |slot| slot == n).unwrap_err();
+        index.insert(place, hash(n), n);
+    }
+    assert_eq!(index.places(), 262_144);
+    (100..100_000).for_each(|n| index.remove(hash(n), n));
+    assert_eq!(index.places(), 1024);
+    index.assert_invariants();
+    assert!((0..100).all(|n| index.find(hash(n), |slot| slot == n).is_ok()));
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! The work queue, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
+//!
+//! `conformance/go/peers/cmd/workqueue-bench` does the same with the queues of Go; `cargo xtask bench workqueue` runs
+//! both in turn, again and again. A case is the same on both sides: the same keys in the same order, as many
+//! producers and workers, as many threads.
+//!
+//! Go's strings are copied by reference, so keys are `Arc<str>` here.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_workqueue::{AddOptions, Ageing, LOW_PRIORITY, QueueKey, WorkQueue};
+use serde_json::{Map, Value};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Keys of the cases on one thread.
+const KEYS: usize = 100_000;
+/// Producers, and workers, of the case with many of both, and what each producer adds.
+const SIDES: usize = 4;
+const KEYS_A_PRODUCER: usize = 100_000;
+/// Keys that wait.
+const WAITING: u64 = 1_000_000;
+/// Adds to a waiting worker, and the pause before each, in which the worker falls asleep.
+const HAND_OVERS: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+type Figures = Map<String, Value>;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let variant = arguments.next().unwrap_or_default();
+    let case = arguments.next();
+    let figures = match &*variant {
+        "plain" => measure(case.as_deref(), plain, plain),
+        "priorities" => measure(case.as_deref(), with_priorities, with_priorities),
+        _ => {
+            eprintln!("usage: workqueue-bench plain|priorities [delays|single|contention|hand-over]");
+            return ExitCode::from(2);
+        }
+    };
+    let Some(figures) = figures else {
+        eprintln!("cannot start the threads of the runtime");
+        return ExitCode::FAILURE;
+    };
+    println!("{}", Value::from(figures));
+    ExitCode::SUCCESS
+}
+
+fn plain<K: QueueKey>() -> WorkQueue<K> {
+    WorkQueue::new()
+}
+
+fn with_priorities<K: QueueKey>() -> WorkQueue<K> {
+    WorkQueue::builder().priorities(Ageing::default()).build()
+}
+
+/// Runs one case, or all; `None` if there is no runtime to run them on.
+fn measure(
+    only: Option<&str>,
+    queue: fn() -> WorkQueue<Arc<str>>,
+    of_numbers: fn() -> WorkQueue<u64>,
+) -> Option<Figures> {
+    let wanted = |case| only.is_none_or(|only| only == case);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().ok()?;
+    let mut figures = Figures::new();
+    // Memory comes first, while no freed memory is lying around.
+    if wanted("delays") {
+        delays(&of_numbers(), &mut figures);
+    }
+    if wanted("single") {
+        single(&runtime, &queue(), &mut figures);
+    }
+    if wanted("contention") {
+        let keys = names(SIDES * KEYS_A_PRODUCER);
+        let parts = keys.chunks(KEYS_A_PRODUCER).map(<[_]>::to_vec).collect();
+        let spent = runtime.block_on(contention(queue(), parts));
+        set(&mut figures, "4 producers and 4 workers, ns a key", per(spent, keys.len()));
+    }
+    if wanted("hand-over") {
+        let mut delays = runtime.block_on(hand_over(of_numbers()));
+        delays.sort_unstable();
+        for (case, part) in [("add to a waiting worker, p50 us", 50), ("add to a waiting worker, p99 us", 99)]
+        {
+            let delay = delays.get(delays.len() * part / 100).copied().unwrap_or_default();
+            set(&mut figures, case, nanos(delay) / 1e3);
+        }
+    }
+    Some(figures)
+}
+
+fn set(figures: &mut Figures, case: &str, value: f64) {
+    figures.insert(case.to_owned(), Value::from(value));
+}
+
+/// Nanoseconds for each of `count`.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn per(spent: Duration, count: usize) -> f64 {
+    nanos(spent) / count as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "runs are short")]
+fn nanos(spent: Duration) -> f64 {
+    spent.as_nanos() as f64
+}
+
+fn names(count: usize) -> Vec<Arc<str>> {
+    (0..count).map(|n| format!("namespace-{}/web-{n:08}", n % 100).into()).collect()
+}
+
+fn single(runtime: &Runtime, queue: &WorkQueue<Arc<str>>, figures: &mut Figures) {
+    let keys = names(KEYS);
+    let (first, again) = (keys.clone(), keys.clone());
+    let start = Instant::now();
+    for (n, key) in first.into_iter().enumerate() {
+        let priority = if n % 2 == 0 { 0 } else { LOW_PRIORITY };
+        black_box(queue.add_with(key, AddOptions::new().priority(priority)));
+    }
+    set(figures, "add of a new key, ns", per(start.elapsed(), KEYS));
+    let start = Instant::now();
+    for key in again {
+        black_box(queue.add(key));
+    }
+    set(figures, "add of a known key, ns", per(start.elapsed(), KEYS));
+    queue.shut_down();
+    let spent = runtime.block_on(async {
+        let start = Instant::now();
+        while let Some(item) = queue.get().await {
+            black_box(item.key());
+            item.done();
+        }
+        start.elapsed()
+    });
+    set(figures, "get and done, ns", per(spent, KEYS));
+}
+
+async fn contention(queue: WorkQueue<Arc<str>>, parts: Vec<Vec<Arc<str>>>) -> Duration {
+    let mut workers = JoinSet::new();
+    let mut producers = JoinSet::new();
+    let start = Instant::now();
+    for _ in 0..SIDES {
+        let queue = queue.clone();
+        workers.spawn(async move {
+            while let Some(item) = queue.get().await {
+                black_box(item.key());
+                item.done();
+            }
+        });
+    }
+    for part in parts {
+        let queue = queue.clone();
+        producers.spawn(async move {
+            for key in part {
+                black_box(queue.add(key));
+                // Tasks take turns, as Go's goroutines do on their own.
+                tokio::task::coop::consume_budget().await;
+            }
+        });
+    }
+    producers.join_all().await;
+    queue.shut_down();
+    workers.join_all().await;
+    start.elapsed()
+}
+
+/// How long keys took to a worker that waited. A key is the moment it was added.
+async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
+    let epoch = Instant::now();
+    let since = move || u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut delays = Vec::with_capacity(HAND_OVERS);
+            while let Some(item) = queue.get().await {
+                delays.push(Duration::from_nanos(since() - *item));
+                item.done();
+            }
+            delays
+        }
+    });
+    let producer = tokio::spawn(async move {
+        for _ in 0..HAND_OVERS {
+            tokio::time::sleep(PAUSE).await;
+            queue.add(since());
+        }
+        queue.shut_down();
+    });
+    let (delays, _) = tokio::join!(worker, producer);
+    delays.unwrap_or_default()
+}
+
+fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {
+    let before = resident();
+    let start = Instant::now();
+    for key in 0..WAITING {
+        // Spread over an hour, in no order.
+        let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000;
+        queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
+    }
+    let spent = start.elapsed();
+    set(figures, "add_after of a million keys, ns", nanos(spent) / 1e6);
+    if let (Some(before), Some(after)) = (before, resident()) {
+        let overhead = (after - before) / 1e6 - 8.0;
+        set(figures, "overhead of a waiting key, bytes", overhead);
+    }
+}
+
+/// Resident bytes of this process, where Linux tells them in pages of 4 KiB.
+fn resident() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u32 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(f64::from(pages) * 4096.0)
+}

@@ -1,0 +1,222 @@
+// Command workqueue-bench measures the work queue of client-go or of controller-runtime once in each case, and prints
+// one line of JSON: {"CASE": FIGURE}. Its cases are those of benches/src/workqueue.rs.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+const (
+	keys          = 100_000
+	sides         = 4
+	keysAProducer = 100_000
+	waiting       = 1_000_000
+	handOvers     = 1_000
+	pause         = time.Millisecond
+)
+
+// queue is what both peers have.
+type queue[T comparable] interface {
+	Add(item T)
+	AddAfter(item T, duration time.Duration)
+	Get() (item T, shutdown bool)
+	Done(item T)
+	Len() int
+	ShutDown()
+}
+
+// addLow adds with a low priority where the queue has priorities.
+func addLow[T comparable](q queue[T], item T) {
+	if pq, ok := q.(priorityqueue.PriorityQueue[T]); ok {
+		low := -100
+		pq.AddWithOpts(priorityqueue.AddOpts{Priority: &low}, item)
+		return
+	}
+	q.Add(item)
+}
+
+func plain[T comparable]() queue[T] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[T]())
+}
+
+func withPriorities[T comparable]() queue[T] {
+	return priorityqueue.New[T]("bench")
+}
+
+type figures map[string]float64
+
+func main() {
+	var out figures
+	switch strings.Join(os.Args[1:], " ") {
+	case "client-go":
+		out = measure(plain[string], plain[int64], plain[uint64])
+	case "controller-runtime":
+		out = measure(withPriorities[string], withPriorities[int64], withPriorities[uint64])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: workqueue-bench client-go|controller-runtime")
+		os.Exit(2)
+	}
+	line, err := json.Marshal(out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(string(line))
+}
+
+func measure(names func() queue[string], times func() queue[int64], numbers func() queue[uint64]) figures {
+	out := figures{}
+	// Memory comes first, while no freed memory is lying around.
+	delays(numbers, out)
+	single(names(), out)
+	contention(names(), out)
+	handOver(times(), out)
+	return out
+}
+
+// names are made one by one, so that each has memory of its own.
+func names(count int) []string {
+	all := make([]string, count)
+	for n := range all {
+		all[n] = fmt.Sprintf("namespace-%d/web-%08d", n%100, n)
+	}
+	return all
+}
+
+func per(spent time.Duration, count int) float64 {
+	return float64(spent.Nanoseconds()) / float64(count)
+}
+
+func single(q queue[string], out figures) {
+	all := names(keys)
+	runtime.GC()
+	start := time.Now()
+	for n, key := range all {
+		if n%2 == 0 {
+			q.Add(key)
+		} else {
+			addLow(q, key)
+		}
+	}
+	// A queue that buffers what is added has it at last when it is asked for its length.
+	q.Len()
+	out["add of a new key, ns"] = per(time.Since(start), keys)
+	start = time.Now()
+	for _, key := range all {
+		q.Add(key)
+	}
+	q.Len()
+	out["add of a known key, ns"] = per(time.Since(start), keys)
+	start = time.Now()
+	for range all {
+		key, _ := q.Get()
+		q.Done(key)
+	}
+	out["get and done, ns"] = per(time.Since(start), keys)
+	q.ShutDown()
+}
+
+func contention(q queue[string], out figures) {
+	all := names(sides * keysAProducer)
+	runtime.GC()
+	var left atomic.Int64
+	left.Store(sides * keysAProducer)
+	var workers sync.WaitGroup
+	start := time.Now()
+	for range sides {
+		workers.Go(func() {
+			for {
+				key, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				q.Done(key)
+				// controller-runtime drops at shutdown what is ready: so the last key ends the queue.
+				if left.Add(-1) == 0 {
+					q.ShutDown()
+				}
+			}
+		})
+	}
+	for part := range slices.Chunk(all, keysAProducer) {
+		go func() {
+			for _, key := range part {
+				q.Add(key)
+			}
+		}()
+	}
+	workers.Wait()
+	out["4 producers and 4 workers, ns a key"] = per(time.Since(start), sides*keysAProducer)
+}
+
+func handOver(q queue[int64], out figures) {
+	epoch := time.Now()
+	delays := make([]float64, 0, handOvers)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			sent, shutdown := q.Get()
+			if shutdown {
+				return
+			}
+			delays = append(delays, float64(int64(time.Since(epoch))-sent)/1e3)
+			q.Done(sent)
+		}
+	}()
+	for range handOvers {
+		time.Sleep(pause)
+		q.Add(int64(time.Since(epoch)))
+	}
+	time.Sleep(pause)
+	q.ShutDown()
+	<-done
+	slices.Sort(delays)
+	out["add to a waiting worker, p50 us"] = delays[len(delays)/2]
+	out["add to a waiting worker, p99 us"] = delays[len(delays)*99/100]
+}
+
+func delays(make func() queue[uint64], out figures) {
+	before := resident()
+	q := make()
+	start := time.Now()
+	for n := range uint64(waiting) {
+		// Spread over an hour, in no order.
+		spread := n * 0x9e37_79b9_7f4a_7c15 % 3_600_000
+		q.AddAfter(n, time.Hour+time.Duration(spread)*time.Millisecond)
+	}
+	q.Len()
+	spent := time.Since(start)
+	out["add_after of a million keys, ns"] = per(spent, waiting)
+	// Half a second for what is still in a buffer.
+	time.Sleep(500 * time.Millisecond)
+	out["overhead of a waiting key, bytes"] = (resident()-before)/waiting - 8
+	q.ShutDown()
+}
+
+// resident is what this process holds in memory once what is free is given back, where Linux tells it.
+func resident() float64 {
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	if err != nil {
+		return 0
+	}
+	return float64(pages * os.Getpagesize())
+}
