@@ -97,12 +97,10 @@ fn set(figures: &mut Figures, case: &str, value: f64) {
 }
 
 /// Nanoseconds for each of `count`.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn per(spent: Duration, count: usize) -> f64 {
     nanos(spent) / count as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "runs are short")]
 fn nanos(spent: Duration) -> f64 {
     spent.as_nanos() as f64
 }

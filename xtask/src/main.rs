@@ -1,5 +1,6 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
+mod bench;
 mod fuzz;
 mod go;
 mod real;
@@ -33,6 +34,8 @@ enum Command {
     Tidy,
     /// Give mutated bytes to everything that reads bytes of others.
     Fuzz(fuzz::FuzzArguments),
+    /// Measure our parts beside their peers, in the same run: medians, spread, ratios.
+    Bench(bench::Bench),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let report = match &arguments.command {
         Command::Tidy => tidy::run(root()),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
+        Command::Bench(bench) => bench::run(root(), bench),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

@@ -165,7 +165,6 @@ impl Index {
 }
 
 /// The place that a hash asks for: the larger the hash, the later.
-#[expect(clippy::cast_possible_truncation, reason = "the result is below `places`")]
 fn home(hash: KeyHash, places: usize) -> usize {
     ((u64::from(hash.0) << places.trailing_zeros()) >> 32) as usize
 }

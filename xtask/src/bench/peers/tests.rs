@@ -1,0 +1,46 @@
+//! Medians, ratios and targets.
+
+use super::{Limit, Samples, Target};
+use crate::report::Report;
+
+const CASE: &str = "add, ns";
+
+fn samples(ours: &[f64], peer: &[f64]) -> Samples {
+    let mut samples = Samples::default();
+    ours.iter().for_each(|&value| samples.push("ours", CASE.to_owned(), value));
+    peer.iter().for_each(|&value| samples.push("peer", CASE.to_owned(), value));
+    samples
+}
+
+fn missed(samples: &Samples, limit: Limit) -> bool {
+    let mut report = Report::new("bench");
+    Target { program: "ours", case: CASE, limit }.judge(samples, &mut report);
+    !report.passed()
+}
+
+#[test]
+fn a_median_ignores_one_run_that_was_disturbed() {
+    let samples = samples(&[10.0, 900.0, 12.0], &[4.0, 2.0]);
+    assert_eq!(samples.median("ours", CASE), Some(12.0));
+    assert_eq!(samples.median("peer", CASE), Some(3.0));
+    assert_eq!(samples.ratio("ours", "peer", CASE), Some(0.25));
+    assert_eq!(samples.median("nobody", CASE), None);
+}
+
+#[test]
+fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
+    let samples = samples(&[60.0], &[200.0]);
+    assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 1.0 / 3.0 }));
+    assert!(missed(&samples, Limit::Part { of: "peer", at_most: 0.25 }));
+    assert!(!missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", there: 100.0 }), "80 here");
+    assert!(missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", there: 150.0 }), "53 here");
+    assert!(missed(&samples, Limit::Plain(59.0)));
+    assert!(!missed(&samples, Limit::Plain(60.0)));
+}
+
+#[test]
+fn without_its_peer_a_target_is_not_judged() {
+    let samples = samples(&[60.0], &[]);
+    assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 0.1 }));
+    assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", there: 1.0 }));
+}

@@ -1,0 +1,65 @@
+//! The work queue beside those of client-go and controller-runtime.
+
+use std::path::Path;
+
+use super::peers::{BenchError, Limit, Program, Target, build_ours, in_turn};
+use crate::go::{Go, GoError, Module};
+use crate::report::Report;
+
+const PLAIN: &str = "informer";
+const PRIORITIES: &str = "informer with priorities";
+const CLIENT_GO: &str = "client-go 0.37.2";
+const RUNTIME: &str = "controller-runtime 0.25.2";
+
+const GET_AND_DONE: &str = "get and done, ns";
+const CONTENTION: &str = "4 producers and 4 workers, ns a key";
+const HAND_OVER: &str = "add to a waiting worker, p50 us";
+const ADD_AFTER: &str = "add_after of a million keys, ns";
+const OVERHEAD: &str = "overhead of a waiting key, bytes";
+
+/// What client-go needed for an `AddAfter` where the target of 100 ns was set: the middle of 217 and 352 ns.
+const ADD_AFTER_THERE: f64 = 285.0;
+
+const TARGETS: [Target; 8] = [
+    target(PLAIN, GET_AND_DONE, Limit::Part { of: CLIENT_GO, at_most: 0.75 }),
+    target(PRIORITIES, GET_AND_DONE, Limit::Part { of: CLIENT_GO, at_most: 0.75 }),
+    target(PRIORITIES, GET_AND_DONE, Limit::Part { of: RUNTIME, at_most: 1.0 / 20.0 }),
+    target(PLAIN, CONTENTION, Limit::Part { of: CLIENT_GO, at_most: 1.0 / 3.0 }),
+    target(PRIORITIES, CONTENTION, Limit::Part { of: CLIENT_GO, at_most: 1.0 / 3.0 }),
+    target(PLAIN, HAND_OVER, Limit::Plain(10.0)),
+    target(PLAIN, ADD_AFTER, Limit::Scaled { at_most: 100.0, by: CLIENT_GO, there: ADD_AFTER_THERE }),
+    target(PLAIN, OVERHEAD, Limit::Plain(80.0)),
+];
+
+const fn target(program: &'static str, case: &'static str, limit: Limit) -> Target {
+    Target { program, case, limit }
+}
+
+pub(crate) fn run(root: &Path, runs: usize) -> Report {
+    let mut report = Report::new("bench workqueue");
+    if let Err(error) = measure(root, runs, &mut report) {
+        report.problems.push(error.to_string());
+    }
+    report
+}
+
+fn measure(root: &Path, runs: usize, report: &mut Report) -> Result<(), BenchError> {
+    let path = build_ours(root, "workqueue-bench")?;
+    let mut programs = vec![
+        Program { name: PLAIN, path: path.clone(), arguments: &["plain"] },
+        Program { name: PRIORITIES, path, arguments: &["priorities"] },
+    ];
+    match Go::find(root).and_then(|go| go.build(Module::Peers, "workqueue-bench")) {
+        Ok(path) => programs.extend([
+            Program { name: CLIENT_GO, path: path.clone(), arguments: &["client-go"] },
+            Program { name: RUNTIME, path, arguments: &["controller-runtime"] },
+        ]),
+        Err(GoError::Missing(_)) => println!("peers skipped: no Go"),
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    let samples = in_turn(&programs, runs)?;
+    println!("{}\n", samples.table(&programs));
+    samples.report(&[PLAIN, PRIORITIES], &[CLIENT_GO, RUNTIME], report);
+    TARGETS.iter().for_each(|target| target.judge(&samples, report));
+    Ok(())
+}
