@@ -70,7 +70,8 @@
 //! - A key is in process at most once. Futures that are dropped lose no key and no wake-up.
 //! - Low priorities get their share ([`Ageing`]); one group cannot hold up the others
 //!   ([`fair_by`](WorkQueueBuilder::fair_by)).
-//! - Neither Hash, Eq nor Clone of a key that panics, nor a rate limiter, nor work that does, leaves a queue unusable.
+//! - Neither Hash, Eq nor Clone of a key that panics, nor an [`Order`], a rate limiter or work that does, leaves a queue
+//!   unusable.
 //! - No task, no thread, no timer beyond one deadline, and no state outside of the queue.
 //!
 //! What differs from client-go and controller-runtime:
@@ -94,8 +95,8 @@ mod workers;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Ageing, DrainError, Item, KEYS_MAX, LOW_PRIORITY, OnDrop, QueueKey, Waiting, WorkQueue,
-    WorkQueueBuilder,
+    AddOptions, Ageing, ByPriority, Depths, DrainError, Entries, EntryId, Fair, Fifo, Item, KEYS_MAX,
+    LOW_PRIORITY, OnDrop, Order, QueueKey, Waiting, WorkQueue, WorkQueueBuilder,
 };
 pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,

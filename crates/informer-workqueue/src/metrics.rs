@@ -80,6 +80,8 @@ pub struct QueueStats {
     pub depths: Vec<QueueDepth>,
     /// The ready keys that are in no row.
     pub others: usize,
+    /// The [`Order`](crate::Order) of the queue panicked or broke its contract, and was replaced by arrival.
+    pub order_failed: bool,
 }
 
 /// Ready keys of one priority and group.

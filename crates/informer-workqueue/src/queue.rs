@@ -33,7 +33,7 @@ pub use self::builder::WorkQueueBuilder;
 pub use self::error::DrainError;
 pub use self::inspect::Waiting;
 pub use self::item::{Item, OnDrop};
-pub use self::order::Ageing;
+pub use self::order::{Ageing, ByPriority, Depths, Entries, EntryId, Fair, Fifo, Order};
 
 use self::driver::Driver;
 use self::index::KeyHash;
@@ -41,8 +41,9 @@ use self::state::{Finished, Taken, Ticket, Wish};
 use crate::metrics::QueueMetrics;
 use crate::rate_limit::RateLimiter;
 
-/// How many keys a queue holds at most: slots are numbered in 32 bits to halve the memory of a waiting key. The keys
-/// themselves fill the memory of most machines first; an add beyond is refused.
+/// How many keys a queue holds at most: they are numbered in 32 bits to halve the memory of a waiting key. The keys
+/// themselves fill the memory of most machines first; an add beyond is refused. [`keys_max`](WorkQueueBuilder::keys_max)
+/// sets a lower bound.
 pub const KEYS_MAX: u32 = u32::MAX - 1;
 
 /// What a queue holds: anything that can be compared, hashed and cloned. Implemented for all such types.
@@ -108,11 +109,15 @@ pub struct WorkQueue<K: QueueKey> {
 /// The name of a key's group.
 type GroupOf<K> = dyn for<'k> Fn(&'k K) -> Cow<'k, str> + Send + Sync;
 
+/// What an order goes by.
+type RankOf<K> = dyn Fn(&K) -> u64 + Send + Sync;
+
 struct Shared<K: QueueKey> {
     driver: Driver<K>,
     hasher: RandomState,
     limiter: Box<dyn RateLimiter<K>>,
     group_of: Option<Box<GroupOf<K>>>,
+    rank_of: Option<Box<RankOf<K>>>,
     metrics: Option<Arc<dyn QueueMetrics>>,
     on_drop: OnDrop,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::groups::NO_GROUP;
+use super::slots::Newcomer;
 use super::state::{Phase, Wish};
 use super::{QueueKey, Shared, WorkQueue, deadline};
 
@@ -63,11 +64,13 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Adds a key to be handed out now. A key that is already ready stays where it is, one that waits for a deadline
     /// is ready now, and one in process comes again after it is done.
     ///
-    /// Returns false, and does nothing, if the queue is shut down (or holds [`KEYS_MAX`](super::KEYS_MAX) keys).
+    /// Returns false, and does nothing, if the queue is shut down, or the key is new and the queue full: see
+    /// [`keys_max`](crate::WorkQueueBuilder::keys_max).
     ///
     /// # Panics
     ///
-    /// If Hash or Eq of the key panics; the queue is as it was.
+    /// If Hash or Eq of the key panics, or a function that computes its group or rank; the queue is as it was. If the
+    /// [`Order`](crate::Order) panics; the key is added.
     pub fn add(&self, key: K) -> bool {
         self.shared.put(key, None, 0)
     }
@@ -117,6 +120,7 @@ impl<K: QueueKey> Shared<K> {
             let name = group_of(&key);
             (self.hasher.hash_one(&*name), name)
         });
+        let rank = self.rank_of.as_ref().map(|rank_of| rank_of(&key));
         let now = if delay.is_some() { Some(self.driver.clock().now()) } else { self.driver.now() };
         let due = delay.and_then(|delay| deadline(now?.after(delay), delay));
 
@@ -136,7 +140,7 @@ impl<K: QueueKey> Shared<K> {
             Err(place) => {
                 let number = group.as_ref().map_or(NO_GROUP, |(hash, name)| state.groups.enter(name, *hash));
                 drop(group);
-                match state.insert(place, key, hash, number) {
+                match state.insert(place, Newcomer { key, hash: hash.0, group: number, rank }) {
                     Ok(id) => id,
                     Err(key) => {
                         state.groups.leave(number);

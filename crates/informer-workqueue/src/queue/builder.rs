@@ -7,9 +7,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::driver::Driver;
-use super::order::{Fair, Fifo, Order, Priority};
+use super::order::{ByPriority, Fair, Fifo, Order, ReadyKeys};
 use super::state::State;
-use super::{Ageing, GroupOf, OnDrop, QueueKey, Shared, WorkQueue};
+use super::{Ageing, GroupOf, KEYS_MAX, OnDrop, QueueKey, RankOf, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueMetrics, QueueProbe};
 use crate::rate_limit::{RateLimiter, default_controller_rate_limiter};
 
@@ -19,6 +19,9 @@ pub struct WorkQueueBuilder<K> {
     limiter: Option<Box<dyn RateLimiter<K>>>,
     priorities: Option<Ageing>,
     group_of: Option<Box<GroupOf<K>>>,
+    order: Option<Box<dyn Order>>,
+    rank_of: Option<Box<RankOf<K>>>,
+    keys_max: u32,
     metrics: Option<Arc<dyn QueueMetrics>>,
     on_drop: OnDrop,
 }
@@ -37,6 +40,9 @@ impl<K: QueueKey> WorkQueue<K> {
             limiter: None,
             priorities: None,
             group_of: None,
+            order: None,
+            rank_of: None,
+            keys_max: KEYS_MAX,
             metrics: None,
             on_drop: OnDrop::default(),
         }
@@ -83,6 +89,36 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
         self
     }
 
+    /// Hands out in an order of one's own, which [`Order`] tells how to write. It sees priorities, groups and ranks
+    /// alike: instead of calling [`priorities`](Self::priorities), give it
+    /// [`ByPriority`](crate::ByPriority) around what is to hold within a priority.
+    ///
+    /// ```
+    /// use informer_workqueue::{Ageing, ByPriority, Fifo, WorkQueue};
+    ///
+    /// let queue = WorkQueue::builder().order(ByPriority::<Fifo>::new(Ageing::Off)).build();
+    /// queue.add("as with priorities");
+    /// ```
+    pub fn order(mut self, order: impl Order) -> Self {
+        self.order = Some(Box::new(order));
+        self
+    }
+
+    /// Computes the rank of a key, a number that an [`order`](Self::order) goes by.
+    ///
+    /// It runs in every add, before the lock is taken, and is only heeded when the key enters the queue.
+    pub fn rank_by(mut self, rank_of: impl Fn(&K) -> u64 + Send + Sync + 'static) -> Self {
+        self.rank_of = Some(Box::new(rank_of));
+        self
+    }
+
+    /// Refuses new keys while the queue holds this many, ready, waiting and in process: a bound on its memory. At most,
+    /// and unless told otherwise, [`KEYS_MAX`].
+    pub fn keys_max(mut self, keys: u32) -> Self {
+        self.keys_max = keys.min(KEYS_MAX);
+        self
+    }
+
     /// Where the queue reports to. Without metrics it never reads a clock to measure, and keeps no times.
     pub fn metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
         self.metrics = Some(metrics);
@@ -98,18 +134,13 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     /// Makes the queue.
     #[must_use]
     pub fn build(self) -> WorkQueue<K> {
-        let Self { limiter, priorities, group_of, metrics, on_drop } = self;
-        let order: Box<dyn Order<K>> = match (priorities, &group_of) {
-            (None, None) => Box::<Fifo>::default(),
-            (None, Some(_)) => Box::<Fair>::default(),
-            (Some(ageing), None) => Box::new(Priority::<Fifo>::new(ageing)),
-            (Some(ageing), Some(_)) => Box::new(Priority::<Fair>::new(ageing)),
-        };
+        let Self { limiter, priorities, group_of, order, rank_of, keys_max, metrics, on_drop } = self;
+        let order = order.map_or_else(|| built_in(priorities, group_of.is_some()), ReadyKeys::untrusted);
         let timed = metrics.is_some();
-        let driver = Driver::new(State::new(order, timed), timed);
+        let driver = Driver::new(State::new(order, keys_max, timed), timed);
         let limiter = limiter.unwrap_or_else(|| Box::new(default_controller_rate_limiter()));
         let hasher = RandomState::default();
-        let shared = Arc::new(Shared { driver, hasher, limiter, group_of, metrics, on_drop });
+        let shared = Arc::new(Shared { driver, hasher, limiter, group_of, rank_of, metrics, on_drop });
         if let Some(metrics) = &shared.metrics {
             let observe = Arc::downgrade(&shared) as std::sync::Weak<dyn Observe>;
             metrics.attach(QueueProbe::new(observe));
@@ -118,11 +149,22 @@ impl<K: QueueKey> WorkQueueBuilder<K> {
     }
 }
 
+fn built_in(priorities: Option<Ageing>, fair: bool) -> ReadyKeys {
+    ReadyKeys::trusted(match (priorities, fair) {
+        (None, false) => Box::<Fifo>::default(),
+        (None, true) => Box::<Fair>::default(),
+        (Some(ageing), false) => Box::new(ByPriority::<Fifo>::new(ageing)),
+        (Some(ageing), true) => Box::new(ByPriority::<Fair>::new(ageing)),
+    })
+}
+
 impl<K> fmt::Debug for WorkQueueBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkQueueBuilder")
             .field("priorities", &self.priorities)
             .field("fair", &self.group_of.is_some())
+            .field("order", &self.order.is_some())
+            .field("keys_max", &self.keys_max)
             .field("metrics", &self.metrics.is_some())
             .field("on_drop", &self.on_drop)
             .finish_non_exhaustive()

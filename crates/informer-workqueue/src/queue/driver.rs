@@ -13,7 +13,8 @@
 //!    wake-up on (`tokio::sync::Notify` does so).
 //!
 //! # Lock order
-//! The one lock, never held over an await or a wake-up. Of the user's code only Eq and Clone of a key run under it.
+//! The one lock, never held over an await or a wake-up. Of the user's code only Eq and Clone of a key run under it, and an
+//! [`Order`](super::Order) of the user's own.
 //!
 //! # Shutdown
 //! 1. The phase changes under the lock. 2. All sleepers are woken. 3. What waits for a deadline is dropped, a few
@@ -85,14 +86,15 @@ impl<K: Eq + Clone> Driver<K> {
         self.timed.then(|| self.clock.now())
     }
 
-    /// Releases the lock and wakes those whom the change concerns.
-    pub(super) fn settle(&self, inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
+    /// Releases the lock and wakes those whom the change concerns. Last, goes on with a panic of the order.
+    pub(super) fn settle(&self, mut inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
         let ended = inner.sleepers > 0 && inner.state.is_finished();
         let drained = inner.state.phase == Phase::Draining && inner.state.is_drained();
         let idle = inner.idlers > 0 && inner.state.is_empty();
         let rearm = effect.rearm && inner.keeper;
         let keeper = inner.sleepers > 0 && !inner.keeper && inner.state.next_due().is_some();
         let wakes = effect.pushed.max(usize::from(keeper)).min(inner.sleepers);
+        let failure = inner.state.order.take_failure();
         drop(inner);
         if ended {
             self.wake.notify_waiters();
@@ -108,6 +110,9 @@ impl<K: Eq + Clone> Driver<K> {
         }
         if idle {
             self.idle.notify_waiters();
+        }
+        if let Some(failure) = failure {
+            failure.resume();
         }
     }
 

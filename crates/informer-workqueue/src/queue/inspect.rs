@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::state::Effect;
+use super::state::{Effect, State};
 use super::{QueueKey, Shared, WorkQueue};
 use crate::metrics::{Observe, QueueDepth, QueueStats};
 
@@ -56,7 +56,7 @@ impl<K: QueueKey> WorkQueue<K> {
         let clock = self.shared.driver.clock();
         let inner = self.shared.driver.lock();
         for (slot, due) in inner.state.delays.first(max) {
-            let key = inner.state.slots[slot].key.clone();
+            let key = inner.state.slots.key(slot).cloned();
             keys.extend(key.map(|key| Waiting { key, due: clock.instant(due) }));
         }
         drop(inner);
@@ -131,18 +131,19 @@ impl<K: QueueKey> Observe for Shared<K> {
     fn stats(&self) -> QueueStats {
         self.ready();
         let now = self.driver.clock().now();
-        let inner = self.driver.lock();
+        let mut inner = self.driver.lock();
         let (mut depths, mut others) = (Vec::new(), 0);
-        inner.state.order.depths(&mut |priority, group, len| {
+        let State { order, slots, groups, .. } = &mut inner.state;
+        order.depths(&mut slots.entries, &mut |priority, group, len| {
             if depths.len() < DEPTHS_MAX {
-                let group = group.and_then(|group| inner.state.groups.name(group));
+                let group = group.and_then(|group| groups.name(group));
                 depths.push(QueueDepth { priority, group, len });
             } else {
                 others += len;
             }
         });
         let (unfinished, longest) = inner.state.in_process(now);
-        QueueStats {
+        let stats = QueueStats {
             ready: inner.state.ready(),
             waiting: inner.state.delays.len(),
             processing: inner.state.processing(),
@@ -150,6 +151,9 @@ impl<K: QueueKey> Observe for Shared<K> {
             longest,
             depths,
             others,
-        }
+            order_failed: inner.state.order.has_failed(),
+        };
+        self.driver.settle(inner, Effect::default());
+        stats
     }
 }

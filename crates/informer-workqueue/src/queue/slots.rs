@@ -1,5 +1,8 @@
-//! A slab of keys. A key is stored once, with everything the queue knows about it; sets, orders and the heap of
+//! A slab of keys. A key is stored once, and beside it what the queue knows about it; sets, orders and the heap of
 //! delays refer to it by a number of four bytes.
+//!
+//! What is known of a key stands apart from the key, so that an [`Order`](super::Order) is given the one without the
+//! other.
 //!
 //! # Invariants
 //! 1. A slot without a key is in the free list, and in nothing else.
@@ -24,9 +27,8 @@ pub(super) enum Pending {
     Ready,
 }
 
-pub(super) struct Slot<K> {
-    /// `None` in a free slot.
-    pub(super) key: Option<K>,
+#[derive(Debug)]
+pub(super) struct Slot {
     pub(super) hash: u32,
     prev: SlotId,
     next: SlotId,
@@ -38,54 +40,120 @@ pub(super) struct Slot<K> {
     pub(super) processing: bool,
 }
 
+/// A key that enters the queue, and what was found out about it before the lock was taken.
+#[derive(Debug)]
+pub(super) struct Newcomer<K> {
+    pub(super) key: K,
+    pub(super) hash: u32,
+    pub(super) group: u32,
+    pub(super) rank: Option<u64>,
+}
+
+/// What an [`Order`](super::Order) knows of the keys it puts in order, which it names by their [`EntryId`].
+#[derive(Debug, Default)]
+pub struct Entries {
+    list: Vec<Slot>,
+    /// Empty as long as no key has a rank.
+    ranks: Vec<u64>,
+}
+
+/// The number of a key in the queue. Numbers are small, and given again to other keys after theirs are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId(pub(super) SlotId);
+
+impl EntryId {
+    /// For tables that orders keep beside the entries.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Entries {
+    /// The highest priority with which the key was added since it was last handed out.
+    #[must_use]
+    pub fn priority(&self, id: EntryId) -> i32 {
+        self.list[id.index()].priority
+    }
+
+    /// The number of the key's group: the same for keys of one group, as long as one of them is in the queue.
+    #[must_use]
+    pub fn group(&self, id: EntryId) -> u32 {
+        self.list[id.index()].group
+    }
+
+    /// What [`rank_by`](crate::WorkQueueBuilder::rank_by) computed from the key, 0 without it.
+    #[must_use]
+    pub fn rank(&self, id: EntryId) -> u64 {
+        self.ranks.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// Whether a key is to be handed out, and by an order: not while it is in process.
+    pub(super) fn is_ready(&self, id: SlotId) -> bool {
+        self.list.get(id as usize).is_some_and(|slot| slot.pending == Pending::Ready && !slot.processing)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+}
+
 pub(super) struct Slots<K> {
-    list: Vec<Slot<K>>,
+    keys: Vec<Option<K>>,
+    pub(super) entries: Entries,
     free: SlotId,
 }
 
 impl<K> Slots<K> {
-    pub(super) const fn new() -> Self {
-        Self { list: Vec::new(), free: NONE }
+    pub(super) fn new() -> Self {
+        Self { keys: Vec::new(), entries: Entries::default(), free: NONE }
     }
 
-    /// Gives back the key where all numbers are taken.
-    pub(super) fn insert(&mut self, key: K, hash: u32, group: u32) -> Result<SlotId, K> {
-        let id = self.free;
-        if id != NONE {
-            let slot = &mut self[id];
-            let (free, handout) = (slot.next, slot.handout);
-            *slot = Slot { handout, ..Slot::new(key, hash, group) };
-            self.free = free;
-            return Ok(id);
+    /// `None` in a free slot.
+    pub(super) fn key(&self, id: SlotId) -> Option<&K> {
+        self.keys[id as usize].as_ref()
+    }
+
+    /// Gives back the key where `limit` slots are taken.
+    pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
+        let Newcomer { key, hash, group, rank } = newcomer;
+        let mut id = self.free;
+        if id == NONE {
+            id = match SlotId::try_from(self.keys.len()) {
+                Ok(id) if id < limit => id,
+                _ => return Err(key),
+            };
+            self.keys.push(Some(key));
+            self.entries.list.push(Slot::new(hash, group));
+        } else {
+            self.free = self[id].next;
+            let handout = self[id].handout;
+            self[id] = Slot { handout, ..Slot::new(hash, group) };
+            self.keys[id as usize] = Some(key);
         }
-        match SlotId::try_from(self.list.len()) {
-            Ok(id) if id < super::KEYS_MAX => {
-                self.list.push(Slot::new(key, hash, group));
-                Ok(id)
-            }
-            _ => Err(key),
+        if let Some(rank) = rank {
+            let ranks = &mut self.entries.ranks;
+            ranks.resize(ranks.len().max(id as usize + 1), 0);
+            ranks[id as usize] = rank;
         }
+        Ok(id)
     }
 
     pub(super) fn remove(&mut self, id: SlotId) -> Option<K> {
-        let free = self.free;
-        let slot = &mut self[id];
-        slot.next = free;
-        let key = slot.key.take();
+        self[id].next = self.free;
         self.free = id;
-        key
+        self.keys[id as usize].take()
     }
 
     #[cfg(test)]
-    pub(super) fn occupied(&self) -> impl Iterator<Item = (SlotId, &Slot<K>)> {
-        (0..).zip(&self.list).filter(|(_, slot)| slot.key.is_some())
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
+        (0..).zip(&self.entries.list).filter(|&(id, _)| self.key(id).is_some())
     }
 }
 
-impl<K> Slot<K> {
-    const fn new(key: K, hash: u32, group: u32) -> Self {
+impl Slot {
+    const fn new(hash: u32, group: u32) -> Self {
         Self {
-            key: Some(key),
             hash,
             prev: NONE,
             next: NONE,
@@ -99,18 +167,18 @@ impl<K> Slot<K> {
 }
 
 impl<K> Index<SlotId> for Slots<K> {
-    type Output = Slot<K>;
+    type Output = Slot;
 
     #[inline]
-    fn index(&self, id: SlotId) -> &Slot<K> {
-        &self.list[id as usize]
+    fn index(&self, id: SlotId) -> &Slot {
+        &self.entries.list[id as usize]
     }
 }
 
 impl<K> IndexMut<SlotId> for Slots<K> {
     #[inline]
-    fn index_mut(&mut self, id: SlotId) -> &mut Slot<K> {
-        &mut self.list[id as usize]
+    fn index_mut(&mut self, id: SlotId) -> &mut Slot {
+        &mut self.entries.list[id as usize]
     }
 }
 
@@ -127,38 +195,39 @@ impl List {
         Self { head: NONE, tail: NONE, len: 0 }
     }
 
-    pub(super) fn first(&self) -> Option<SlotId> {
-        (self.head != NONE).then_some(self.head)
+    pub(super) fn first(&self) -> Option<EntryId> {
+        (self.head != NONE).then_some(EntryId(self.head))
     }
 
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn push<K>(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let tail = self.tail;
-        let slot = &mut slots[id];
+    pub(super) fn push(&mut self, entries: &mut Entries, EntryId(id): EntryId) {
+        let (tail, list) = (self.tail, &mut entries.list);
+        let slot = &mut list[id as usize];
         (slot.prev, slot.next) = (tail, NONE);
         if tail == NONE {
             self.head = id;
         } else {
-            slots[tail].next = id;
+            list[tail as usize].next = id;
         }
         self.tail = id;
         self.len += 1;
     }
 
-    pub(super) fn remove<K>(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let (prev, next) = (slots[id].prev, slots[id].next);
+    pub(super) fn remove(&mut self, entries: &mut Entries, EntryId(id): EntryId) {
+        let list = &mut entries.list;
+        let (prev, next) = (list[id as usize].prev, list[id as usize].next);
         if prev == NONE {
             self.head = next;
         } else {
-            slots[prev].next = next;
+            list[prev as usize].next = next;
         }
         if next == NONE {
             self.tail = prev;
         } else {
-            slots[next].prev = prev;
+            list[next as usize].prev = prev;
         }
         self.len -= 1;
     }

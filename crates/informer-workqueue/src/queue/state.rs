@@ -26,8 +26,8 @@ use hashbrown::HashMap;
 use super::delays::Delays;
 use super::groups::Groups;
 use super::index::{Index, KeyHash, Place};
-use super::order::Order;
-use super::slots::{Pending, SlotId, Slots};
+use super::order::ReadyKeys;
+use super::slots::{Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
 /// Keys that become ready in one hold of the lock. More follow at once, but somebody else may come in between.
@@ -129,7 +129,8 @@ impl Times {
 pub(super) struct State<K> {
     pub(super) slots: Slots<K>,
     index: Index,
-    pub(super) order: Box<dyn Order<K>>,
+    pub(super) order: ReadyKeys,
+    keys_max: u32,
     pub(super) delays: Delays,
     pub(super) groups: Groups,
     pub(super) phase: Phase,
@@ -139,11 +140,12 @@ pub(super) struct State<K> {
 }
 
 impl<K: Eq + Clone> State<K> {
-    pub(super) fn new(order: Box<dyn Order<K>>, timed: bool) -> Self {
+    pub(super) fn new(order: ReadyKeys, keys_max: u32, timed: bool) -> Self {
         Self {
             slots: Slots::new(),
             index: Index::default(),
             order,
+            keys_max,
             delays: Delays::default(),
             groups: Groups::default(),
             phase: Phase::Open,
@@ -188,12 +190,13 @@ impl<K: Eq + Clone> State<K> {
 
     /// The slot of a key, or the place for [`insert`](Self::insert) if it has none.
     pub(super) fn find_or_place(&self, hash: KeyHash, key: &K) -> Result<SlotId, Place> {
-        self.index.find(hash, |slot| self.slots[slot].key.as_ref() == Some(key))
+        self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
     /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
-    pub(super) fn insert(&mut self, place: Place, key: K, hash: KeyHash, group: u32) -> Result<SlotId, K> {
-        let id = self.slots.insert(key, hash.0, group)?;
+    pub(super) fn insert(&mut self, place: Place, newcomer: Newcomer<K>) -> Result<SlotId, K> {
+        let hash = KeyHash(newcomer.hash);
+        let id = self.slots.insert(newcomer, self.keys_max)?;
         self.index.insert(place, hash, id);
         Ok(id)
     }
@@ -225,10 +228,9 @@ impl<K: Eq + Clone> State<K> {
         if priority <= slot.priority {
             return;
         }
-        if slot.processing {
-            slot.priority = priority;
-        } else {
-            self.order.raise(&mut self.slots, id, priority);
+        let before = std::mem::replace(&mut slot.priority, priority);
+        if !slot.processing {
+            self.order.raised(&mut self.slots.entries, id, before);
         }
     }
 
@@ -243,7 +245,7 @@ impl<K: Eq + Clone> State<K> {
             self.dirty += 1;
             return Effect { added: 1, ..Effect::default() };
         }
-        self.order.push(&mut self.slots, id);
+        self.order.push(&mut self.slots.entries, id);
         Effect { pushed: 1, added: 1, rearm: false }
     }
 
@@ -263,13 +265,13 @@ impl<K: Eq + Clone> State<K> {
     /// Hands out the next key. A key whose Clone panics goes to the end, so that it does not bar the others, and the
     /// panic goes on.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
-        let id = self.order.peek(&self.slots)?;
-        let cloned = catch_unwind(AssertUnwindSafe(|| self.slots[id].key.clone()));
-        self.order.take(&mut self.slots, id);
+        let id = self.order.peek(&mut self.slots.entries)?;
+        let cloned = catch_unwind(AssertUnwindSafe(|| self.slots.key(id).cloned()));
+        self.order.take(&mut self.slots.entries, id);
         let key = match cloned {
             Ok(key) => key?,
             Err(panic) => {
-                self.order.push(&mut self.slots, id);
+                self.order.push(&mut self.slots.entries, id);
                 resume_unwind(panic)
             }
         };
@@ -306,7 +308,7 @@ impl<K: Eq + Clone> State<K> {
         self.processing -= 1;
         if self.slots[id].pending == Pending::Ready {
             self.dirty -= 1;
-            self.order.push(&mut self.slots, id);
+            self.order.push(&mut self.slots.entries, id);
             effect.pushed += 1;
         }
         let kept = self.slots[id].pending != Pending::Idle;
@@ -348,13 +350,13 @@ impl<K: Eq + Clone> State<K> {
     }
 
     #[cfg(test)]
-    pub(super) fn assert_invariants(&self) {
+    pub(super) fn assert_invariants(&mut self) {
         self.delays.assert_invariants();
         self.index.assert_invariants();
         let (mut ready, mut waiting, mut processing, mut dirty, mut grouped) = (0, 0, 0, 0, 0);
         for (id, slot) in self.slots.occupied() {
             assert!(slot.processing || slot.pending != Pending::Idle, "slot {id} is held by nothing");
-            assert_eq!(self.find(KeyHash(slot.hash), slot.key.as_ref().unwrap()), Some(id));
+            assert_eq!(self.find(KeyHash(slot.hash), self.slots.key(id).unwrap()), Some(id));
             assert_eq!(self.delays.due(id).is_some(), slot.pending == Pending::Waiting);
             ready += usize::from(slot.pending == Pending::Ready && !slot.processing);
             waiting += usize::from(slot.pending == Pending::Waiting);
@@ -370,7 +372,7 @@ impl<K: Eq + Clone> State<K> {
             assert_eq!(times.started.len(), processing);
         }
         let mut rows = 0;
-        self.order.depths(&mut |_, _, len| rows += len);
+        self.order.depths(&mut self.slots.entries, &mut |_, _, len| rows += len);
         assert_eq!(rows, ready, "depths add up");
     }
 }

@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 
 use self::model::{Model, Shape};
+use super::KEYS_MAX;
 use super::groups::NO_GROUP;
 use super::index::{Index, KeyHash};
-use super::order::{Ageing, Fair, Fifo, Order, Priority};
+use super::order::{Ageing, ByPriority, Fair, Fifo, Order, ReadyKeys};
+use super::slots::Newcomer;
 use super::state::{Phase, State, Ticket, Wish};
 use crate::clock::Nanos;
 
@@ -75,14 +77,26 @@ fn group(key: u8) -> Cow<'static, str> {
 
 impl Pair {
     fn new(shape: Shape) -> Self {
-        let order: Box<dyn Order<u8>> = match shape {
+        Self::guarded(shape, false)
+    }
+
+    /// Treats the order as one of the user's.
+    fn guarded(shape: Shape, untrusted: bool) -> Self {
+        let order: Box<dyn Order> = match shape {
             Shape { priorities: None, fair: false } => Box::<Fifo>::default(),
             Shape { priorities: None, fair: true } => Box::<Fair>::default(),
-            Shape { priorities: Some(ageing), fair: false } => Box::new(Priority::<Fifo>::new(ageing)),
-            Shape { priorities: Some(ageing), fair: true } => Box::new(Priority::<Fair>::new(ageing)),
+            Shape { priorities: Some(ageing), fair: false } => Box::new(ByPriority::<Fifo>::new(ageing)),
+            Shape { priorities: Some(ageing), fair: true } => Box::new(ByPriority::<Fair>::new(ageing)),
         };
         let (in_process, ended) = (Vec::new(), Vec::new());
-        Self { state: State::new(order, true), model: Model::new(shape), now: 100, in_process, ended }
+        let order = if untrusted { ReadyKeys::untrusted(order) } else { ReadyKeys::trusted(order) };
+        Self {
+            state: State::new(order, KEYS_MAX, true),
+            model: Model::new(shape),
+            now: 100,
+            in_process,
+            ended,
+        }
     }
 
     fn apply(&mut self, op: &Op) {
@@ -143,14 +157,16 @@ impl Pair {
                 u64::MAX => NO_GROUP,
                 number => self.state.groups.enter(&group(key), number),
             };
-            self.state.insert(place, key, hash(key), group).expect("there is room")
+            self.state
+                .insert(place, Newcomer { key, hash: hash(key).0, group, rank: None })
+                .expect("there is room")
         });
         let due = self.due(delay);
         let _ = self.state.mark(id, Wish { due, priority }, Nanos(self.now));
         self.model.add(key, due.map(|due| due.0), priority);
     }
 
-    fn compare(&self) {
+    fn compare(&mut self) {
         self.state.assert_invariants();
         assert_eq!(self.state.ready(), self.model.ready());
         assert_eq!(self.state.processing(), self.in_process.len());
@@ -158,7 +174,7 @@ impl Pair {
         assert_eq!(self.state.is_drained(), self.model.is_drained());
         let first = self.state.delays.first(usize::MAX);
         let waiting: Vec<_> =
-            first.iter().map(|&(id, due)| (self.state.slots[id].key.unwrap(), due.0)).collect();
+            first.iter().map(|&(id, due)| (*self.state.slots.key(id).unwrap(), due.0)).collect();
         assert_eq!(waiting, self.model.waiting());
     }
 }
@@ -174,10 +190,12 @@ proptest! {
     #[test]
     fn whatever_is_done_the_queue_does_what_the_naive_model_does(
         shape in shape(),
+        untrusted in any::<bool>(),
         ops in prop::collection::vec(op(), 1..150),
     ) {
-        let mut pair = Pair::new(shape);
+        let mut pair = Pair::guarded(shape, untrusted);
         ops.iter().for_each(|op| pair.apply(op));
+        prop_assert!(!pair.state.order.has_failed());
     }
 
     #[test]

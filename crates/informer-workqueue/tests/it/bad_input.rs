@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use informer_workqueue::{DrainError, RateLimiter, WorkQueue};
+use informer_workqueue::{DrainError, KEYS_MAX, RateLimiter, WorkQueue};
 use tokio::time::{Instant, advance, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -83,6 +83,34 @@ async fn nothing_is_added_after_shutdown() {
     assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (0, 0, 0));
     assert!(queue.get().await.is_none());
     queue.closed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_refuses_new_keys_and_takes_them_when_there_is_room() {
+    let queue = WorkQueue::builder().keys_max(3).fair_by(|key: &&str| (*key).into()).build();
+    assert!(queue.add("ready") && queue.add("taken") && queue.add_after("waiting", SECOND));
+    assert!(!queue.add("new"), "all of them count");
+    assert!(!queue.add_after("new", SECOND) && !queue.add_rate_limited("new"));
+    assert_eq!(queue.add_all(["new", "ready", "newer"]), 1, "a known key is still taken");
+    let item = queue.get().await.unwrap();
+    assert!(queue.add("ready"), "it is in process");
+    item.done();
+    assert!(!queue.add("new"), "it is ready again");
+    queue.get().await.unwrap().done();
+    assert!(queue.add("new"));
+    assert!(!queue.add("newer"));
+    assert!(queue.cancel_waiting(&"waiting") && queue.add("newer"));
+    let keys: Vec<_> = std::iter::from_fn(|| queue.try_get().map(|item| *item)).collect();
+    assert_eq!(keys, ["ready", "new", "newer"]);
+}
+
+#[test]
+fn no_queue_holds_more_keys_than_have_numbers() {
+    let queue = WorkQueue::<u32>::builder().keys_max(u32::MAX);
+    assert!(format!("{queue:?}").contains(&format!("keys_max: {KEYS_MAX}")), "{queue:?}");
+    let none = WorkQueue::builder().keys_max(0).build();
+    assert!(!none.add(1));
+    assert!(none.try_get().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,6 +257,29 @@ async fn a_getter_that_panics_on_a_key_leaves_the_others_to_those_who_wait() {
     queue.add(Spiteful::new("spiteful", CLONE_ONCE).0);
     assert!(first.await.unwrap_err().is_panic());
     assert_eq!(timeout(SECOND, second).await.expect("it was woken").unwrap(), Some("spiteful"));
+}
+
+#[test]
+fn a_function_of_a_key_that_panics_adds_nothing() {
+    let bad = |key: &u32| assert!(*key != 13, "13 is bad");
+    let queue = WorkQueue::builder()
+        .fair_by(move |key: &u32| {
+            bad(key);
+            "group".into()
+        })
+        .build();
+    assert!(panics(|| queue.add(13)));
+    assert!(queue.add(1));
+    assert_eq!((queue.len(), *queue.try_get().unwrap()), (1, 1));
+    let ranked = WorkQueue::builder()
+        .rank_by(move |key: &u32| {
+            bad(key);
+            7
+        })
+        .build();
+    assert!(panics(|| ranked.add(13)));
+    assert!(ranked.add(1));
+    assert_eq!((ranked.len(), *ranked.try_get().unwrap()), (1, 1));
 }
 
 struct PanickingLimiter(Arc<AtomicBool>);

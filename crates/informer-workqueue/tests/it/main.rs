@@ -6,5 +6,6 @@ mod controller_runtime;
 mod delays;
 mod getters;
 mod metrics;
+mod orders;
 mod rate_limits;
 mod workers;

@@ -5,8 +5,8 @@
 
 use hashbrown::HashMap;
 
-use super::Order;
-use crate::queue::slots::{List, SlotId, Slots};
+use super::{Depths, Entries, EntryId, Order};
+use crate::queue::slots::List;
 
 /// No group; group numbers are numbers of slots at most.
 const NONE: u32 = u32::MAX;
@@ -18,8 +18,10 @@ struct Turn {
     next: u32,
 }
 
+/// Groups in turn: first in, first out within a group, and one key of each group after another. The order of a queue
+/// with [`fair_by`](crate::WorkQueueBuilder::fair_by).
 #[derive(Debug)]
-pub(in crate::queue) struct Fair {
+pub struct Fair {
     turns: HashMap<u32, Turn>,
     front: u32,
     back: u32,
@@ -57,39 +59,39 @@ impl Fair {
     }
 }
 
-impl<K> Order<K> for Fair {
-    fn push(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let group = slots[id].group;
+impl Order for Fair {
+    fn push(&mut self, entries: &mut Entries, id: EntryId) {
+        let group = entries.group(id);
         match self.turns.get_mut(&group) {
-            Some(turn) => turn.list.push(slots, id),
+            Some(turn) => turn.list.push(entries, id),
             None => {
                 let mut list = List::new();
-                list.push(slots, id);
+                list.push(entries, id);
                 self.append(group, list);
             }
         }
         self.len += 1;
     }
 
-    fn peek(&self, _slots: &Slots<K>) -> Option<SlotId> {
+    fn peek(&self, _entries: &Entries) -> Option<EntryId> {
         self.turns.get(&self.front)?.list.first()
     }
 
     /// The group that was served goes to the end of the ring.
-    fn take(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let group = slots[id].group;
+    fn take(&mut self, entries: &mut Entries, id: EntryId) {
+        let group = entries.group(id);
         let Some(mut list) = self.detach(group) else { return };
-        list.remove(slots, id);
+        list.remove(entries, id);
         self.len -= 1;
         if list.len() > 0 {
             self.append(group, list);
         }
     }
 
-    fn remove(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let group = slots[id].group;
+    fn remove(&mut self, entries: &mut Entries, id: EntryId) {
+        let group = entries.group(id);
         let Some(turn) = self.turns.get_mut(&group) else { return };
-        turn.list.remove(slots, id);
+        turn.list.remove(entries, id);
         self.len -= 1;
         if turn.list.len() == 0 {
             self.detach(group);
@@ -100,7 +102,7 @@ impl<K> Order<K> for Fair {
         self.len
     }
 
-    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
+    fn depths(&self, row: &mut Depths<'_>) {
         for (&group, turn) in &self.turns {
             row(None, Some(group), turn.list.len());
         }

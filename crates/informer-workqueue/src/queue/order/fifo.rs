@@ -1,10 +1,11 @@
 //! First in, first out.
 
-use super::Order;
-use crate::queue::slots::{List, SlotId, Slots};
+use super::{Depths, Entries, EntryId, Order};
+use crate::queue::slots::List;
 
+/// First in, first out: the order of a queue that is told no other.
 #[derive(Debug)]
-pub(in crate::queue) struct Fifo {
+pub struct Fifo {
     list: List,
 }
 
@@ -14,24 +15,24 @@ impl Default for Fifo {
     }
 }
 
-impl<K> Order<K> for Fifo {
-    fn push(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        self.list.push(slots, id);
+impl Order for Fifo {
+    fn push(&mut self, entries: &mut Entries, id: EntryId) {
+        self.list.push(entries, id);
     }
 
-    fn peek(&self, _slots: &Slots<K>) -> Option<SlotId> {
+    fn peek(&self, _entries: &Entries) -> Option<EntryId> {
         self.list.first()
     }
 
-    fn remove(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        self.list.remove(slots, id);
+    fn remove(&mut self, entries: &mut Entries, id: EntryId) {
+        self.list.remove(entries, id);
     }
 
     fn len(&self) -> usize {
         self.list.len()
     }
 
-    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
+    fn depths(&self, row: &mut Depths<'_>) {
         row(None, None, self.list.len());
     }
 }

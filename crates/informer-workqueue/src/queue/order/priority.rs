@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Order;
-use crate::queue::slots::{NONE, SlotId, Slots};
+use super::{Depths, Entries, EntryId, Order};
+use crate::queue::slots::{NONE, SlotId};
 
 /// Empty levels that stay, because a queue uses the same few priorities again and again.
 const LEVELS_KEPT: usize = 8;
@@ -36,7 +36,10 @@ impl Default for Ageing {
     }
 }
 
-pub(in crate::queue) struct Priority<L> {
+/// Higher priorities first, and an order of its own within each priority. The order of a queue with
+/// [`priorities`](crate::WorkQueueBuilder::priorities).
+#[derive(Debug)]
+pub struct ByPriority<L> {
     levels: BTreeMap<i32, L>,
     ages: Ages,
     ageing: Ageing,
@@ -45,78 +48,74 @@ pub(in crate::queue) struct Priority<L> {
     len: usize,
 }
 
-impl<L> Priority<L> {
-    pub(in crate::queue) fn new(ageing: Ageing) -> Self {
+impl<L> ByPriority<L> {
+    /// No keys yet.
+    #[must_use]
+    pub fn new(ageing: Ageing) -> Self {
         let ages = Ages { links: Vec::new(), oldest: NONE, newest: NONE };
         Self { levels: BTreeMap::new(), ages, ageing, passed_over: 0, len: 0 }
     }
 
-    fn aged(&self) -> Option<SlotId> {
+    fn aged(&self) -> Option<EntryId> {
         match self.ageing {
-            Ageing::Every(n) if self.passed_over + 1 >= n && self.ages.oldest != NONE => {
-                Some(self.ages.oldest)
-            }
+            Ageing::Every(n) if self.passed_over + 1 >= n => self.ages.oldest(),
             _ => None,
         }
     }
 }
 
-impl<L: Default> Priority<L> {
-    /// Takes the slot out of its level, with `how` saying in what way.
-    fn leave<K>(&mut self, slots: &mut Slots<K>, id: SlotId, how: impl FnOnce(&mut L, &mut Slots<K>))
-    where
-        L: Order<K>,
-    {
-        let priority = slots[id].priority;
+impl<L: Order + Default> ByPriority<L> {
+    /// Takes an entry out of the level that it was in, with `how` saying in what way.
+    fn leave(&mut self, priority: i32, how: impl FnOnce(&mut L)) {
         let level = self.levels.entry(priority).or_default();
-        how(level, slots);
+        how(level);
         if level.len() == 0 && self.levels.len() > LEVELS_KEPT {
             self.levels.remove(&priority);
         }
     }
 }
 
-impl<K, L: Order<K> + Default> Order<K> for Priority<L> {
-    fn push(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        self.levels.entry(slots[id].priority).or_default().push(slots, id);
-        self.ages.push(id);
+impl<L: Order + Default> Order for ByPriority<L> {
+    fn push(&mut self, entries: &mut Entries, id: EntryId) {
+        self.levels.entry(entries.priority(id)).or_default().push(entries, id);
+        self.ages.push(id.0);
         self.len += 1;
     }
 
-    fn peek(&self, slots: &Slots<K>) -> Option<SlotId> {
-        self.aged().or_else(|| self.levels.values().rev().find_map(|level| level.peek(slots)))
+    fn peek(&self, entries: &Entries) -> Option<EntryId> {
+        self.aged().or_else(|| self.levels.values().rev().find_map(|level| level.peek(entries)))
     }
 
-    fn take(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        let oldest = self.ages.oldest;
-        if id == oldest {
-            self.passed_over = 0;
-        } else if slots[oldest].priority < slots[id].priority {
-            self.passed_over = self.passed_over.saturating_add(1);
+    fn take(&mut self, entries: &mut Entries, id: EntryId) {
+        match self.ages.oldest() {
+            Some(oldest) if id == oldest => self.passed_over = 0,
+            Some(oldest) if entries.priority(oldest) < entries.priority(id) => {
+                self.passed_over = self.passed_over.saturating_add(1);
+            }
+            _ => {}
         }
-        self.leave(slots, id, |level, slots| level.take(slots, id));
-        self.ages.remove(id);
+        self.leave(entries.priority(id), |level| level.take(entries, id));
+        self.ages.remove(id.0);
         self.len -= 1;
     }
 
-    fn remove(&mut self, slots: &mut Slots<K>, id: SlotId) {
-        self.leave(slots, id, |level, slots| level.remove(slots, id));
-        self.ages.remove(id);
+    fn remove(&mut self, entries: &mut Entries, id: EntryId) {
+        self.leave(entries.priority(id), |level| level.remove(entries, id));
+        self.ages.remove(id.0);
         self.len -= 1;
     }
 
-    /// The slot goes to the end of its new level and keeps its age.
-    fn raise(&mut self, slots: &mut Slots<K>, id: SlotId, priority: i32) {
-        self.leave(slots, id, |level, slots| level.remove(slots, id));
-        slots[id].priority = priority;
-        self.levels.entry(priority).or_default().push(slots, id);
+    /// The entry goes to the end of its new level and keeps its age.
+    fn raised(&mut self, entries: &mut Entries, id: EntryId, before: i32) {
+        self.leave(before, |level| level.remove(entries, id));
+        self.levels.entry(entries.priority(id)).or_default().push(entries, id);
     }
 
     fn len(&self) -> usize {
         self.len
     }
 
-    fn depths(&self, row: &mut dyn FnMut(Option<i32>, Option<u32>, usize)) {
+    fn depths(&self, row: &mut Depths<'_>) {
         for (&priority, level) in self.levels.iter().rev().filter(|(_, level)| level.len() > 0) {
             level.depths(&mut |_, group, len| row(Some(priority), group, len));
         }
@@ -138,6 +137,10 @@ struct Ages {
 }
 
 impl Ages {
+    fn oldest(&self) -> Option<EntryId> {
+        (self.oldest != NONE).then_some(EntryId(self.oldest))
+    }
+
     fn push(&mut self, id: SlotId) {
         if self.links.len() <= id as usize {
             self.links.resize(id as usize + 1, Link { older: NONE, newer: NONE });

@@ -1,0 +1,136 @@
+//! The ready keys of a queue, in an order that may be anybody's.
+//!
+//! # Invariants
+//! 1. `len` counts the ready keys that are not in process, whatever the order believes.
+//! 2. An order that failed is not called again; [`Fifo`] has its keys.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::{Depths, Entries, EntryId, Fifo, Order};
+use crate::queue::slots::SlotId;
+
+/// An order that panicked or broke its contract, to be dropped outside of the lock.
+pub(in crate::queue) struct OrderFailure {
+    order: Box<dyn Order>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl OrderFailure {
+    /// Goes on with the panic of the order.
+    pub(in crate::queue) fn resume(self) {
+        let Self { order, panic } = self;
+        drop(order);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+pub(in crate::queue) struct ReadyKeys {
+    order: Box<dyn Order>,
+    /// The order is one of ours.
+    trusted: bool,
+    len: usize,
+    failed: bool,
+    failure: Option<OrderFailure>,
+}
+
+impl ReadyKeys {
+    pub(in crate::queue) fn trusted(order: Box<dyn Order>) -> Self {
+        Self { order, trusted: true, len: 0, failed: false, failure: None }
+    }
+
+    pub(in crate::queue) fn untrusted(order: Box<dyn Order>) -> Self {
+        Self { trusted: false, ..Self::trusted(order) }
+    }
+
+    pub(in crate::queue) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(in crate::queue) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// What is to be done with when the lock is released.
+    pub(in crate::queue) fn take_failure(&mut self) -> Option<OrderFailure> {
+        self.failure.take()
+    }
+
+    pub(in crate::queue) fn push(&mut self, entries: &mut Entries, id: SlotId) {
+        self.len += 1;
+        self.call(entries, |order, entries| order.push(entries, EntryId(id)));
+    }
+
+    pub(in crate::queue) fn peek(&mut self, entries: &mut Entries) -> Option<SlotId> {
+        if self.len == 0 {
+            return None;
+        }
+        let named = self.call(entries, |order, entries| order.peek(entries)).flatten();
+        if !self.trusted && named.is_none_or(|id| !entries.is_ready(id.0)) {
+            self.fail(entries, None);
+        }
+        match self.trusted && self.failure.is_some() {
+            true => self.order.peek(entries).map(|id| id.0),
+            false => named.map(|id| id.0),
+        }
+    }
+
+    /// Removes what `peek` named.
+    pub(in crate::queue) fn take(&mut self, entries: &mut Entries, id: SlotId) {
+        self.len -= 1;
+        if self.call(entries, |order, entries| order.take(entries, EntryId(id))).is_none() {
+            self.order.take(entries, EntryId(id));
+        }
+    }
+
+    pub(in crate::queue) fn raised(&mut self, entries: &mut Entries, id: SlotId, before: i32) {
+        self.call(entries, |order, entries| order.raised(entries, EntryId(id), before));
+    }
+
+    pub(in crate::queue) fn depths(&mut self, entries: &mut Entries, row: &mut Depths<'_>) {
+        if self.trusted {
+            return self.order.depths(row);
+        }
+        // Kept until the order is through: what it told before it panicked is worth nothing.
+        let mut rows = Vec::new();
+        let mut keep = |priority, group, len| rows.push((priority, group, len));
+        let called = self.call(entries, |order, _| order.depths(&mut keep));
+        match called {
+            Some(()) => rows.into_iter().for_each(|(priority, group, len)| row(priority, group, len)),
+            None => row(None, None, self.len),
+        }
+    }
+
+    /// Calls the order; `None` if it panicked and another took its place.
+    fn call<T>(
+        &mut self,
+        entries: &mut Entries,
+        call: impl FnOnce(&mut dyn Order, &mut Entries) -> T,
+    ) -> Option<T> {
+        if self.trusted {
+            return Some(call(&mut *self.order, entries));
+        }
+        match catch_unwind(AssertUnwindSafe(|| call(&mut *self.order, entries))) {
+            Ok(answer) => Some(answer),
+            Err(panic) => {
+                self.fail(entries, Some(panic));
+                None
+            }
+        }
+    }
+
+    /// Takes the order out of service. Happens at most once in the life of a queue.
+    fn fail(&mut self, entries: &mut Entries, panic: Option<Box<dyn Any + Send>>) {
+        let mut fifo = Fifo::default();
+        for id in (0..entries.len()).filter_map(|id| SlotId::try_from(id).ok()) {
+            if entries.is_ready(id) {
+                fifo.push(entries, EntryId(id));
+            }
+        }
+        let order = std::mem::replace(&mut self.order, Box::new(fifo));
+        (self.trusted, self.failed) = (true, true);
+        self.failure = Some(OrderFailure { order, panic });
+    }
+}
