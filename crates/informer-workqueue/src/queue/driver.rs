@@ -39,9 +39,14 @@ pub(super) struct Inner<K> {
     idlers: usize,
 }
 
+/// Begins a cache line of its own: the count of handles, which every hand-out touches without the lock, would else take
+/// the line of the lock away from whoever holds it.
+#[repr(align(128))]
+struct OwnLine<T>(T);
+
 /// The queue without what concerns single keys: rate limiter, groups, metrics.
 pub(super) struct Driver<K> {
-    inner: Mutex<Inner<K>>,
+    inner: OwnLine<Mutex<Inner<K>>>,
     clock: Clock,
     timed: bool,
     /// For getters: a key is ready, the queue is shut down, or a keeper is needed.
@@ -67,7 +72,7 @@ pub(super) enum Found {
 
 impl<K: Eq + Clone> Driver<K> {
     pub(super) fn new(state: State<K>, timed: bool) -> Self {
-        let inner = Mutex::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 });
+        let inner = OwnLine(Mutex::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 }));
         let (wake, rearm) = (Notify::new(), Notify::new());
         let (drained, closed, idle) = (Notify::new(), Notify::new(), Notify::new());
         Self { inner, clock: Clock::start(), timed, wake, rearm, drained, closed, idle }
@@ -78,7 +83,7 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.inner.lock()
+        self.inner.0.lock()
     }
 
     /// The time, where somebody will look at it: a queue without metrics or delays never reads a clock.
@@ -232,7 +237,7 @@ struct Idler<'d, K> {
 
 impl<K> Drop for Idler<'_, K> {
     fn drop(&mut self) {
-        self.driver.inner.lock().idlers -= 1;
+        self.driver.inner.0.lock().idlers -= 1;
     }
 }
 
