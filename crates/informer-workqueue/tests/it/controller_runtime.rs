@@ -347,3 +347,14 @@ fn low_priorities_get_a_share_with_ageing_and_none_without() {
         assert_eq!(low, expected, "{ageing:?}");
     }
 }
+
+#[test]
+fn new_work_overtakes_the_initial_list_and_a_key_of_the_list_that_changes_is_new() {
+    let queue = WorkQueue::builder().priorities(Ageing::Off).build();
+    for key in ["a", "b", "c"] {
+        add(&queue, key, LOW_PRIORITY);
+    }
+    queue.add("new");
+    queue.add("c");
+    assert_eq!(rest(&queue), [("new", 0), ("c", 0), ("a", LOW_PRIORITY), ("b", LOW_PRIORITY)]);
+}

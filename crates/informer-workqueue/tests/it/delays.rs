@@ -168,3 +168,51 @@ fn the_timer_works_on_a_runtime_of_several_threads_and_no_runtime_is_needed_to_a
         assert_eq!(other.await.unwrap(), Some("foo"));
     });
 }
+
+/// A runtime without a timer panics as soon as one is asked for.
+#[test]
+fn an_immediate_add_never_touches_the_timer_even_while_others_wait_for_theirs() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let queue = WorkQueue::new();
+        let getter = tokio::spawn({
+            let queue = queue.clone();
+            async move {
+                let item = queue.get().await.unwrap();
+                let key: &str = *item;
+                item.done();
+                key
+            }
+        });
+        tokio::task::yield_now().await;
+        queue.add("to a getter that waits");
+        assert_eq!(getter.await.unwrap(), "to a getter that waits");
+        queue.add_after("later", SECOND * 3600);
+        queue.add("at once");
+        let item = queue.get().await.unwrap();
+        assert_eq!(*item, "at once");
+        item.done();
+        queue.add("later");
+        queue.get().await.unwrap().done();
+        assert_eq!((queue.len(), queue.waiting_len()), (0, 0));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_keys_wait_and_come_in_the_order_of_their_deadlines() {
+    const KEYS: u64 = 100_000;
+    let queue = WorkQueue::new();
+    let delay = |key: u64| Duration::from_millis(1 + key.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 60_000);
+    for key in 0..KEYS {
+        queue.add_after(key, delay(key));
+    }
+    assert_eq!(queue.waiting_len(), 100_000);
+    let (mut last, mut seen) = (Duration::ZERO, 0);
+    advance(SECOND * 61).await;
+    while let Some(item) = queue.try_get() {
+        assert!(delay(*item) >= last, "{} comes too late", *item);
+        (last, seen) = (delay(*item), seen + 1);
+        item.done();
+    }
+    assert_eq!(seen, KEYS);
+}
