@@ -11,10 +11,10 @@ const PRIORITIES: &str = "informer with priorities";
 const CLIENT_GO: &str = "client-go 0.37.2";
 const RUNTIME: &str = "controller-runtime 0.25.2";
 
-const GET_AND_DONE: &str = "get and done, ns";
+const GET_AND_DONE: &str = "get and done, CPU ns";
 const CONTENTION: &str = "4 producers and 4 workers, ns a key";
 const HAND_OVER: &str = "add to a waiting worker, p50 us";
-const ADD_AFTER: &str = "add_after of a million keys, ns";
+const ADD_AFTER: &str = "add_after of a million keys, CPU ns";
 const OVERHEAD: &str = "overhead of a waiting key, bytes";
 
 /// What client-go needed for an `AddAfter` where the target of 100 ns was set: the middle of 217 and 352 ns.
