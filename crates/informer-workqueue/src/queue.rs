@@ -65,7 +65,8 @@ impl<K: Eq + Hash + Clone + Send + 'static> QueueKey for K {}
 /// - *One at a time.* A key that is handed out is handed out again only after its outcome is known. An add in
 ///   between is not lost: the key comes again after [`Item::done`].
 /// - *Order.* First in, first out. With [`priorities`](WorkQueueBuilder::priorities), higher ones first; with
-///   [`fair_by`](WorkQueueBuilder::fair_by), groups in turn within a priority.
+///   [`fair_by`](WorkQueueBuilder::fair_by), groups in turn within a priority. [`order`](WorkQueueBuilder::order)
+///   takes any other [`Order`].
 /// - *Delays.* A key waits for the earliest moment that was asked for, and an immediate add ends the wait. Among
 ///   keys that wait for the same moment the first added comes first. A deadline is met to the millisecond, late
 ///   rather than early.
