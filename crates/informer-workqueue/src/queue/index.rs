@@ -6,7 +6,8 @@
 //! cache at every add of the quiet time after.
 //!
 //! # Invariants
-//! 1. Between the home of an entry and its place there is no free place. 2. At least a quarter of the places is free.
+//! 1. Between the home of an entry and its place there is no free place. 2. At least a fifth of the places is free:
+//! at that mark a key that is not there is missed after some thirteen entries, two cache lines.
 
 use super::slots::SlotId;
 
@@ -86,7 +87,7 @@ impl Index {
     /// Puts a slot where `find` did not find it.
     pub(super) fn insert(&mut self, place: Place, hash: KeyHash, slot: SlotId) {
         self.len += 1;
-        if self.len > self.entries.len() / 4 * 3 {
+        if self.len > self.entries.len() / 5 * 4 {
             self.resize((self.entries.len() * 2).max(PLACES_MIN));
             self.place(Entry::new(hash, slot));
         } else {
@@ -148,7 +149,7 @@ impl Index {
     pub(super) fn assert_invariants(&self) {
         let taken: Vec<_> = (0..self.entries.len()).filter(|&at| self.entries[at] != 0).collect();
         assert_eq!(taken.len(), self.len);
-        assert!(self.len <= self.entries.len() / 4 * 3, "a quarter is free");
+        assert!(self.len <= self.entries.len() / 5 * 4, "a fifth is free");
         for at in taken {
             let mut passed = home(Entry(self.entries[at]).hash(), self.entries.len());
             while passed != at {

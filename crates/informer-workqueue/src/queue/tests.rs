@@ -257,9 +257,9 @@ fn an_index_is_as_large_as_what_is_in_it_now() {
         let place = index.find(hash(n), |slot| slot == n).unwrap_err();
         index.insert(place, hash(n), n);
     }
-    assert_eq!(index.places(), 262_144);
+    assert_eq!(index.places(), 131_072);
     (100..100_000).for_each(|n| index.remove(hash(n), n));
-    assert_eq!(index.places(), 1024);
+    assert_eq!(index.places(), 512);
     index.assert_invariants();
     assert!((0..100).all(|n| index.find(hash(n), |slot| slot == n).is_ok()));
 }
