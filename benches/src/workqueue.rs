@@ -85,6 +85,10 @@ fn measure(
             set(&mut figures, case, per(median(rounds.iter().map(|round| round[at])), KEYS));
         }
     }
+    if wanted("delays") {
+        let rounds = (0..ROUNDS).map(|_| few_delays(&queue()));
+        set(&mut figures, "add_after of 100,000 string keys, ns", per(median(rounds), KEYS));
+    }
     if wanted("contention") {
         let keys = names(SIDES * KEYS_A_PRODUCER);
         let parts = || keys.chunks(KEYS_A_PRODUCER).map(<[_]>::to_vec).collect();
@@ -212,6 +216,18 @@ async fn hand_over(queue: WorkQueue<u64>) -> Vec<Duration> {
     });
     let (delays, _) = tokio::join!(worker, producer);
     delays.unwrap_or_default()
+}
+
+/// By the clock, as the figures of client-go are told that the target goes by.
+fn few_delays(queue: &WorkQueue<Arc<str>>) -> Duration {
+    let keys = names(KEYS);
+    let start = Instant::now();
+    for (key, spread) in
+        keys.into_iter().zip((0_u64..).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 3_600_000))
+    {
+        queue.add_after(key, Duration::from_secs(3600) + Duration::from_millis(spread));
+    }
+    start.elapsed()
 }
 
 fn delays(queue: &WorkQueue<u64>, figures: &mut Figures) {

@@ -179,8 +179,8 @@ pub(crate) struct Target {
 pub(crate) enum Limit {
     /// At most this part of the figure of a peer in the same run.
     Part { of: &'static str, at_most: f64 },
-    /// At most this, where the peer shows `there`; elsewhere as much more or less as the peer does.
-    Scaled { at_most: f64, by: &'static str, there: f64 },
+    /// At most this, where the peer shows `there` in a case; elsewhere as much more or less as the peer does.
+    Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
     /// At most this, everywhere.
     Plain(f64),
 }
@@ -194,8 +194,8 @@ impl Target {
                 let Some(peer) = samples.median(of, self.case) else { return };
                 (peer * at_most, format!("{} of {of}", rounded(at_most)))
             }
-            Limit::Scaled { at_most, by, there } => {
-                let Some(peer) = samples.median(by, self.case) else { return };
+            Limit::Scaled { at_most, by, case, there } => {
+                let Some(peer) = samples.median(by, case) else { return };
                 (at_most * peer / there, format!("{at_most} where {by} takes {there}"))
             }
             Limit::Plain(at_most) => (at_most, format!("{at_most}")),

@@ -6,8 +6,9 @@
 //! cache at every add of the quiet time after.
 //!
 //! # Invariants
-//! 1. Between the home of an entry and its place there is no free place. 2. At least a fifth of the places is free:
-//! at that mark a key that is not there is missed after some thirteen entries, two cache lines.
+//! 1. Between the home of an entry and its place there is no free place.
+//! 2. At least a fifth of the places is free. At that mark a key that is not there is missed after some thirteen
+//!    entries, two cache lines.
 
 use super::slots::SlotId;
 

@@ -32,8 +32,14 @@ fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
     let samples = samples(&[60.0], &[200.0]);
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 1.0 / 3.0 }));
     assert!(missed(&samples, Limit::Part { of: "peer", at_most: 0.25 }));
-    assert!(!missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", there: 100.0 }), "80 here");
-    assert!(missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", there: 150.0 }), "53 here");
+    assert!(
+        !missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", case: CASE, there: 100.0 }),
+        "80 here"
+    );
+    assert!(
+        missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", case: CASE, there: 150.0 }),
+        "53 here"
+    );
     assert!(missed(&samples, Limit::Plain(59.0)));
     assert!(!missed(&samples, Limit::Plain(60.0)));
 }
@@ -42,5 +48,5 @@ fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
 fn without_its_peer_a_target_is_not_judged() {
     let samples = samples(&[60.0], &[]);
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 0.1 }));
-    assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", there: 1.0 }));
+    assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", case: CASE, there: 1.0 }));
 }

@@ -91,6 +91,11 @@ func measure(names func() queue[string], times func() queue[int64], numbers func
 	out["add of a new key, CPU ns"] = per(median(added), keys)
 	out["add of a known key, CPU ns"] = per(median(again), keys)
 	out["get and done, CPU ns"] = per(median(done), keys)
+	var few []time.Duration
+	for range rounds {
+		few = append(few, fewDelays(names()))
+	}
+	out["add_after of 100,000 string keys, ns"] = per(median(few), keys)
 	for range rounds {
 		a, b := contention(names())
 		clock, busy = append(clock, a), append(busy, b)
@@ -218,6 +223,21 @@ func handOver(q queue[int64], out figures) {
 	slices.Sort(delays)
 	out["add to a waiting worker, p50 us"] = delays[len(delays)/2]
 	out["add to a waiting worker, p99 us"] = delays[len(delays)*99/100]
+}
+
+// fewDelays is told by the clock, as the figures of client-go are that the target goes by.
+func fewDelays(q queue[string]) time.Duration {
+	all := names(keys)
+	runtime.GC()
+	start := time.Now()
+	for n, key := range all {
+		spread := uint64(n) * 0x9e37_79b9_7f4a_7c15 % 3_600_000
+		q.AddAfter(key, time.Hour+time.Duration(spread)*time.Millisecond)
+	}
+	q.Len()
+	spent := time.Since(start)
+	q.ShutDown()
+	return spent
 }
 
 func delays(make func() queue[uint64], out figures) {
