@@ -1,6 +1,7 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
 mod bench;
+mod deadline;
 mod fuzz;
 mod go;
 mod real;
@@ -58,14 +59,20 @@ fn main() -> ExitCode {
 /// Prints a report and turns it into an exit code: 0, 1 for a missed target with `--check`, 2 for a report that could not
 /// be written.
 fn finish(report: &Report, arguments: &Arguments) -> ExitCode {
-    println!("{report}");
+    match &arguments.command {
+        // What was asked for goes to stdout by itself: a path, a state.
+        Command::Real { .. } => eprintln!("{report}"),
+        _ => println!("{report}"),
+    }
     if let Some(path) = &arguments.json
         && let Err(error) = std::fs::write(path, report.to_json())
     {
         eprintln!("cannot write the figures to {}: {error}", path.display());
         return ExitCode::from(2);
     }
-    match arguments.check && !report.passed() {
+    // A server that does not start is a failure whoever asks.
+    let strict = arguments.check || matches!(arguments.command, Command::Real { .. });
+    match strict && !report.passed() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }

@@ -1,0 +1,71 @@
+//! One request to a server on loopback: enough of HTTP to ask whether it is ready, and to compact etcd.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+
+/// A server that takes longer is asked again.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whom to ask.
+#[derive(Debug)]
+pub(super) struct Peer<'a> {
+    pub(super) port: u16,
+    /// The authority that signed its certificate, as PEM; without one it is spoken to in plain text.
+    pub(super) authority: Option<&'a str>,
+    pub(super) token: &'a str,
+}
+
+impl Peer<'_> {
+    /// The status and the body of the answer.
+    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        // 1.0, so that the body ends with the connection and comes without chunks.
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        match self.authority {
+            None => exchange(&mut stream, &request),
+            Some(authority) => {
+                let name = ServerName::try_from("127.0.0.1").expect("it is an address");
+                let connection = rustls::ClientConnection::new(Arc::new(configuration(authority)?), name);
+                let connection = connection.map_err(io::Error::other)?;
+                exchange(&mut rustls::StreamOwned::new(connection, stream), &request)
+            }
+        }
+    }
+}
+
+fn configuration(authority: &str) -> io::Result<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(io::Error::other)?;
+    roots.add(authority).map_err(io::Error::other)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn exchange(stream: &mut (impl Read + Write), request: &str) -> io::Result<(u16, String)> {
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        // Closed without the closing words of TLS: the body is told apart by what is in it.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+        _ => {}
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("no answer"))?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or_else(|| io::Error::other("no status in the answer"))?, body.to_owned()))
+}

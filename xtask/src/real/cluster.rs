@@ -1,0 +1,335 @@
+//! The servers of one directory: what was started there, and how each of them is started, asked and stopped.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::ask::Peer;
+use super::files;
+use super::process::{Process, last_lines};
+use crate::deadline::Deadline;
+use crate::go::{Go, GoError, Module};
+
+/// The file in the directory that says what runs there.
+const STATE: &str = "real.json";
+
+/// The servers, in the order in which they start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Server {
+    Etcd,
+    KubeApiserver,
+    KubeControllerManager,
+}
+
+impl Server {
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+        }
+    }
+}
+
+/// Why the real servers do not do what was asked.
+#[derive(Debug, Error)]
+pub(crate) enum RealError {
+    #[error(transparent)]
+    Go(#[from] GoError),
+    #[error("{what} {path}", path = path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("servers of an earlier `cargo xtask real up` run in {}; `cargo xtask real down` stops them", .0.display())]
+    Running(PathBuf),
+    #[error("no servers in {}; `cargo xtask real up` starts them", .0.display())]
+    Nothing(PathBuf),
+    #[error("cannot start {server}")]
+    Start {
+        server: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{server} ended instead of serving; the end of its log {}:\n{lines}", log.display())]
+    Ended { server: &'static str, log: PathBuf, lines: String },
+    #[error("{server} was not ready within {limit:?}; the end of its log {}:\n{lines}", log.display())]
+    NotReady { server: &'static str, limit: Duration, log: PathBuf, lines: String },
+    #[error("cannot stop {server}")]
+    Stop {
+        server: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("etcd did not compact: {0}")]
+    Compact(String),
+}
+
+/// The ports of the servers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    api: u16,
+}
+
+/// How one server was started, so that it can be started again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Started {
+    pub(crate) server: Server,
+    program: PathBuf,
+    arguments: Vec<String>,
+    pub(crate) process: Process,
+}
+
+/// The servers of a directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Cluster {
+    folder: PathBuf,
+    pub(crate) url: String,
+    ports: Ports,
+    token: String,
+    pub(crate) servers: Vec<Started>,
+}
+
+impl Cluster {
+    /// What an earlier command started in a directory.
+    pub(crate) fn open(folder: &Path) -> Result<Self, RealError> {
+        let path = folder.join(STATE);
+        let text = std::fs::read(&path).map_err(|_| RealError::Nothing(folder.to_owned()))?;
+        serde_json::from_slice(&text).map_err(|error| RealError::File {
+            what: "cannot read",
+            path,
+            source: io::Error::other(error),
+        })
+    }
+
+    /// An empty directory with certificates and ports, and nothing running.
+    pub(crate) fn prepare(folder: &Path) -> Result<Self, RealError> {
+        if let Ok(earlier) = Self::open(folder) {
+            if earlier.servers.iter().any(|started| started.process.runs()) {
+                return Err(RealError::Running(folder.to_owned()));
+            }
+            earlier.remove()?;
+        }
+        std::fs::create_dir_all(folder).map_err(failure("cannot make", folder))?;
+        let folder = folder.canonicalize().map_err(failure("cannot find", folder))?;
+        let ports = Ports::free().map_err(failure("cannot find free ports for", &folder))?;
+        let token = files::write(&folder, ports.api).map_err(failure("cannot write to", &folder))?;
+        let url = format!("https://127.0.0.1:{}", ports.api);
+        let cluster = Self { folder, url, ports, token, servers: Vec::new() };
+        cluster.save()?;
+        Ok(cluster)
+    }
+
+    /// Builds a server, starts it and waits until it serves.
+    pub(crate) fn start(
+        &mut self,
+        go: &Go,
+        server: Server,
+        more: &[String],
+        limit: Duration,
+    ) -> Result<(), RealError> {
+        let program = go.build(Module::Servers, server.program())?;
+        let mut arguments = self.arguments(server);
+        arguments.extend_from_slice(more);
+        self.run(server, program, arguments, limit)
+    }
+
+    /// Starts a server as it was started before.
+    pub(crate) fn start_again(&mut self, server: Server, limit: Duration) -> Result<(), RealError> {
+        let place = self.servers.iter().position(|started| started.server == server);
+        let place = place.ok_or_else(|| RealError::Nothing(self.folder.clone()))?;
+        if self.servers[place].process.runs() {
+            return self.wait(server, limit);
+        }
+        let earlier = self.servers.remove(place);
+        self.run(server, earlier.program, earlier.arguments, limit)
+    }
+
+    fn run(
+        &mut self,
+        server: Server,
+        program: PathBuf,
+        arguments: Vec<String>,
+        limit: Duration,
+    ) -> Result<(), RealError> {
+        let process = Process::start(&program, &arguments, &self.log(server));
+        let process = process.map_err(|source| RealError::Start { server: server.program(), source })?;
+        self.servers.push(Started { server, program, arguments, process });
+        // Before it is ready: whatever happens now, a later command can stop it.
+        self.save()?;
+        self.wait(server, limit)
+    }
+
+    fn wait(&self, server: Server, limit: Duration) -> Result<(), RealError> {
+        let deadline = Deadline::after(limit);
+        let name = server.program();
+        let outcome = deadline.poll(|| match self.ready(server) {
+            true => Some(true),
+            false if !self.runs(server) => Some(false),
+            false => None,
+        });
+        let log = self.log(server);
+        let lines = || last_lines(&log, 10);
+        match outcome {
+            Some(true) => Ok(()),
+            Some(false) => Err(RealError::Ended { server: name, lines: lines(), log }),
+            None => Err(RealError::NotReady { server: name, limit: deadline.limit(), lines: lines(), log }),
+        }
+    }
+
+    pub(crate) fn runs(&self, server: Server) -> bool {
+        self.servers.iter().any(|started| started.server == server && started.process.runs())
+    }
+
+    /// Whether a server does its work: not only listens.
+    pub(crate) fn ready(&self, server: Server) -> bool {
+        let path = match server {
+            Server::Etcd => return matches!(self.etcd().ask("GET", "/health", ""), Ok((200, _))),
+            Server::KubeApiserver => "/readyz",
+            // It serves nothing itself; its first work is this account.
+            Server::KubeControllerManager => "/api/v1/namespaces/default/serviceaccounts/default",
+        };
+        let Ok(authority) = std::fs::read_to_string(self.folder.join("ca.crt")) else { return false };
+        let api = Peer { port: self.ports.api, authority: Some(&authority), token: &self.token };
+        matches!(api.ask("GET", path, ""), Ok((200, _)))
+    }
+
+    fn etcd(&self) -> Peer<'static> {
+        Peer { port: self.ports.etcd, authority: None, token: "" }
+    }
+
+    /// Stops a server; what has ended already is no failure.
+    pub(crate) fn stop(&self, server: Server) -> Result<(), RealError> {
+        for started in self.servers.iter().filter(|started| started.server == server) {
+            let stopped = started.process.stop();
+            stopped.map_err(|source| RealError::Stop { server: server.program(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Stops everything, the last one started first, and removes what it has written.
+    pub(crate) fn stop_all(self) -> Result<(), RealError> {
+        for started in self.servers.iter().rev() {
+            self.stop(started.server)?;
+        }
+        self.remove()
+    }
+
+    /// Compacts etcd's history at its newest revision, and waits until that is done. Returns the revision.
+    pub(crate) fn compact(&self) -> Result<u64, RealError> {
+        let refused = |error: &dyn std::fmt::Display| RealError::Compact(error.to_string());
+        let key = STANDARD.encode("compaction asks for the revision");
+        let (_, answer) = self
+            .etcd()
+            .ask("POST", "/v3/kv/range", &format!(r#"{{"key":"{key}"}}"#))
+            .map_err(|error| refused(&error))?;
+        let header: serde_json::Value = serde_json::from_str(&answer).map_err(|error| refused(&error))?;
+        let revision = header["header"]["revision"].as_str().and_then(|revision| revision.parse().ok());
+        let revision: u64 = revision.ok_or_else(|| refused(&answer))?;
+        let request = format!(r#"{{"revision":"{revision}","physical":true}}"#);
+        match self.etcd().ask("POST", "/v3/kv/compaction", &request) {
+            Ok((200, _)) => Ok(revision),
+            // Nothing was written since the last time.
+            Ok((_, answer)) if answer.contains("has been compacted") => Ok(revision),
+            Ok((_, answer)) => Err(refused(&answer)),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    pub(crate) fn log(&self, server: Server) -> PathBuf {
+        self.folder.join(format!("{}.log", server.program()))
+    }
+
+    fn save(&self) -> Result<(), RealError> {
+        let path = self.folder.join(STATE);
+        let text = serde_json::to_vec_pretty(self).expect("strings and numbers are JSON");
+        std::fs::write(&path, text).map_err(failure("cannot write", &path))
+    }
+
+    /// Removes what the servers have written, but not what somebody else has put there.
+    fn remove(self) -> Result<(), RealError> {
+        let etcd = self.folder.join("etcd");
+        match std::fs::remove_dir_all(&etcd) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failure("cannot remove", &etcd)(error));
+            }
+            _ => {}
+        }
+        let path = self.folder.join(STATE);
+        std::fs::remove_file(&path).map_err(failure("cannot remove", &path))
+    }
+
+    fn arguments(&self, server: Server) -> Vec<String> {
+        let Ports { etcd, etcd_peer, api } = self.ports;
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        match server {
+            Server::Etcd => vec![
+                format!("--data-dir={}", file("etcd")),
+                format!("--listen-client-urls=http://127.0.0.1:{etcd}"),
+                format!("--advertise-client-urls=http://127.0.0.1:{etcd}"),
+                format!("--listen-peer-urls=http://127.0.0.1:{etcd_peer}"),
+                "--unsafe-no-fsync=true".to_owned(),
+                "--log-level=warn".to_owned(),
+            ],
+            Server::KubeApiserver => vec![
+                format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+                format!("--secure-port={api}"),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--cert-dir={}", file("certs")),
+                format!("--tls-cert-file={}", file("server.crt")),
+                format!("--tls-private-key-file={}", file("server.key")),
+                format!("--client-ca-file={}", file("ca.crt")),
+                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                format!("--service-account-key-file={}", file("accounts.pub")),
+                format!("--service-account-signing-key-file={}", file("accounts.key")),
+                "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+                format!("--token-auth-file={}", file("tokens.csv")),
+                "--authorization-mode=RBAC".to_owned(),
+                "--allow-privileged=true".to_owned(),
+                // Pods are created without a controller that makes their accounts.
+                "--disable-admission-plugins=ServiceAccount".to_owned(),
+            ],
+            Server::KubeControllerManager => vec![
+                format!("--kubeconfig={}", file("admin.conf")),
+                format!("--service-account-private-key-file={}", file("accounts.key")),
+                format!("--root-ca-file={}", file("ca.crt")),
+                "--leader-elect=false".to_owned(),
+                "--use-service-account-credentials=false".to_owned(),
+                "--secure-port=0".to_owned(),
+            ],
+        }
+    }
+}
+
+impl Ports {
+    /// Ports that were free a moment ago. They are held until all are known, so that no two are the same.
+    fn free() -> io::Result<Self> {
+        let listeners = [0; 3].map(|_| TcpListener::bind(("127.0.0.1", 0)));
+        let mut ports = [0; 3];
+        for (port, listener) in ports.iter_mut().zip(&listeners) {
+            *port = match listener {
+                Ok(listener) => listener.local_addr()?.port(),
+                Err(error) => return Err(io::Error::other(error.to_string())),
+            };
+        }
+        let [etcd, etcd_peer, api] = ports;
+        Ok(Self { etcd, etcd_peer, api })
+    }
+}
+
+fn failure(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError + use<> {
+    let path = path.to_owned();
+    move |source| RealError::File { what, path, source }
+}
