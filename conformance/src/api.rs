@@ -1,0 +1,150 @@
+use std::fmt;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use informer::{Client, Gvr};
+use serde_json::{Value, json};
+
+/// Writes and reads objects as JSON, past every informer: what a scenario does to a server, and what it compares a cache
+/// with.
+#[derive(Clone, Debug)]
+pub struct Api {
+    client: Client,
+}
+
+/// A request that was not answered, or not with success.
+#[derive(Debug)]
+pub struct ApiError {
+    /// The HTTP status; 0 where there was no answer.
+    pub status: u16,
+    message: String,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.status)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl Api {
+    /// An API over a client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Creates an object and returns it as the server has it.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        self.send(Method::POST, &collection(gvr, namespace), "application/json", object).await
+    }
+
+    /// Replaces an object.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn replace(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("{}/{name}", collection(gvr, namespace));
+        self.send(Method::PUT, &path, "application/json", object).await
+    }
+
+    /// Changes some fields of an object, by a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn merge(
+        &self,
+        gvr: &Gvr,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = format!("{}/{name}", collection(gvr, namespace));
+        self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
+    }
+
+    /// Deletes an object at once.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
+        let path = format!("{}/{name}", collection(gvr, namespace));
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        self.send(Method::DELETE, &path, "application/json", &options).await
+    }
+
+    /// All objects of a collection, in pages, consistently; and the version of the list.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn list(&self, gvr: &Gvr, namespace: &str) -> Result<(Vec<Value>, String), ApiError> {
+        let (mut objects, mut version, mut token) = (Vec::new(), String::new(), String::new());
+        loop {
+            let path = format!("{}?limit=5000&continue={token}", collection(gvr, namespace));
+            let mut page = self.read(&path).await?;
+            if let Value::Array(items) = page["items"].take() {
+                objects.extend(items);
+            }
+            version = page["metadata"]["resourceVersion"].as_str().unwrap_or(&version).to_owned();
+            match page["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
+                Some(next) => token = next.to_owned(),
+                None => return Ok((objects, version)),
+            }
+        }
+    }
+
+    /// Reads any path.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn read(&self, path: &str) -> Result<Value, ApiError> {
+        self.exchange(Request::get(path).body(Bytes::new()).expect("paths are escaped")).await
+    }
+
+    /// Sends a body to any path.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &Value,
+    ) -> Result<Value, ApiError> {
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        self.exchange(request.body(Bytes::from(body.to_string())).expect("paths are escaped")).await
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Value, ApiError> {
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let failed =
+            |error: &dyn std::error::Error| ApiError { status: 0, message: format!("{what}: {error}") };
+        let answer = self.client.request(request).await.map_err(|error| failed(&error))?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.map_err(|error| failed(&*error))?.to_bytes();
+        if !(200..300).contains(&status) {
+            let text = String::from_utf8_lossy(&body);
+            let told: Value = serde_json::from_str(&text).unwrap_or_default();
+            let message = told["message"].as_str().unwrap_or(&text).trim();
+            return Err(ApiError { status, message: format!("{what}: {message}") });
+        }
+        serde_json::from_slice(&body).map_err(|error| failed(&error))
+    }
+}
+
+fn collection(gvr: &Gvr, namespace: &str) -> String {
+    gvr.path(Some(namespace).filter(|namespace| !namespace.is_empty()))
+}

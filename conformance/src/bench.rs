@@ -1,0 +1,246 @@
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use informer::{
+    Client, Gvr, KubeListWatch, Lazy, Object, Representation, SharedInformer, StaticKind, StreamingLists,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+
+use crate::server::{CustomKind, ServerError};
+use crate::watched::PATIENCE;
+use crate::{Api, Cable, Server, Watched};
+
+/// Why a scenario failed, in words.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// The kind that most scenarios use: cheap, without a life of its own.
+pub(crate) type Map = Lazy<ConfigMap>;
+
+/// How the first state is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a list, then a watch.
+    List,
+    /// By a watch that begins with the state.
+    Stream,
+}
+
+impl Way {
+    fn streaming(self) -> StreamingLists {
+        match self {
+            Self::List => StreamingLists::Off,
+            Self::Stream => StreamingLists::On,
+        }
+    }
+}
+
+/// What one scenario works with: a server, and a namespace of its own on it.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The server.
+    pub server: Arc<Server>,
+    /// Writes and reads past all informers.
+    pub api: Api,
+    /// The namespace of the scenario.
+    pub namespace: String,
+    client: Client,
+}
+
+impl Bench {
+    pub(crate) async fn new(server: Arc<Server>, namespace: String) -> Result<Self, Failure> {
+        let client = server.client(server.address()).await?;
+        let api = Api::new(client.clone());
+        let object = json!({"metadata": {"name": namespace}});
+        api.create(&Gvr::new("", "v1", "namespaces"), "", &object).await?;
+        Ok(Self { server, api, namespace, client })
+    }
+
+    /// A client of the administrator, straight to the server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A cable to the server and a client that uses it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no port, or no configuration.
+    pub async fn cable(&self) -> Result<(Cable, Client), Failure> {
+        let cable = Cable::to(self.server.address()).await?;
+        let client = self.server.client(cable.address()).await?;
+        Ok((cable, client))
+    }
+
+    /// The source of a kind in the scenario's namespace.
+    pub fn source<O: Representation + StaticKind>(&self, client: &Client, way: Way) -> KubeListWatch<O> {
+        KubeListWatch::all(client).namespace(&*self.namespace).streaming_lists(way.streaming())
+    }
+
+    /// An informer of the scenario's config maps, straight to the server.
+    pub(crate) fn maps(&self, way: Way) -> SharedInformer<Map> {
+        SharedInformer::new(self.source(&self.client, way))
+    }
+
+    /// An informer of the scenario's config maps by way of a client.
+    pub(crate) fn maps_by(&self, client: &Client, way: Way) -> SharedInformer<Map> {
+        SharedInformer::new(self.source(client, way))
+    }
+
+    /// Creates a config map.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn create(&self, name: &str) -> Result<Value, Failure> {
+        let object = json!({"metadata": {"name": name}, "data": {"value": "0"}});
+        Ok(self.api.create(&maps(), &self.namespace, &object).await?)
+    }
+
+    /// Creates config maps `PREFIX-0` and on.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn create_many(&self, prefix: &str, count: usize) -> Result<(), Failure> {
+        let object = |number| {
+            let map = json!({"metadata": {"name": format!("{prefix}-{number}")}, "data": {"value": "0"}});
+            (self.namespace.clone(), map)
+        };
+        crate::load(&self.api, &maps(), count, object).await?;
+        Ok(())
+    }
+
+    /// Changes the value of a config map.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn change(&self, name: &str, value: &str) -> Result<Value, Failure> {
+        let patch = json!({"data": {"value": value}});
+        Ok(self.api.merge(&maps(), &self.namespace, name, &patch).await?)
+    }
+
+    /// Deletes a config map.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn delete(&self, name: &str) -> Result<(), Failure> {
+        self.api.delete(&maps(), &self.namespace, name).await?;
+        Ok(())
+    }
+
+    /// The key of a name in the scenario's namespace.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace)
+    }
+
+    /// Serves a kind of the scenario's own, and answers it.
+    pub(crate) async fn define(&self, versions: &[&'static str]) -> Result<CustomKind, ServerError> {
+        let kind = self.custom(versions);
+        self.server.define(&self.api, &kind).await?;
+        Ok(kind)
+    }
+
+    /// A kind of the scenario's own that is not served yet.
+    pub(crate) fn custom(&self, versions: &[&'static str]) -> CustomKind {
+        CustomKind {
+            group: format!("{}.example.com", self.namespace),
+            kind: "Widget".to_owned(),
+            plural: "widgets".to_owned(),
+            versions: versions.to_vec(),
+        }
+    }
+
+    /// Waits until a cache, and what its handler was told, are exactly what the server has now.
+    ///
+    /// # Errors
+    ///
+    /// When they are not in time, with the first difference.
+    pub async fn settled<O: Object>(&self, watched: &Watched<O>, gvr: &Gvr) -> Result<(), Failure> {
+        let truth = self.truth(gvr, &self.namespace).await?;
+        self.equal(watched, &truth).await
+    }
+
+    /// Key to uid and version of everything that the server has of a kind.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn truth(
+        &self,
+        gvr: &Gvr,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, (String, String)>, Failure> {
+        let (objects, _) = self.api.list(gvr, namespace).await?;
+        Ok(objects.iter().map(identity).collect())
+    }
+
+    /// As [`settled`](Self::settled), against a state that was read before.
+    ///
+    /// # Errors
+    ///
+    /// When they are not equal in time, with the first difference.
+    pub async fn equal<O: Object>(
+        &self,
+        watched: &Watched<O>,
+        truth: &BTreeMap<String, (String, String)>,
+    ) -> Result<(), Failure> {
+        let held = |cache: &informer::Indexer<O>| -> BTreeMap<String, (String, String)> {
+            let version = |object: &O| (object.uid().to_owned(), object.resource_version().to_string());
+            cache.list().iter().map(|object| (object.key().to_string(), version(object))).collect()
+        };
+        if watched.until(|cache| cache.len() == truth.len() && held(cache) == *truth).await.is_err() {
+            let difference = difference(&held(watched.informer.indexer()), truth);
+            let state = watched.informer.state().reflector;
+            return Err(format!("the cache is not what the server has: {difference}; it is {state}").into());
+        }
+        let replayed = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let replayed = watched.replayed()?;
+                if replayed == *truth {
+                    return Ok::<_, Failure>(());
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        });
+        match replayed.await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let difference = difference(&watched.replayed()?, truth);
+                Err(format!("the handler was not told what the server has: {difference}").into())
+            }
+        }
+    }
+}
+
+/// Config maps.
+pub(crate) fn maps() -> Gvr {
+    Gvr::new("", "v1", "configmaps")
+}
+
+fn identity(object: &Value) -> (String, (String, String)) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let key = match text("namespace") {
+        namespace if namespace.is_empty() => text("name"),
+        namespace => format!("{namespace}/{}", text("name")),
+    };
+    (key, (text("uid"), text("resourceVersion")))
+}
+
+type View = BTreeMap<String, (String, String)>;
+
+fn difference(ours: &View, theirs: &View) -> String {
+    let first =
+        |wrong: Option<(&String, &(String, String))>| wrong.map(|(key, _)| key.clone()).unwrap_or_default();
+    let missing = first(theirs.iter().find(|(key, _)| !ours.contains_key(*key)));
+    let surplus = first(ours.iter().find(|(key, _)| !theirs.contains_key(*key)));
+    let other = first(theirs.iter().find(|(key, value)| ours.get(*key).is_some_and(|ours| ours != *value)));
+    format!(
+        "{} objects instead of {}, missing {missing:?}, surplus {surplus:?}, of another version {other:?}",
+        ours.len(),
+        theirs.len()
+    )
+}

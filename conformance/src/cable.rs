@@ -1,0 +1,195 @@
+//! The connection between a client and a server, as something that can be cut.
+//!
+//! # Invariants
+//!
+//! 1. Each connection is one task; it ends when either side closes, or when the cable is cut or dropped.
+//! 2. The mode is read before every piece that is passed on, so that a mode holds for connections that are open.
+//!
+//! # Shutdown
+//!
+//! Dropping the cable drops its sender: the listener and all connections see that and end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What a cable does with what comes along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Passes it on.
+    Plugged,
+    /// Holds it back, and keeps the connections open: a peer that has gone silent.
+    Frozen,
+    /// Nobody listens.
+    Unplugged,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    mode: Mode,
+    /// Counts the cuts; a connection that sees another number than at its beginning ends.
+    cuts: u64,
+}
+
+/// A TCP proxy on loopback.
+#[derive(Debug)]
+pub struct Cable {
+    address: SocketAddr,
+    setting: watch::Sender<Setting>,
+    meter: Arc<Meter>,
+}
+
+#[derive(Debug, Default)]
+struct Meter {
+    connections: AtomicU64,
+    /// Bytes that may still come from the server before the connection is cut; negative for no limit.
+    budget: AtomicI64,
+}
+
+impl Cable {
+    /// A cable to an address.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be listened on.
+    pub async fn to(target: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let setting = watch::Sender::new(Setting { mode: Mode::Plugged, cuts: 0 });
+        let meter = Arc::new(Meter { connections: AtomicU64::new(0), budget: AtomicI64::new(-1) });
+        tokio::spawn(accept(listener, target, setting.subscribe(), Arc::clone(&meter)));
+        Ok(Self { address, setting, meter })
+    }
+
+    /// The near end.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections made so far.
+    pub fn connections(&self) -> u64 {
+        self.meter.connections.load(Ordering::Relaxed)
+    }
+
+    /// Breaks every connection; new ones are possible at once.
+    pub fn cut(&self) {
+        self.setting.send_modify(|setting| setting.cuts += 1);
+    }
+
+    /// Breaks the connections once this many further bytes have come from the server, wherever that is.
+    pub fn cut_after(&self, bytes: u32) {
+        self.meter.budget.store(i64::from(bytes), Ordering::Relaxed);
+    }
+
+    /// Breaks every connection and refuses new ones.
+    pub fn unplug(&self) {
+        self.setting
+            .send_modify(|setting| *setting = Setting { mode: Mode::Unplugged, cuts: setting.cuts + 1 });
+    }
+
+    /// Holds everything back without closing anything.
+    pub fn freeze(&self) {
+        self.setting.send_modify(|setting| setting.mode = Mode::Frozen);
+    }
+
+    /// Passes everything on again.
+    pub fn plug(&self) {
+        self.setting.send_modify(|setting| setting.mode = Mode::Plugged);
+    }
+}
+
+/// Accepts connections until the cable is gone.
+async fn accept(
+    mut listener: TcpListener,
+    target: SocketAddr,
+    mut setting: watch::Receiver<Setting>,
+    meter: Arc<Meter>,
+) {
+    let Ok(address) = listener.local_addr() else { return };
+    loop {
+        tokio::select! {
+            changed = setting.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if setting.borrow_and_update().mode == Mode::Unplugged {
+                    // A closed socket refuses; the port is taken again when the cable is plugged in.
+                    drop(listener);
+                    if setting.wait_for(|setting| setting.mode != Mode::Unplugged).await.is_err() {
+                        return;
+                    }
+                    let Ok(again) = TcpListener::bind(address).await else { return };
+                    listener = again;
+                }
+            }
+            accepted = listener.accept() => {
+                if let Ok((near, _)) = accepted {
+                    meter.connections.fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(connection(near, target, setting.clone(), Arc::clone(&meter)));
+                }
+            }
+        }
+    }
+}
+
+async fn connection(
+    near: TcpStream,
+    target: SocketAddr,
+    mut setting: watch::Receiver<Setting>,
+    meter: Arc<Meter>,
+) {
+    let cuts = setting.borrow().cuts;
+    let Ok(far) = TcpStream::connect(target).await else { return };
+    let _ = (near.set_nodelay(true), far.set_nodelay(true));
+    let (near_read, near_write) = near.into_split();
+    let (far_read, far_write) = far.into_split();
+    let modes = setting.clone();
+    tokio::select! {
+        () = pass(near_read, far_write, modes.clone(), None) => {}
+        () = pass(far_read, near_write, modes, Some(&meter.budget)) => {}
+        // Also when the cable is gone.
+        _ = setting.wait_for(|setting| setting.cuts != cuts) => {}
+    }
+}
+
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut setting: watch::Receiver<Setting>,
+    budget: Option<&AtomicI64>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
+        if setting.wait_for(|setting| setting.mode != Mode::Frozen).await.is_err() {
+            return;
+        }
+        let (count, last) = spend(budget, count);
+        if to.write_all(&buffer[..count]).await.is_err() || last {
+            return;
+        }
+    }
+}
+
+/// How much of a piece the budget allows, and whether it is used up with it.
+fn spend(budget: Option<&AtomicI64>, count: usize) -> (usize, bool) {
+    let Some(budget) = budget else { return (count, false) };
+    let wanted = i64::try_from(count).expect("a buffer is small");
+    let left = budget.load(Ordering::Relaxed);
+    if left < 0 {
+        return (count, false);
+    }
+    if left > wanted {
+        budget.fetch_sub(wanted, Ordering::Relaxed);
+        return (count, false);
+    }
+    // One connection is cut for each budget.
+    budget.store(-1, Ordering::Relaxed);
+    (usize::try_from(left).expect("it is less than the piece"), true)
+}

@@ -1,0 +1,105 @@
+//! Runs the suite on one server: a line for each scenario, and the verdict as JSON where asked for.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use informer_conformance::{Embedded, Options, Outcome, Place, Real, Server, ServerError, Verdict, all, run};
+
+/// One suite of informer behaviour, on the embedded server or on a real one.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The directory of a real server (`cargo xtask real up --dir`); without it the embedded one.
+    #[arg(long, value_name = "FOLDER", requires = "xtask")]
+    real: Option<PathBuf>,
+    /// The program that controls the real server.
+    #[arg(long, value_name = "PROGRAM")]
+    xtask: Option<PathBuf>,
+    /// Only scenarios whose name contains this.
+    #[arg(long, value_name = "PART")]
+    scenario: Option<String>,
+    /// Scenarios at once.
+    #[arg(long, default_value_t = 16)]
+    at_once: usize,
+    /// Write the verdict to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Print the scenarios, as a table in Markdown, and run nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        list();
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cannot start: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(suite(&arguments)) {
+        Ok(verdict) => tell(&verdict, &arguments),
+        Err(error) => {
+            eprintln!("cannot reach the server: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn suite(arguments: &Arguments) -> Result<Verdict, ServerError> {
+    let server = match (&arguments.real, &arguments.xtask) {
+        (Some(folder), Some(xtask)) => Server::Real(Real::new(folder, xtask)?),
+        _ => Server::Embedded(Embedded::new().await?),
+    };
+    let options = Options {
+        only: arguments.scenario.clone(),
+        at_once: arguments.at_once,
+        told: line,
+        ..Options::default()
+    };
+    Ok(run(Arc::new(server), all(), options).await)
+}
+
+fn line(outcome: &Outcome) {
+    match &outcome.failure {
+        None => println!("ok      {:8.3} s  {}", outcome.seconds, outcome.name),
+        Some(failure) => println!("FAILED  {:8.3} s  {}: {failure}", outcome.seconds, outcome.name),
+    }
+}
+
+fn tell(verdict: &Verdict, arguments: &Arguments) -> ExitCode {
+    for (name, lacking) in &verdict.open {
+        println!("open              {name}: needs {lacking}");
+    }
+    let failed = verdict.failed().count();
+    let (passed, open) = (verdict.passed(), verdict.open.len());
+    println!(
+        "{} server: {passed} passed, {failed} failed, {open} open, {:.1} s",
+        verdict.server, verdict.seconds
+    );
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_vec_pretty(verdict).expect("strings and numbers are JSON");
+        if let Err(error) = std::fs::write(path, text) {
+            eprintln!("cannot write {}: {error}", path.display());
+            return ExitCode::from(2);
+        }
+    }
+    if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn list() {
+    println!("| topic | scenario | embedded server |\n|---|---|---|");
+    for scenario in all() {
+        let place = match scenario.place {
+            Place::Both => "runs".to_owned(),
+            Place::Open(lacking) => format!("open: {lacking}"),
+        };
+        println!("| {} | `{}` | {place} |", scenario.topic, scenario.name);
+    }
+}

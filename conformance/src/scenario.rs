@@ -1,0 +1,85 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::{Bench, Failure};
+
+/// The run of a scenario.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// How long a scenario may take unless it says otherwise.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On both servers.
+    Both,
+    /// On the real server alone: the embedded one lacks this.
+    Open(&'static str),
+}
+
+/// One behaviour of informers, and how it is shown.
+#[derive(Clone)]
+pub struct Scenario {
+    /// A sentence.
+    pub name: &'static str,
+    /// The topic it belongs to.
+    pub topic: &'static str,
+    /// Where it runs.
+    pub place: Place,
+    /// It must be alone on its server: it stops it, forgets its history, or fills it.
+    pub alone: bool,
+    /// It takes most of a minute, so that it is not part of `cargo test`.
+    pub slow: bool,
+    /// When it has failed.
+    pub limit: Duration,
+    pub(crate) begin: fn(Bench) -> Running,
+}
+
+impl Scenario {
+    pub(crate) fn new(name: &'static str, begin: fn(Bench) -> Running) -> Self {
+        Self { name, topic: "", place: Place::Both, alone: false, slow: false, limit: LIMIT, begin }
+    }
+
+    /// On the real server alone, since the embedded one lacks this.
+    pub(crate) fn open(mut self, lacking: &'static str) -> Self {
+        self.place = Place::Open(lacking);
+        self
+    }
+
+    /// With nothing else on the server.
+    pub(crate) fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// Not in `cargo test`.
+    pub(crate) fn slow(mut self) -> Self {
+        self.slow = true;
+        self
+    }
+
+    pub(crate) fn within(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario")
+            .field("name", &self.name)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A scenario from the function of its name.
+macro_rules! scenario {
+    ($function:ident) => {
+        $crate::scenario::Scenario::new(stringify!($function), |bench| Box::pin($function(bench)))
+    };
+}
+pub(crate) use scenario;

@@ -1,0 +1,38 @@
+//! The scenarios, by topic.
+
+mod credentials;
+mod custom;
+mod cuts;
+mod errors;
+mod forms;
+mod handlers;
+mod history;
+mod indexes;
+mod lifecycle;
+mod scale;
+mod selection;
+mod sync;
+
+use crate::Scenario;
+
+/// All scenarios, in the order of their topics.
+pub fn all() -> Vec<Scenario> {
+    let topics: [(&'static str, fn() -> Vec<Scenario>); 12] = [
+        ("sync", sync::all),
+        ("forms", forms::all),
+        ("selection", selection::all),
+        ("handlers", handlers::all),
+        ("indexes", indexes::all),
+        ("life cycle", lifecycle::all),
+        ("cuts", cuts::all),
+        ("history", history::all),
+        ("errors", errors::all),
+        ("custom resources", custom::all),
+        ("credentials", credentials::all),
+        ("scale", scale::all),
+    ];
+    let topic = |(topic, scenarios): (&'static str, fn() -> Vec<Scenario>)| {
+        scenarios().into_iter().map(move |scenario| Scenario { topic, ..scenario })
+    };
+    topics.into_iter().flat_map(topic).collect()
+}

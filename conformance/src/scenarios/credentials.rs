@@ -1,0 +1,166 @@
+use std::path::Path;
+
+use informer::source::SourceErrorKind;
+use informer::{Client, SharedInformer};
+use serde_json::json;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::{Bench, Cable, Failure, Scenario, Watched, Way, What};
+
+const NO_TLS: &str = "TLS and authentication";
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_client_certificate_is_enough).open(NO_TLS),
+        scenario!(a_token_file_that_changes_is_read_again).open(NO_TLS).slow().within(200),
+        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).open(NO_TLS).slow().within(200),
+        scenario!(a_token_of_a_service_account_is_enough).open(NO_TLS),
+        scenario!(a_server_with_an_unknown_certificate_is_refused).open(NO_TLS),
+        scenario!(a_client_without_credentials_is_told_who_it_is).open(NO_TLS),
+        scenario!(a_client_certificate_survives_cuts).open(NO_TLS),
+    ]
+}
+
+async fn a_client_certificate_is_enough(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    let config = bench.server.real()?.config("certificate.conf", bench.server.address()).await?;
+    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::Stream)).await?;
+    bench.change("a", "1").await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_client_certificate_survives_cuts(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    let cable = Cable::to(bench.server.address()).await?;
+    let config = bench.server.real()?.config("certificate.conf", cable.address()).await?;
+    let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::List)).await?;
+    for round in 0..3 {
+        cable.unplug();
+        bench.change("a", &round.to_string()).await?;
+        cable.plug();
+        bench.settled(&watched, &maps()).await?;
+    }
+    assert_eq!(watched.informer.state().reflector.relists.total(), 0);
+    Ok(())
+}
+
+/// The token of a new service account that may read config maps of the scenario's namespace. It dies with its secret.
+async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
+    let (namespace, api) = (&*bench.namespace, &bench.api);
+    let core = |resource: &str| informer::Gvr::new("", "v1", resource);
+    let rbac = |resource: &str| informer::Gvr::new("rbac.authorization.k8s.io", "v1", resource);
+    let named = json!({"metadata": {"name": name}});
+    api.create(&core("serviceaccounts"), namespace, &named).await?;
+    let secret = api.create(&core("secrets"), namespace, &named).await?;
+    let binding = json!({
+        "metadata": {"name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        "roleRef": {"kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io"},
+    });
+    api.create(&rbac("rolebindings"), namespace, &binding).await?;
+    let request = json!({"spec": {"expirationSeconds": 600, "boundObjectRef": {
+        "apiVersion": "v1", "kind": "Secret", "name": name, "uid": secret["metadata"]["uid"],
+    }}});
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+    let answer = api.send(http::Method::POST, &path, "application/json", &request).await?;
+    answer["status"]["token"].as_str().map(str::to_owned).ok_or_else(|| "no token in the answer".into())
+}
+
+async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<SharedInformer<Map>, Failure> {
+    let config = bench.server.real()?.config_by_token_file(cable.address(), Some(path)).await?;
+    Ok(bench.maps_by(&Client::new(config)?, Way::List))
+}
+
+async fn a_token_of_a_service_account_is_enough(bench: Bench) -> Result<(), Failure> {
+    let cable = Cable::to(bench.server.address()).await?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("token");
+    std::fs::write(&path, account_token(&bench, "reader").await?)?;
+    let watched = Watched::start(by_token_file(&bench, &cable, &path).await?)?;
+    bench.create("a").await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_token_file_that_changes_is_read_again(bench: Bench) -> Result<(), Failure> {
+    let cable = Cable::to(bench.server.address()).await?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("token");
+    std::fs::write(&path, account_token(&bench, "first").await?)?;
+    let watched = Watched::start(by_token_file(&bench, &cable, &path).await?)?;
+    bench.create("a").await?;
+    bench.settled(&watched, &maps()).await?;
+    // As a kubelet does it: the new token is there before the old one ends.
+    std::fs::write(&path, account_token(&bench, "second").await?)?;
+    bench.api.delete(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, "first").await?;
+    // A token is read again within a minute; the watch that is open needs none.
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(120);
+    let mut round = 0;
+    loop {
+        assert!(tokio::time::Instant::now() < deadline, "the new token is not used");
+        round += 1;
+        bench.create(&format!("round-{round}")).await?;
+        cable.cut();
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let state = watched.informer.state().reflector;
+        // The server itself knows of the end of a token after some seconds only.
+        if round > 10 && !state.is_failing() && bench.settled(&watched, &maps()).await.is_ok() {
+            break;
+        }
+    }
+    assert!(watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)), "nothing was lost");
+    Ok(())
+}
+
+async fn a_token_that_is_withdrawn_is_named_and_replaced(bench: Bench) -> Result<(), Failure> {
+    let cable = Cable::to(bench.server.address()).await?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("token");
+    std::fs::write(&path, account_token(&bench, "first").await?)?;
+    let watched = Watched::start(by_token_file(&bench, &cable, &path).await?)?;
+    bench.create("a").await?;
+    bench.settled(&watched, &maps()).await?;
+    bench.api.delete(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, "first").await?;
+    let unauthorized = || {
+        let last = watched.informer.state().reflector.last_error;
+        last.is_some_and(|error| error.kind() == SourceErrorKind::Unauthorized)
+    };
+    while !unauthorized() {
+        cable.cut();
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("401") && error.contains("check the credentials"), "{error}");
+    assert_eq!(watched.informer.indexer().len(), 1);
+    bench.change("a", "1").await?;
+    std::fs::write(&path, account_token(&bench, "second").await?)?;
+    // The token is read again within a minute, and the waits between attempts grow to half of one.
+    let recovered = async {
+        while watched.story("a") != [What::Added, What::Updated] && watched.story("a") != [What::Initial, What::Updated] {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(120), recovered).await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_server_with_an_unknown_certificate_is_refused(bench: Bench) -> Result<(), Failure> {
+    let mut config = bench.server.config(bench.server.address()).await?;
+    config.root_cert = None;
+    let client = Client::new(config)?;
+    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    watched.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.to_lowercase().contains("certificate"), "{error}");
+    assert!(!watched.informer.has_synced());
+    Ok(())
+}
+
+async fn a_client_without_credentials_is_told_who_it_is(bench: Bench) -> Result<(), Failure> {
+    let config = bench.server.real()?.config_by_token_file(bench.server.address(), None).await?;
+    let watched = Watched::start(bench.maps_by(&Client::new(config)?, Way::List))?;
+    watched.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("system:anonymous") && error.contains("403"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,249 @@
+use std::time::Duration;
+
+use informer::source::SourceErrorKind;
+use informer::SharedInformer;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::{Bench, Failure, Scenario, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_cut_watch_goes_on_without_a_list),
+        scenario!(changes_during_a_cut_arrive_afterwards),
+        scenario!(a_deletion_during_a_cut_arrives_with_its_last_state),
+        scenario!(what_is_deleted_and_created_again_during_a_cut_is_another_object),
+        scenario!(an_informer_waits_for_a_server_that_is_not_there_yet),
+        scenario!(a_wait_for_an_unreachable_server_says_so),
+        scenario!(cuts_in_the_middle_of_frames_lose_nothing),
+        scenario!(a_list_that_breaks_off_changes_nothing),
+        scenario!(cuts_in_quick_succession_lose_nothing),
+        scenario!(many_informers_on_one_connection_survive_its_loss),
+        scenario!(handlers_and_readers_go_on_while_the_server_is_away),
+        scenario!(a_restart_of_the_server_loses_nothing).alone(),
+        scenario!(a_silent_connection_is_noticed)
+            .open("HTTP/2 by ALPN, whose pings see through a proxy")
+            .slow()
+            .within(150),
+    ]
+}
+
+async fn a_cut_watch_goes_on_without_a_list(bench: Bench) -> Result<(), Failure> {
+    for way in [Way::List, Way::Stream] {
+        let (cable, client) = bench.cable().await?;
+        let watched = Watched::synced(bench.maps_by(&client, way)).await?;
+        // A watch that was cut at once, before it showed anything, is listed anew after some repetitions.
+        bench.create(&format!("before-{way:?}").to_lowercase()).await?;
+        bench.settled(&watched, &maps()).await?;
+        let requests = watched.informer.state().reflector;
+        cable.cut();
+        watched.until_state(|state| state.reflector.watches_opened > requests.watches_opened).await?;
+        bench.create(&format!("after-{way:?}").to_lowercase()).await?;
+        bench.settled(&watched, &maps()).await?;
+        let state = watched.informer.state().reflector;
+        assert_eq!(state.list_requests, requests.list_requests, "{way:?}");
+        assert_eq!(state.relists.total(), 0, "{way:?}");
+    }
+    Ok(())
+}
+
+async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 5).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    cable.unplug();
+    for value in ["1", "2", "3"] {
+        bench.change("map-0", value).await?;
+    }
+    bench.create("new").await?;
+    cable.plug();
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(
+        watched.story("map-0"),
+        [What::Initial, What::Updated, What::Updated, What::Updated],
+        "the watch goes on where it was: every state comes"
+    );
+    Ok(())
+}
+
+async fn a_deletion_during_a_cut_arrives_with_its_last_state(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create("a").await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    cable.unplug();
+    let last = super::sync::version(&bench.change("a", "last words").await?);
+    bench.delete("a").await?;
+    cable.plug();
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("a"), [What::Initial, What::Updated, What::Deleted]);
+    assert_eq!(watched.seen()[1].version, last);
+    Ok(())
+}
+
+async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create("a").await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    cable.unplug();
+    bench.delete("a").await?;
+    bench.create("a").await?;
+    cable.plug();
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("a"), [What::Initial, What::Deleted, What::Added]);
+    let seen = watched.seen();
+    assert_ne!(seen[0].uid, seen[2].uid);
+    Ok(())
+}
+
+async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    cable.unplug();
+    bench.create("a").await?;
+    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    watched.until_state(|state| state.reflector.failures >= 2).await?;
+    assert!(!watched.informer.has_synced());
+    cable.plug();
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_wait_for_an_unreachable_server_says_so(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    cable.unplug();
+    let watched = Watched::start(bench.maps_by(&client, Way::List))?;
+    watched
+        .until_state(|state| {
+            let last = state.reflector.last_error.as_ref();
+            last.is_some_and(|error| error.kind() == SourceErrorKind::ConnectionRefused)
+        })
+        .await?;
+    let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await;
+    let text = error.err().ok_or("nobody answers, and it is synced")?.to_string();
+    assert!(text.contains("configmaps") && text.contains("refused"), "{text}");
+    Ok(())
+}
+
+async fn cuts_in_the_middle_of_frames_lose_nothing(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 10).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    for round in 0_u32..8 {
+        cable.cut_after(150 + 97 * round);
+        for number in 0..10 {
+            bench.change(&format!("map-{number}"), &format!("{round}")).await?;
+        }
+        watched.until_state(|state| !state.reflector.is_failing()).await?;
+    }
+    bench.settled(&watched, &maps()).await?;
+    assert!(watched.informer.state().reflector.watches_opened > 1, "nothing was cut");
+    Ok(())
+}
+
+async fn a_list_that_breaks_off_changes_nothing(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 200).await?;
+    let mut watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    watched.stop().await;
+    let seen = watched.seen().len();
+    for number in 0..20 {
+        bench.delete(&format!("map-{number}")).await?;
+    }
+    // In the middle of the list of 180 objects, of which none is smaller than 100 bytes.
+    cable.cut();
+    cable.cut_after(15_000);
+    watched.start_again();
+    watched.until_state(|state| state.reflector.failures > 0).await?;
+    assert_eq!((watched.seen().len(), watched.informer.indexer().len()), (seen, 200));
+    bench.settled(&watched, &maps()).await?;
+    let deleted = watched.seen().iter().filter(|seen| seen.what == What::DeletedStale).count();
+    assert_eq!(deleted, 20);
+    Ok(())
+}
+
+async fn cuts_in_quick_succession_lose_nothing(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 10).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    for round in 0..40 {
+        bench.change(&format!("map-{}", round % 10), &round.to_string()).await?;
+        if round % 4 == 0 {
+            bench.delete(&format!("map-{}", round % 10)).await?;
+            bench.create(&format!("map-{}", round % 10)).await?;
+        }
+        cable.cut();
+    }
+    bench.settled(&watched, &maps()).await
+}
+
+async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 5).await?;
+    let mut informers = Vec::new();
+    for number in 0..12 {
+        let way = if number % 2 == 0 { Way::List } else { Way::Stream };
+        informers.push(Watched::synced(bench.maps_by(&client, way)).await?);
+    }
+    cable.unplug();
+    bench.change("map-1", "1").await?;
+    bench.delete("map-2").await?;
+    cable.plug();
+    for watched in &informers {
+        bench.settled(watched, &maps()).await?;
+    }
+    Ok(())
+}
+
+async fn handlers_and_readers_go_on_while_the_server_is_away(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 3).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    cable.unplug();
+    watched.until_state(|state| state.reflector.is_failing()).await?;
+    let options = informer::HandlerOptions::default().resync(Duration::from_secs(1));
+    let late = Watched::join(watched.informer.clone(), options)?;
+    late.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Resync)).await?;
+    assert_eq!(watched.informer.indexer().len(), 3);
+    assert!(watched.informer.has_synced(), "it was synced, and still shows that state");
+    cable.plug();
+    bench.create("back").await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_restart_of_the_server_loses_nothing(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 20).await?;
+    let (list, stream) = (
+        Watched::synced(bench.maps(Way::List)).await?,
+        Watched::synced(bench.maps(Way::Stream)).await?,
+    );
+    bench.change("map-0", "before").await?;
+    bench.server.stop().await?;
+    list.until_state(|state| state.reflector.is_failing()).await?;
+    bench.server.start().await?;
+    let (_, client) = bench.cable().await?;
+    let fresh: SharedInformer<Map> = bench.maps_by(&bench.client(), Way::List);
+    drop(client);
+    bench.change("map-1", "after").await?;
+    bench.delete("map-2").await?;
+    let fresh = Watched::synced(fresh).await?;
+    for watched in [&list, &stream, &fresh] {
+        bench.settled(watched, &maps()).await?;
+    }
+    assert_eq!(list.story("map-1"), [What::Initial, What::Updated]);
+    Ok(())
+}
+
+async fn a_silent_connection_is_noticed(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    cable.freeze();
+    bench.create("unseen").await?;
+    let began = tokio::time::Instant::now();
+    while watched.informer.state().reflector.last_error.is_none()
+        && watched.informer.state().reflector.watches_opened < 2
+    {
+        assert!(began.elapsed() < Duration::from_secs(50), "a silent peer is noticed within 45 s");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    cable.cut();
+    cable.plug();
+    bench.settled(&watched, &maps()).await
+}

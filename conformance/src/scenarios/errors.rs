@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use informer::source::SourceErrorKind;
+use informer::{
+    Client, Dynamic, Gvr, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::watched::PATIENCE;
+use crate::{Bench, Failure, Scenario, ServerError, Watched, Way};
+
+const NO_USERS: &str = "authentication and RBAC";
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_kind_that_is_not_there_is_named),
+        scenario!(a_wait_names_only_what_is_late),
+        scenario!(a_forbidden_kind_is_named_and_syncs_once_granted).open(NO_USERS),
+        scenario!(a_right_that_is_withdrawn_shows_at_the_next_watch).open(NO_USERS),
+        scenario!(a_list_without_the_right_to_watch_says_so).open(NO_USERS),
+        scenario!(a_namespaced_right_is_enough_for_a_namespaced_informer).open(NO_USERS),
+        scenario!(many_requests_at_once_wait_for_their_turn),
+    ]
+}
+
+async fn a_kind_that_is_not_there_is_named(bench: Bench) -> Result<(), Failure> {
+    let kind = ResourceKind::new("nobody.example.com", "v1", "Ghost", "ghosts");
+    let informer: SharedInformer<Dynamic> =
+        SharedInformer::new(KubeListWatch::of(bench.client(), kind).namespace(&*bench.namespace));
+    let watched = Watched::start(informer)?;
+    watched.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let text = error.to_string();
+    assert!(text.contains("ghosts.nobody.example.com") && text.contains("404"), "{text}");
+    assert!(text.contains("CustomResourceDefinition"), "it says what to look at: {text}");
+    Ok(())
+}
+
+async fn a_wait_names_only_what_is_late(bench: Bench) -> Result<(), Failure> {
+    let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
+    let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.metadata::<Secret>());
+    factory.dynamic(ResourceKind::new("nobody.example.com", "v1", "Ghost", "ghosts"));
+    factory.start();
+    maps.wait_for_sync(PATIENCE).await?;
+    secrets.wait_for_sync(PATIENCE).await?;
+    let error = factory.wait_for_cache_sync(Duration::from_millis(300)).await.err().ok_or("all are synced")?;
+    assert_eq!(error.unsynced().len(), 1, "{error}");
+    assert!(error.to_string().contains("ghosts"), "{error}");
+    factory.shutdown().await;
+    Ok(())
+}
+
+/// A client of somebody who may do nothing yet.
+async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
+    let real = bench.server.real()?;
+    let token = real.token_of(user)?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("token");
+    std::fs::write(&path, token)?;
+    let config = real.config_by_token_file(bench.server.address(), Some(&path)).await;
+    let client = Client::new(config?).map_err(ServerError::from)?;
+    // The first request reads the token; the file may go after that.
+    let _ = client.request(http::Request::get("/version").body(bytes::Bytes::new())?).await?;
+    Ok(client)
+}
+
+fn rbac(resource: &str) -> Gvr {
+    Gvr::new("rbac.authorization.k8s.io", "v1", resource)
+}
+
+/// Lets a user use verbs on config maps of the scenario's namespace.
+async fn grant(bench: &Bench, user: &str, verbs: &[&str]) -> Result<(), Failure> {
+    let role = json!({
+        "metadata": {"name": user},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}],
+    });
+    let binding = json!({
+        "metadata": {"name": user},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+        "roleRef": {"kind": "Role", "name": user, "apiGroup": "rbac.authorization.k8s.io"},
+    });
+    bench.api.create(&rbac("roles"), &bench.namespace, &role).await?;
+    bench.api.create(&rbac("rolebindings"), &bench.namespace, &binding).await?;
+    Ok(())
+}
+
+fn last_kind(watched: &Watched<Map>) -> Option<SourceErrorKind> {
+    watched.informer.state().reflector.last_error.map(|error| error.kind())
+}
+
+async fn a_forbidden_kind_is_named_and_syncs_once_granted(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
+    watched.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let text = error.to_string();
+    assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
+    assert!(text.contains("grant list and watch"), "it says what to do: {text}");
+    grant(&bench, "guest-0", &["list", "watch"]).await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn a_right_that_is_withdrawn_shows_at_the_next_watch(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    grant(&bench, "guest-1", &["list", "watch"]).await?;
+    let real = bench.server.real()?;
+    let cable = crate::Cable::to(bench.server.address()).await?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("token");
+    std::fs::write(&path, real.token_of("guest-1")?)?;
+    let client = Client::new(real.config_by_token_file(cable.address(), Some(&path)).await?)?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
+    // Rights are looked at when a watch begins, and the server's view of them is a cache as well.
+    while last_kind(&watched) != Some(SourceErrorKind::Forbidden) {
+        cable.cut();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert_eq!(watched.informer.indexer().len(), 1, "what it knew, it still shows");
+    grant_again(&bench, "guest-1").await?;
+    bench.create("b").await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn grant_again(bench: &Bench, user: &str) -> Result<(), Failure> {
+    bench.api.delete(&rbac("roles"), &bench.namespace, user).await?;
+    grant(bench, user, &["list", "watch"]).await
+}
+
+async fn a_list_without_the_right_to_watch_says_so(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    grant(&bench, "guest-2", &["list"]).await?;
+    let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-2").await?, Way::List))?;
+    watched.until(|cache| cache.len() == 1).await?;
+    watched.until_state(|state| state.reflector.is_failing()).await?;
+    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("watch") && error.contains("403"), "{error}");
+    Ok(())
+}
+
+async fn a_namespaced_right_is_enough_for_a_namespaced_informer(bench: Bench) -> Result<(), Failure> {
+    grant(&bench, "guest-3", &["get", "list", "watch"]).await?;
+    bench.create("a").await?;
+    let client = guest(&bench, "guest-3").await?;
+    let everywhere = Watched::start(SharedInformer::<Map>::new(KubeListWatch::all(&client)))?;
+    let here = Watched::start(bench.maps_by(&client, Way::Stream))?;
+    bench.settled(&here, &maps()).await?;
+    everywhere.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error = everywhere.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("at the cluster scope"), "{error}");
+    Ok(())
+}
+
+async fn many_requests_at_once_wait_for_their_turn(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 20).await?;
+    let mut informers = Vec::new();
+    // More than a connection of HTTP/2 carries at once.
+    for _ in 0..130 {
+        let source: KubeListWatch<Metadata<ConfigMap>> = bench.source(&bench.client(), Way::List);
+        informers.push(Watched::start(SharedInformer::new(source))?);
+    }
+    bench.change("map-3", "1").await?;
+    let truth = bench.truth(&maps(), &bench.namespace).await?;
+    for watched in &informers {
+        bench.equal(watched, &truth).await?;
+    }
+    Ok(())
+}

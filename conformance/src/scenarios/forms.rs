@@ -1,0 +1,140 @@
+use informer::{
+    Dynamic, KubeListWatch, Metadata, Object, Pruning, ReadOptions, ResourceKind, SharedInformer,
+    SharedInformerFactory, Typed,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::{Bench, Failure, Scenario, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(metadata_informers_get_no_content),
+        scenario!(metadata_informers_stream_their_list),
+        scenario!(all_forms_show_the_same_objects),
+        scenario!(typed_objects_follow_changes),
+        scenario!(managed_fields_are_cut_unless_asked_for).open("metadata.managedFields (server-side apply)"),
+        scenario!(a_transform_changes_what_is_cached_and_told),
+        scenario!(cluster_scoped_objects_have_no_namespace),
+    ]
+}
+
+async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> {
+    let map = json!({"metadata": {"name": "a", "annotations": {"note": "kept"}}, "data": {"value": "x".repeat(50_000)}});
+    bench.api.create(&maps(), &bench.namespace, &map).await?;
+    let informer = SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), Way::List));
+    let watched = Watched::synced(informer).await?;
+    bench.settled(&watched, &maps()).await?;
+    let held = watched.informer.lister().get(&bench.key("a"))?;
+    assert_eq!(held.annotation("note").as_deref(), Some("kept"));
+    assert!(held.held_bytes() < 5_000, "{} bytes of metadata", held.held_bytes());
+    bench.change("a", "small").await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(
+        watched.story("a"),
+        [What::Initial, What::Updated],
+        "a change of content is an update all the same"
+    );
+    Ok(())
+}
+
+async fn metadata_informers_stream_their_list(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 12).await?;
+    let informer = SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), Way::Stream));
+    let watched = Watched::synced(informer).await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.informer.state().reflector.list_requests, 0);
+    bench.delete("map-3").await?;
+    bench.settled(&watched, &maps()).await
+}
+
+async fn all_forms_show_the_same_objects(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 9).await?;
+    let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
+    let lazy = Watched::start(factory.informer::<ConfigMap>())?;
+    let typed = Watched::start(factory.typed::<ConfigMap>())?;
+    let dynamic = Watched::start(factory.dynamic(ResourceKind::of::<ConfigMap>()))?;
+    let metadata = Watched::start(factory.metadata::<ConfigMap>())?;
+    bench.change("map-1", "changed").await?;
+    bench.delete("map-2").await?;
+    let truth = bench.truth(&maps(), &bench.namespace).await?;
+    bench.equal(&lazy, &truth).await?;
+    bench.equal(&typed, &truth).await?;
+    bench.equal(&dynamic, &truth).await?;
+    bench.equal(&metadata, &truth).await?;
+    let key = bench.key("map-1");
+    let of_typed = typed.informer.lister().get(&key)?.get()?;
+    let of_lazy = lazy.informer.lister().get(&key)?.get()?;
+    let of_dynamic = dynamic.informer.lister().get(&key)?;
+    assert_eq!(of_typed.data, of_lazy.data);
+    assert_eq!(of_dynamic.value()["data"]["value"], "changed");
+    Ok(())
+}
+
+async fn typed_objects_follow_changes(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    let informer: SharedInformer<Typed<ConfigMap>> =
+        SharedInformer::new(bench.source(&bench.client(), Way::Stream));
+    let watched = Watched::synced(informer).await?;
+    bench.change("a", "7").await?;
+    bench.settled(&watched, &maps()).await?;
+    let data = watched.informer.lister().get(&bench.key("a"))?.get()?.data.clone().unwrap_or_default();
+    assert_eq!(data.get("value").map(String::as_str), Some("7"));
+    Ok(())
+}
+
+async fn managed_fields_are_cut_unless_asked_for(bench: Bench) -> Result<(), Failure> {
+    bench.create("a").await?;
+    let source: KubeListWatch<Dynamic> =
+        KubeListWatch::of(bench.client(), ResourceKind::of::<ConfigMap>()).namespace(&*bench.namespace);
+    let all = ReadOptions { pruning: Pruning::nothing(), ..ReadOptions::default() };
+    let cut = Watched::synced(SharedInformer::new(source.clone())).await?;
+    let kept = Watched::synced(SharedInformer::new(source.read_options(all))).await?;
+    let fields = |watched: &Watched<Dynamic>| {
+        let held = watched.informer.lister().get(&bench.key("a"));
+        held.map(|held| held.value()["metadata"]["managedFields"].clone())
+    };
+    assert!(fields(&cut)?.is_null());
+    assert!(fields(&kept)?.is_array());
+    Ok(())
+}
+
+async fn a_transform_changes_what_is_cached_and_told(bench: Bench) -> Result<(), Failure> {
+    bench.create("seen").await?;
+    bench.create("refused").await?;
+    let informer = SharedInformer::builder(bench.source::<Map>(&bench.client(), Way::List))
+        .transform(|object| match object.key().name() {
+            "refused" => Err("this one is not wanted".into()),
+            _ => Ok(object),
+        })
+        .build();
+    let watched = Watched::synced(informer).await?;
+    assert!(watched.informer.indexer().contains(&bench.key("seen")));
+    assert!(!watched.informer.indexer().contains(&bench.key("refused")));
+    let aside = watched.informer.undecodable();
+    assert_eq!(
+        aside.iter().filter(|entry| entry.key().is_some_and(|key| key.name() == "refused")).count(),
+        1
+    );
+    bench.change("refused", "1").await?;
+    bench.change("seen", "1").await?;
+    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
+    assert!(watched.story("refused").is_empty(), "{:?}", watched.seen());
+    Ok(())
+}
+
+async fn cluster_scoped_objects_have_no_namespace(bench: Bench) -> Result<(), Failure> {
+    use k8s_openapi::api::storage::v1::StorageClass;
+    let classes = informer::Gvr::new("storage.k8s.io", "v1", "storageclasses");
+    let informer = SharedInformerFactory::new(bench.client()).informer::<StorageClass>();
+    let watched = Watched::synced(informer).await?;
+    let class = json!({"metadata": {"name": bench.namespace}, "provisioner": "example.com/none"});
+    bench.api.create(&classes, "", &class).await?;
+    watched.until(|cache| cache.contains(&bench.namespace)).await?;
+    let held = watched.informer.lister().get(&bench.namespace)?;
+    assert_eq!((held.key().namespace(), held.key().name()), (None, &*bench.namespace));
+    bench.api.delete(&classes, "", &bench.namespace).await?;
+    watched.until(|cache| !cache.contains(&bench.namespace)).await
+}

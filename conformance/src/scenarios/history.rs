@@ -1,0 +1,186 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::source::{
+    ListRequest, ListStream, ListWatch, Lister, SourceError, WatchRequest, WatchStream, Watcher,
+};
+use informer::{Client, Gvr, KubeListWatch, Lazy, SharedInformer};
+use k8s_openapi::api::core::v1::Event as CoreEvent;
+use serde_json::json;
+
+use super::sync::event;
+use crate::bench::maps;
+use crate::scenario::scenario;
+use crate::{Bench, Failure, Scenario, Server, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_watch_whose_version_was_compacted_is_listed_anew).alone(),
+        scenario!(deletions_lost_by_a_compaction_are_told_as_stale).alone(),
+        scenario!(a_page_token_that_was_compacted_makes_one_whole_list).alone(),
+        scenario!(a_compaction_under_an_open_watch_changes_nothing).alone(),
+        scenario!(a_server_that_forgot_its_history_in_a_restart_is_listed_anew).alone(),
+        scenario!(a_streaming_informer_survives_a_compaction).alone(),
+    ]
+}
+
+type Happening = Lazy<CoreEvent>;
+
+/// Events, which a kube-apiserver does not cache: their watches and pages come from etcd, where compaction is.
+fn events() -> Gvr {
+    Gvr::new("", "v1", "events")
+}
+
+async fn happen(bench: &Bench, name: &str) -> Result<(), Failure> {
+    bench.api.create(&events(), &bench.namespace, &event(&bench.namespace, name)).await?;
+    Ok(())
+}
+
+fn happenings(bench: &Bench, client: &Client, way: Way) -> SharedInformer<Happening> {
+    SharedInformer::new(bench.source(client, way))
+}
+
+/// Makes everything up to now unreachable.
+async fn forget(bench: &Bench) -> Result<(), Failure> {
+    bench.server.compact().await?;
+    // Compaction never takes the newest revision.
+    happen(bench, &format!("after-{}", uuid::Uuid::new_v4())).await?;
+    bench.server.compact().await?;
+    Ok(())
+}
+
+async fn a_watch_whose_version_was_compacted_is_listed_anew(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    happen(&bench, "first").await?;
+    let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
+    cable.unplug();
+    for number in 0..5 {
+        happen(&bench, &format!("missed-{number}")).await?;
+    }
+    forget(&bench).await?;
+    cable.plug();
+    bench.settled(&watched, &events()).await?;
+    let relists = watched.informer.state().reflector.relists;
+    assert_eq!(relists.get(RelistReason::WatchExpired), 1, "{relists:?}");
+    assert_eq!(watched.story("first"), [What::Initial], "what did not change is not told again");
+    Ok(())
+}
+
+async fn deletions_lost_by_a_compaction_are_told_as_stale(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    for name in ["kept", "lost", "replaced"] {
+        happen(&bench, name).await?;
+    }
+    let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
+    cable.unplug();
+    bench.api.delete(&events(), &bench.namespace, "lost").await?;
+    bench.api.delete(&events(), &bench.namespace, "replaced").await?;
+    happen(&bench, "replaced").await?;
+    forget(&bench).await?;
+    cable.plug();
+    bench.settled(&watched, &events()).await?;
+    assert_eq!(watched.story("kept"), [What::Initial]);
+    assert_eq!(watched.story("lost"), [What::Initial, What::DeletedStale]);
+    assert_eq!(watched.story("replaced"), [What::Initial, What::DeletedStale, What::Added]);
+    Ok(())
+}
+
+/// Compacts the server after the first page of the first list.
+struct Interrupted {
+    source: KubeListWatch<Happening>,
+    bench: Bench,
+    done: Arc<AtomicBool>,
+}
+
+impl Lister<Happening> for Interrupted {
+    async fn list(&self, request: ListRequest<Happening>) -> Result<ListStream<Happening>, SourceError> {
+        if request.continue_token.is_some() && !self.done.swap(true, Ordering::SeqCst) {
+            let forgotten = forget(&self.bench).await;
+            forgotten.map_err(|error| SourceError::new(informer::source::SourceErrorKind::Other, error.to_string()))?;
+        }
+        Lister::list(&self.source, request).await
+    }
+}
+
+impl Watcher<Happening> for Interrupted {
+    async fn watch(&self, request: WatchRequest<Happening>) -> Result<WatchStream<Happening>, SourceError> {
+        Watcher::watch(&self.source, request).await
+    }
+}
+
+impl ListWatch<Happening> for Interrupted {
+    fn describe(&self) -> String {
+        ListWatch::describe(&self.source)
+    }
+}
+
+async fn a_page_token_that_was_compacted_makes_one_whole_list(bench: Bench) -> Result<(), Failure> {
+    let namespace = bench.namespace.clone();
+    let object = |number: usize| (namespace.clone(), event(&namespace, &format!("event-{number}")));
+    crate::load(&bench.api, &events(), 40, object).await?;
+    let done = Arc::new(AtomicBool::new(false));
+    let source = bench.source(&bench.client(), Way::List);
+    let source = Interrupted { source, bench: bench.clone(), done: Arc::clone(&done) };
+    let mut config = ReflectorConfig::named("events");
+    config.page_size = 10;
+    let watched = Watched::synced(SharedInformer::builder(source).reflector(config).build()).await?;
+    assert!(done.load(Ordering::SeqCst), "there was a second page");
+    bench.settled(&watched, &events()).await?;
+    let relists = watched.informer.state().reflector.relists;
+    assert_eq!(relists.get(RelistReason::ContinueExpired), 1, "{relists:?}");
+    Ok(())
+}
+
+async fn a_compaction_under_an_open_watch_changes_nothing(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(happenings(&bench, &bench.client(), Way::List)).await?;
+    for round in 0..4 {
+        happen(&bench, &format!("event-{round}")).await?;
+        forget(&bench).await?;
+    }
+    bench.settled(&watched, &events()).await?;
+    let state = watched.informer.state().reflector;
+    assert_eq!((state.relists.total(), state.watches_opened), (0, 1));
+    Ok(())
+}
+
+async fn a_server_that_forgot_its_history_in_a_restart_is_listed_anew(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 10).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
+    cable.unplug();
+    bench.delete("map-0").await?;
+    bench.change("map-1", "1").await?;
+    forget(&bench).await?;
+    // A new kube-apiserver's cache begins with the present state; the embedded server has no cache beside its history.
+    bench.server.stop().await?;
+    bench.server.start().await?;
+    cable.plug();
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("map-0"), [What::Initial, What::DeletedStale]);
+    assert_eq!(watched.story("map-1"), [What::Initial, What::Updated]);
+    let relists = watched.informer.state().reflector.relists;
+    assert_eq!(relists.get(RelistReason::WatchExpired), 1, "{relists:?}");
+    Ok(())
+}
+
+async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    bench.create_many("map", 10).await?;
+    let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
+    cable.unplug();
+    bench.delete("map-0").await?;
+    bench.create("new").await?;
+    forget(&bench).await?;
+    if matches!(*bench.server, Server::Real(_)) {
+        bench.server.stop().await?;
+        bench.server.start().await?;
+    }
+    cable.plug();
+    bench.settled(&watched, &maps()).await?;
+    let state = watched.informer.state().reflector;
+    assert_eq!(state.list_requests, 0, "it lists by a watch again");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    bench.api.merge(&maps(), &bench.namespace, "new", &label).await?;
+    bench.settled(&watched, &maps()).await
+}

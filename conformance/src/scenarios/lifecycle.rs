@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use informer::{Gvr, SharedInformer, SharedInformerFactory, wait_for_cache_sync};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::watched::PATIENCE;
+use crate::{Bench, Failure, Scenario, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_stopped_informer_keeps_its_cache_and_tells_the_difference_when_started_again),
+        scenario!(an_informer_runs_until_the_last_run_is_dropped),
+        scenario!(a_factory_starts_waits_and_stops),
+        scenario!(a_factory_shares_informers),
+        scenario!(a_relist_tells_only_what_changed),
+        scenario!(two_hundred_starts_and_stops_leave_nothing_behind),
+    ]
+}
+
+async fn a_stopped_informer_keeps_its_cache_and_tells_the_difference_when_started_again(
+    bench: Bench,
+) -> Result<(), Failure> {
+    bench.create_many("map", 6).await?;
+    let mut watched = Watched::synced(bench.maps(Way::List)).await?;
+    watched.stop().await;
+    assert!(watched.informer.is_stopped());
+    bench.change("map-0", "1").await?;
+    bench.delete("map-1").await?;
+    bench.create("new").await?;
+    assert_eq!(watched.informer.indexer().len(), 6, "it still shows what it held");
+    watched.start_again();
+    watched.informer.wait_for_sync(PATIENCE).await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("map-0"), [What::Initial, What::Updated]);
+    assert_eq!(watched.story("map-1"), [What::Initial, What::DeletedStale]);
+    assert_eq!(watched.story("map-2"), [What::Initial], "what did not change is not told again");
+    assert_eq!(watched.seen().len(), 9, "{:?}", watched.seen());
+    Ok(())
+}
+
+async fn an_informer_runs_until_the_last_run_is_dropped(bench: Bench) -> Result<(), Failure> {
+    let informer = bench.maps(Way::List);
+    let (first, second) = (informer.start(), informer.start());
+    informer.wait_for_sync(PATIENCE).await?;
+    first.stop().await;
+    assert!(!informer.is_stopped());
+    bench.create("a").await?;
+    informer.wait_until_for(PATIENCE, |cache| cache.len() == 1).await?;
+    second.stop().await;
+    assert!(informer.is_stopped());
+    Ok(())
+}
+
+async fn a_factory_starts_waits_and_stops(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 3).await?;
+    let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
+    let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+    assert_eq!(maps.indexer().len(), 3);
+    wait_for_cache_sync([&maps as &dyn informer::CacheSynced, &secrets], PATIENCE).await?;
+    let services = factory.informer::<Service>();
+    factory.start();
+    services.wait_for_sync(PATIENCE).await?;
+    assert_eq!(factory.states().len(), 3);
+    factory.shutdown().await;
+    assert!(maps.is_stopped() && secrets.is_stopped() && services.is_stopped());
+    Ok(())
+}
+
+async fn a_factory_shares_informers(bench: Bench) -> Result<(), Failure> {
+    let factory = SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace);
+    let (one, two) = (factory.informer::<ConfigMap>(), factory.informer::<ConfigMap>());
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+    bench.create("a").await?;
+    two.wait_until_for(PATIENCE, |cache| cache.len() == 1).await?;
+    assert_eq!(one.indexer().len(), 1);
+    assert_eq!(one.state().reflector.watches_opened, two.state().reflector.watches_opened);
+    let generic = factory.for_resource(&Gvr::new("", "v1", "configmaps")).ok_or("it has this kind")?;
+    assert!(generic.lister().get(&bench.key("a")).is_some());
+    factory.shutdown().await;
+    Ok(())
+}
+
+async fn a_relist_tells_only_what_changed(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 50).await?;
+    let mut watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    let before: Vec<_> = watched.informer.indexer().list();
+    for _ in 0..3 {
+        watched.stop().await;
+        watched.start_again();
+        watched.informer.wait_for_sync(PATIENCE).await?;
+    }
+    assert_eq!(watched.seen().len(), 50, "nothing changed, so nothing was told");
+    let after = watched.informer.indexer();
+    let same = before.iter().all(|old| {
+        after.get(informer::Object::key(&**old)).is_some_and(|new| std::sync::Arc::ptr_eq(&new, old))
+    });
+    assert!(same, "unchanged objects are the very same");
+    Ok(())
+}
+
+async fn two_hundred_starts_and_stops_leave_nothing_behind(bench: Bench) -> Result<(), Failure> {
+    let (cable, client) = bench.cable().await?;
+    let informer: SharedInformer<Map> = bench.maps_by(&client, Way::List);
+    for _ in 0..200 {
+        let run = informer.start();
+        tokio::time::timeout(Duration::from_micros(200), informer.wait_for_sync(PATIENCE)).await.ok();
+        run.stop().await;
+    }
+    let watched = Watched::synced(informer).await?;
+    bench.create("a").await?;
+    bench.settled(&watched, &maps()).await?;
+    assert!(cable.connections() < 250, "{} connections for 200 starts", cable.connections());
+    Ok(())
+}

@@ -1,0 +1,167 @@
+use std::time::Duration;
+
+use informer::{Gvr, GenericInformer, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::watched::PATIENCE;
+use crate::{Bench, Failure, Scenario, Watched, Way};
+
+/// Objects of the large scenario.
+const MANY: usize = 50_000;
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(twenty_informers_of_ten_kinds_sync_and_follow),
+        scenario!(fifty_thousand_objects_are_listed_streamed_and_followed).alone().slow().within(900),
+        scenario!(a_burst_of_changes_is_followed),
+    ]
+}
+
+fn factory(bench: &Bench) -> SharedInformerFactory {
+    SharedInformerFactory::new(bench.client()).namespace(&*bench.namespace)
+}
+
+/// Ten kinds, each in two forms.
+fn informers(of: &SharedInformerFactory) -> Vec<GenericInformer> {
+    vec![
+        of.informer::<ConfigMap>().into(),
+        of.informer::<Secret>().into(),
+        of.informer::<ServiceAccount>().into(),
+        of.informer::<Pod>().into(),
+        of.informer::<Deployment>().into(),
+        of.informer::<ReplicaSet>().into(),
+        of.informer::<StatefulSet>().into(),
+        of.informer::<DaemonSet>().into(),
+        of.informer::<Job>().into(),
+        of.informer::<Lease>().into(),
+        of.metadata::<ConfigMap>().into(),
+        of.metadata::<Secret>().into(),
+        of.metadata::<ServiceAccount>().into(),
+        of.metadata::<Pod>().into(),
+        of.metadata::<Deployment>().into(),
+        of.metadata::<ReplicaSet>().into(),
+        of.metadata::<StatefulSet>().into(),
+        of.metadata::<DaemonSet>().into(),
+        of.metadata::<Job>().into(),
+        of.metadata::<Lease>().into(),
+    ]
+}
+
+/// One object for each of the kinds, with its collection.
+fn objects(name: &str) -> Vec<(Gvr, Value)> {
+    let template = |restart: &str| {
+        let mut pod = super::selection::pod("");
+        pod["spec"]["restartPolicy"] = json!(restart);
+        json!({"metadata": {"labels": {"app": name}}, "spec": pod["spec"]})
+    };
+    let selector = json!({"matchLabels": {"app": name}});
+    let named = || json!({"metadata": {"name": name}});
+    let workload = |more: Value| {
+        let mut object = named();
+        object["spec"] = json!({"selector": selector, "template": template("Always")});
+        if let (Some(spec), Value::Object(more)) = (object["spec"].as_object_mut(), more) {
+            spec.extend(more);
+        }
+        object
+    };
+    let mut job = named();
+    job["spec"] = json!({"template": template("Never")});
+    vec![
+        (Gvr::new("", "v1", "configmaps"), named()),
+        (Gvr::new("", "v1", "secrets"), named()),
+        (Gvr::new("", "v1", "serviceaccounts"), named()),
+        (Gvr::new("", "v1", "pods"), super::selection::pod(name)),
+        (Gvr::new("apps", "v1", "deployments"), workload(json!({}))),
+        (Gvr::new("apps", "v1", "replicasets"), workload(json!({}))),
+        (Gvr::new("apps", "v1", "statefulsets"), workload(json!({"serviceName": name}))),
+        (Gvr::new("apps", "v1", "daemonsets"), workload(json!({}))),
+        (Gvr::new("batch", "v1", "jobs"), job),
+        (Gvr::new("coordination.k8s.io", "v1", "leases"), named()),
+    ]
+}
+
+async fn create_each(bench: &Bench, name: &str) -> Result<(), Failure> {
+    for (gvr, object) in objects(name) {
+        bench.api.create(&gvr, &bench.namespace, &object).await?;
+    }
+    Ok(())
+}
+
+async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(), Failure> {
+    create_each(&bench, "before").await?;
+    let factory = factory(&bench);
+    let informers = informers(&factory);
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+    assert_eq!(informers.len(), 20);
+    create_each(&bench, "after").await?;
+    for name in ["before", "after"] {
+        for informer in &informers {
+            // The source of a generic informer tells nobody of changes; it is looked at again.
+            while informer.lister().get(&bench.key(name)).is_none() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+    factory.shutdown().await;
+    Ok(())
+}
+
+async fn fifty_thousand_objects_are_listed_streamed_and_followed(bench: Bench) -> Result<(), Failure> {
+    let early = Watched::synced(bench.maps(Way::List)).await?;
+    let loaded = Instant::now();
+    bench.create_many("map", MANY).await?;
+    eprintln!("{MANY} objects created in {:.1} s", loaded.elapsed().as_secs_f64());
+    early.until(|cache| cache.len() == MANY).await?;
+    let mut others: Vec<Watched<Map>> = Vec::new();
+    for way in [Way::List, Way::Stream] {
+        let began = Instant::now();
+        others.push(Watched::synced(bench.maps(way)).await?);
+        eprintln!("{MANY} objects synced by {way:?} in {:.2} s", began.elapsed().as_secs_f64());
+    }
+    let source: KubeListWatch<Metadata> =
+        KubeListWatch::of(bench.client(), ResourceKind::of::<ConfigMap>()).namespace(&*bench.namespace);
+    let metadata = Watched::synced(SharedInformer::new(source)).await?;
+    for number in 0..200 {
+        bench.change(&format!("map-{}", number * 37), "1").await?;
+        bench.delete(&format!("map-{}", number * 37 + 1)).await?;
+    }
+    let truth = bench.truth(&maps(), &bench.namespace).await?;
+    assert_eq!(truth.len(), MANY - 200);
+    bench.equal(&early, &truth).await?;
+    bench.equal(&metadata, &truth).await?;
+    for watched in &others {
+        bench.equal(watched, &truth).await?;
+    }
+    Ok(())
+}
+
+async fn a_burst_of_changes_is_followed(bench: Bench) -> Result<(), Failure> {
+    let (list, stream) =
+        (Watched::synced(bench.maps(Way::List)).await?, Watched::synced(bench.maps(Way::Stream)).await?);
+    bench.create_many("map", 400).await?;
+    let changes = (0..4).map(|writer| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            for round in 0..100 {
+                bench.change(&format!("map-{}", writer * 100 + round), "1").await?;
+            }
+            Ok::<_, Failure>(())
+        })
+    });
+    for change in changes.collect::<Vec<_>>() {
+        change.await??;
+    }
+    bench.settled(&list, &maps()).await?;
+    bench.settled(&stream, &maps()).await?;
+    assert_eq!(list.seen().len(), 800, "nothing was told twice or not at all");
+    assert_eq!(list.informer.state().reflector.relists.total(), 0);
+    Ok(())
+}

@@ -1,0 +1,160 @@
+use informer::{KubeListWatch, Lazy, SharedInformer, SharedInformerFactory};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use serde_json::{Value, json};
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::{Bench, Failure, Scenario, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_namespaced_informer_sees_its_namespace_only),
+        scenario!(an_informer_of_all_namespaces_sees_several),
+        scenario!(labels_select_on_the_server),
+        scenario!(an_object_that_no_longer_matches_is_deleted_from_the_view),
+        scenario!(set_based_label_selectors_select),
+        scenario!(fields_select_pods_by_node),
+        scenario!(fields_select_secrets_by_type),
+        scenario!(one_object_is_watched_by_its_name),
+        scenario!(a_field_that_the_server_does_not_know_is_named),
+    ]
+}
+
+async fn a_namespaced_informer_sees_its_namespace_only(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let elsewhere = json!({"metadata": {"name": format!("elsewhere-{}", bench.namespace)}});
+    bench.api.create(&maps(), "default", &elsewhere).await?;
+    bench.create("here").await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.seen().len(), 1, "{:?}", watched.seen());
+    Ok(())
+}
+
+async fn an_informer_of_all_namespaces_sees_several(bench: Bench) -> Result<(), Failure> {
+    let label = format!("all={}", bench.namespace);
+    let informer = SharedInformerFactory::new(bench.client()).labels(label.parse()?).informer::<ConfigMap>();
+    let watched = Watched::synced(informer).await?;
+    let labelled = |name: &str| json!({"metadata": {"name": name, "labels": {"all": bench.namespace}}});
+    let other = format!("other-{}", bench.namespace);
+    bench.api.create(&maps(), "default", &labelled(&other)).await?;
+    bench.api.create(&maps(), &bench.namespace, &labelled("a")).await?;
+    watched.until(|cache| cache.len() == 2).await?;
+    assert_eq!(watched.informer.by_index("namespace", "default")?.len(), 1);
+    assert_eq!(watched.informer.by_index("namespace", &bench.namespace)?.len(), 1);
+    Ok(())
+}
+
+fn labelled(name: &str, value: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"tier": value}}})
+}
+
+fn by_labels(bench: &Bench, selector: &str, way: Way) -> Result<SharedInformer<Map>, Failure> {
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), way);
+    Ok(SharedInformer::new(source.labels(selector.parse()?)))
+}
+
+async fn labels_select_on_the_server(bench: Bench) -> Result<(), Failure> {
+    for (name, tier) in [("a", "front"), ("b", "back"), ("c", "front")] {
+        bench.api.create(&maps(), &bench.namespace, &labelled(name, tier)).await?;
+    }
+    for way in [Way::List, Way::Stream] {
+        let watched = Watched::synced(by_labels(&bench, "tier=front", way)?).await?;
+        let mut names: Vec<String> = watched.seen().iter().map(|seen| seen.name().to_owned()).collect();
+        names.sort();
+        assert_eq!(names, ["a", "c"], "{way:?}");
+    }
+    Ok(())
+}
+
+async fn an_object_that_no_longer_matches_is_deleted_from_the_view(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(by_labels(&bench, "tier=front", Way::List)?).await?;
+    bench.api.create(&maps(), &bench.namespace, &labelled("a", "front")).await?;
+    watched.until(|cache| cache.len() == 1).await?;
+    for (tier, present) in [("back", false), ("front", true)] {
+        let patch = json!({"metadata": {"labels": {"tier": tier}}});
+        bench.api.merge(&maps(), &bench.namespace, "a", &patch).await?;
+        watched.until(|cache| cache.is_empty() != present).await?;
+    }
+    watched.until_seen(|seen| seen.len() == 3).await?;
+    assert_eq!(watched.story("a"), [What::Added, What::Deleted, What::Added]);
+    watched.replayed().map(drop)
+}
+
+async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
+    for (name, tier) in [("a", "front"), ("b", "back"), ("c", "middle")] {
+        bench.api.create(&maps(), &bench.namespace, &labelled(name, tier)).await?;
+    }
+    bench.create("none").await?;
+    for (selector, expected) in
+        [("tier in (front,back)", 2), ("tier notin (front)", 3), ("!tier", 1), ("tier,tier!=back", 2)]
+    {
+        let watched = Watched::synced(by_labels(&bench, selector, Way::List)?).await?;
+        let here = watched.informer.indexer().list();
+        // A real cluster puts a config map of its own into each namespace when its controllers run.
+        let ours = here.iter().filter(|map| informer::Object::key(&***map).name().len() < 5).count();
+        assert_eq!(ours, expected, "{selector}");
+        let local = watched.informer.lister().list(&selector.parse()?);
+        assert_eq!(local.len(), here.len(), "{selector} means the same here and on the server");
+    }
+    Ok(())
+}
+
+pub(super) fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.com/none:1"}]}})
+}
+
+async fn fields_select_pods_by_node(bench: Bench) -> Result<(), Failure> {
+    let pods = informer::Gvr::new("", "v1", "pods");
+    for (name, node) in [("a", "node-1"), ("b", "node-2"), ("c", "node-1")] {
+        let mut pod = pod(name);
+        pod["spec"]["nodeName"] = json!(node);
+        bench.api.create(&pods, &bench.namespace, &pod).await?;
+    }
+    let source: KubeListWatch<Lazy<Pod>> = bench.source(&bench.client(), Way::List);
+    let watched =
+        Watched::synced(SharedInformer::new(source.fields("spec.nodeName=node-1".parse()?))).await?;
+    assert_eq!(watched.informer.indexer().len(), 2);
+    bench.api.create(&pods, &bench.namespace, &pod("unscheduled")).await?;
+    bench.api.delete(&pods, &bench.namespace, "a").await?;
+    watched.until(|cache| cache.len() == 1).await?;
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
+    assert!(watched.story("unscheduled").is_empty());
+    Ok(())
+}
+
+async fn fields_select_secrets_by_type(bench: Bench) -> Result<(), Failure> {
+    let secrets = informer::Gvr::new("", "v1", "secrets");
+    for (name, kind) in [("a", "example.com/one"), ("b", "example.com/two")] {
+        let secret = json!({"metadata": {"name": name}, "type": kind});
+        bench.api.create(&secrets, &bench.namespace, &secret).await?;
+    }
+    let source: KubeListWatch<Lazy<Secret>> = bench.source(&bench.client(), Way::Stream);
+    let watched =
+        Watched::synced(SharedInformer::new(source.fields("type=example.com/two".parse()?))).await?;
+    assert_eq!(watched.seen().len(), 1);
+    assert_eq!(watched.seen()[0].name(), "b");
+    Ok(())
+}
+
+async fn one_object_is_watched_by_its_name(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 5).await?;
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let watched = Watched::synced(SharedInformer::new(source.fields("metadata.name=map-2".parse()?))).await?;
+    bench.change("map-1", "1").await?;
+    bench.change("map-2", "1").await?;
+    watched.until_seen(|seen| seen.len() == 2).await?;
+    assert_eq!(watched.story("map-2"), [What::Initial, What::Updated]);
+    assert_eq!(watched.informer.indexer().len(), 1);
+    Ok(())
+}
+
+async fn a_field_that_the_server_does_not_know_is_named(bench: Bench) -> Result<(), Failure> {
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let watched = Watched::start(SharedInformer::new(source.fields("data.value=1".parse()?)))?;
+    watched.until_state(|state| state.reflector.last_error.is_some()).await?;
+    let error =
+        watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("data.value") && error.contains("configmaps"), "{error}");
+    assert!(!watched.informer.has_synced());
+    Ok(())
+}

@@ -1,0 +1,246 @@
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use informer::reflector::{ReflectorConfig, RelistReason};
+use informer::source::{
+    ListPart, ListRequest, Lister, SourceContext, VersionMatch, WatchEvent, WatchRequest, Watcher,
+};
+use informer::{KubeListWatch, Lazy, ResourceVersion, SharedInformer};
+use k8s_openapi::api::core::v1::Event as CoreEvent;
+use serde_json::json;
+
+use crate::bench::{Map, maps};
+use crate::scenario::scenario;
+use crate::{Bench, Failure, Scenario, Watched, Way, What};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(a_list_fills_the_cache),
+        scenario!(a_streaming_list_fills_the_cache),
+        scenario!(an_empty_kind_syncs),
+        scenario!(a_streaming_list_of_an_empty_kind_syncs),
+        scenario!(changes_arrive_in_their_order),
+        scenario!(every_change_of_many_writers_arrives),
+        scenario!(a_consistent_list_comes_in_pages),
+        scenario!(an_uncached_kind_is_listed_in_pages),
+        scenario!(a_watch_asks_for_bookmarks_and_gets_them),
+        scenario!(a_bookmark_moves_the_version_of_a_quiet_informer).slow(),
+        scenario!(an_object_with_finalizers_is_updated_then_deleted),
+    ]
+}
+
+async fn a_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 30).await?;
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    bench.settled(&watched, &maps()).await?;
+    assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
+    let state = watched.informer.state();
+    assert!(state.reflector.list_requests > 0, "it was asked for by a list");
+    Ok(())
+}
+
+async fn a_streaming_list_fills_the_cache(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 30).await?;
+    let watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    bench.settled(&watched, &maps()).await?;
+    assert!(watched.seen().iter().all(|seen| seen.what == What::Initial), "{:?}", watched.seen());
+    let reflector = watched.informer.state().reflector;
+    assert_eq!((reflector.list_requests, reflector.streaming_fallbacks), (0, 0), "one watch was enough");
+    bench.create("later").await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("later"), [What::Added], "what comes after the end mark is not initial");
+    Ok(())
+}
+
+async fn an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    assert!(watched.informer.indexer().is_empty());
+    bench.create("first").await?;
+    bench.settled(&watched, &maps()).await?;
+    assert_eq!(watched.story("first"), [What::Added]);
+    Ok(())
+}
+
+async fn a_streaming_list_of_an_empty_kind_syncs(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::Stream)).await?;
+    assert!(watched.informer.indexer().is_empty());
+    assert!(!watched.informer.last_sync_resource_version().is_empty(), "the end mark has a version");
+    bench.create("first").await?;
+    bench.settled(&watched, &maps()).await?;
+    Ok(())
+}
+
+async fn changes_arrive_in_their_order(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let mut versions = vec![version(&bench.create("one").await?)];
+    for value in ["1", "2", "3"] {
+        versions.push(version(&bench.change("one", value).await?));
+    }
+    bench.delete("one").await?;
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
+    assert_eq!(
+        watched.story("one"),
+        [What::Added, What::Updated, What::Updated, What::Updated, What::Deleted]
+    );
+    let seen: Vec<String> = watched.seen().into_iter().map(|seen| seen.version).collect();
+    assert_eq!(seen[..4], versions[..]);
+    bench.settled(&watched, &maps()).await
+}
+
+async fn every_change_of_many_writers_arrives(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let writers = (0..8).map(|writer| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            let name = format!("writer-{writer}");
+            bench.create(&name).await?;
+            for round in 1..=20 {
+                bench.change(&name, &round.to_string()).await?;
+            }
+            Ok::<_, Failure>(())
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await??;
+    }
+    bench.settled(&watched, &maps()).await?;
+    for writer in 0..8 {
+        let story = watched.story(&format!("writer-{writer}"));
+        assert_eq!(story.len(), 21, "a watch skips nothing: {story:?}");
+    }
+    assert_eq!(watched.informer.state().reflector.relists.total(), 0);
+    Ok(())
+}
+
+async fn a_consistent_list_comes_in_pages(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 23).await?;
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let (mut names, mut token, mut versions) = (Vec::new(), None, Vec::new());
+    loop {
+        let request = ListRequest {
+            version: ResourceVersion::unset(),
+            version_match: VersionMatch::Unset,
+            limit: Some(5),
+            continue_token: token,
+            context: SourceContext::default(),
+        };
+        let page = page_of(source.list(request).await?).await?;
+        assert!(page.0.len() <= 5, "{:?}", page.0);
+        names.extend(page.0);
+        versions.push(page.1);
+        token = page.2;
+        if token.is_none() {
+            break;
+        }
+    }
+    names.sort();
+    let mut all: Vec<String> = (0..23).map(|number| bench.key(&format!("map-{number}"))).collect();
+    all.sort();
+    assert_eq!(names, all);
+    assert_eq!(versions.len(), 5);
+    assert!(
+        versions.iter().all(|version| *version == versions[0]),
+        "all pages are of one state: {versions:?}"
+    );
+    Ok(())
+}
+
+async fn page_of(
+    mut stream: informer::source::ListStream<Map>,
+) -> Result<(Vec<String>, String, Option<String>), Failure> {
+    use informer::Object;
+    let mut names = Vec::new();
+    while let Some(part) = stream.next().await {
+        match part? {
+            ListPart::Items(items) => names.extend(items.iter().map(|item| item.object().key().to_string())),
+            ListPart::Undecodable(what) => return Err(format!("{what:?}").into()),
+            ListPart::End(end) => return Ok((names, end.version.to_string(), end.continue_token)),
+        }
+    }
+    Err("the page has no end".into())
+}
+
+async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure> {
+    let events = informer::Gvr::new("", "v1", "events");
+    let namespace = bench.namespace.clone();
+    let event = |number: usize| (namespace.clone(), event(&namespace, &format!("event-{number}")));
+    crate::load(&bench.api, &events, 45, event).await?;
+    let mut config = ReflectorConfig::named("events");
+    config.page_size = 10;
+    let source: KubeListWatch<Lazy<CoreEvent>> = bench.source(&bench.client(), Way::List);
+    let watched = Watched::synced(SharedInformer::builder(source).reflector(config).build()).await?;
+    bench.settled(&watched, &events).await?;
+    let state = watched.informer.state().reflector;
+    assert_eq!((state.list_requests, state.relists.get(RelistReason::First)), (5, 1), "45 events in tens");
+    Ok(())
+}
+
+/// An event about nothing, of which a real server accepts any number.
+pub(super) fn event(namespace: &str, name: &str) -> serde_json::Value {
+    json!({
+        "metadata": {"name": name}, "reason": "Testing", "message": "0", "type": "Normal",
+        "involvedObject": {"kind": "Namespace", "namespace": namespace, "name": namespace},
+    })
+}
+
+async fn a_watch_asks_for_bookmarks_and_gets_them(bench: Bench) -> Result<(), Failure> {
+    let (_, version) = bench.api.list(&maps(), &bench.namespace).await?;
+    let source: KubeListWatch<Map> = bench.source(&bench.client(), Way::List);
+    let request = WatchRequest {
+        version: version.clone().into(),
+        bookmarks: true,
+        send_initial_events: false,
+        timeout: Duration::from_secs(4),
+        context: SourceContext::default(),
+    };
+    let mut watch = source.watch(request).await?;
+    // Of another namespace's kind, as it were: the bookmark must tell of versions that the watch does not deliver.
+    let other = json!({"metadata": {"name": "elsewhere"}});
+    bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
+    let mut bookmarks = Vec::new();
+    while let Some(event) = watch.next().await {
+        match event? {
+            WatchEvent::Bookmark { version, .. } => bookmarks.push(version),
+            other => return Err(format!("nothing happens here, but {other:?}").into()),
+        }
+    }
+    let last = bookmarks.last().ok_or("no bookmark before the end of the watch")?;
+    assert!(ResourceVersion::from(version).is_older_than(last), "{bookmarks:?}");
+    Ok(())
+}
+
+async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let before = watched.informer.last_sync_resource_version();
+    let other = json!({"metadata": {"name": "elsewhere"}});
+    bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
+    // Both servers send one a minute.
+    let quiet = informer::reflector::ReflectorStatus::default();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(80);
+    while !before.is_older_than(&watched.informer.last_sync_resource_version()) {
+        assert!(tokio::time::Instant::now() < deadline, "no bookmark within a minute");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(watched.seen().is_empty(), "bookmarks are not for handlers");
+    assert_eq!(watched.informer.state().reflector.relists.total(), quiet.relists.total());
+    Ok(())
+}
+
+async fn an_object_with_finalizers_is_updated_then_deleted(bench: Bench) -> Result<(), Failure> {
+    let watched = Watched::synced(bench.maps(Way::List)).await?;
+    let object = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
+    bench.api.create(&maps(), &bench.namespace, &object).await?;
+    bench.delete("held").await?;
+    watched.until_seen(|seen| seen.iter().any(|seen| seen.what == What::Updated)).await?;
+    let held = watched.informer.lister().get(&bench.key("held"))?;
+    assert!(informer::Object::deletion_timestamp(&*held).is_some(), "it waits for its finalizer");
+    let patch = json!({"metadata": {"finalizers": null}});
+    bench.api.merge(&maps(), &bench.namespace, "held", &patch).await?;
+    watched.until_seen(|seen| seen.last().is_some_and(|last| last.what == What::Deleted)).await?;
+    assert_eq!(watched.story("held"), [What::Added, What::Updated, What::Deleted]);
+    bench.settled(&watched, &maps()).await
+}
+
+pub(super) fn version(object: &serde_json::Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}

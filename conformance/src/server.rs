@@ -1,0 +1,207 @@
+//! The two servers that the suite runs on, and what scenarios may do to them.
+
+mod embedded;
+mod real;
+
+use std::net::SocketAddr;
+
+use informer::{Client, ClientError, Gvr};
+use kube_client::Config;
+use serde_json::Value;
+use thiserror::Error;
+
+pub(crate) use real::definitions;
+pub use embedded::Embedded;
+pub use real::Real;
+
+use crate::Api;
+
+/// A server that the suite runs on.
+#[derive(Debug)]
+pub enum Server {
+    /// `informer-apiserver` in this process, on a socket.
+    Embedded(Embedded),
+    /// kube-apiserver with etcd, as `cargo xtask real up` starts them.
+    Real(Real),
+}
+
+/// Something that could not be done to a server.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The server of this kind cannot do it.
+    #[error("the embedded server knows no {0}")]
+    Unknown(&'static str),
+    /// A file of the server cannot be read or written.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {path}")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// Why not.
+        #[source]
+        source: kube_client::config::KubeconfigError,
+    },
+    /// No client can be made of the configuration.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A command of `cargo xtask real` failed.
+    #[error("{command} failed: {output}")]
+    Control {
+        /// What was asked.
+        command: String,
+        /// What it said.
+        output: String,
+    },
+    /// A socket cannot be had.
+    #[error("cannot listen")]
+    Listen(#[from] std::io::Error),
+    /// A request of the suite itself failed.
+    #[error(transparent)]
+    Api(#[from] crate::ApiError),
+}
+
+/// A custom kind that a scenario needs. Its objects may hold anything.
+#[derive(Clone, Debug)]
+pub(crate) struct CustomKind {
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    /// The first one is stored.
+    pub(crate) versions: Vec<&'static str>,
+}
+
+impl CustomKind {
+    pub(crate) fn gvr(&self, version: &str) -> Gvr {
+        Gvr::new(&*self.group, version, &*self.plural)
+    }
+
+    /// The name of the definition.
+    pub(crate) fn name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+}
+
+impl Server {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Embedded(_) => "embedded",
+            Self::Real(_) => "real",
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            Self::Embedded(server) => server.address(),
+            Self::Real(server) => server.address(),
+        }
+    }
+
+    /// How the administrator connects by way of an address, such as that of a [`Cable`](crate::Cable).
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig cannot be used.
+    pub async fn config(&self, via: SocketAddr) -> Result<Config, ServerError> {
+        match self {
+            Self::Embedded(_) => {
+                Ok(Config::new(format!("http://{via}").parse().expect("an address makes a URL")))
+            }
+            Self::Real(server) => server.config("admin.conf", via).await,
+        }
+    }
+
+    /// A client of the administrator, with connections of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig cannot be used.
+    pub async fn client(&self, via: SocketAddr) -> Result<Client, ServerError> {
+        Ok(Client::new(self.config(via).await?)?)
+    }
+
+    /// Stops the API server; its data stay.
+    ///
+    /// # Errors
+    ///
+    /// When it does not stop.
+    pub async fn stop(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => {
+                server.stop().await;
+                Ok(())
+            }
+            Self::Real(server) => server.control(&["stop", "kube-apiserver"]).await,
+        }
+    }
+
+    /// Starts the API server at the same address.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start.
+    pub async fn start(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => server.start().await,
+            Self::Real(server) => server.control(&["start", "kube-apiserver"]).await,
+        }
+    }
+
+    /// Forgets all history: what is older than now is gone.
+    ///
+    /// # Errors
+    ///
+    /// When that is refused.
+    pub async fn compact(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => {
+                server.api().compact();
+                Ok(())
+            }
+            Self::Real(server) => server.control(&["compact"]).await,
+        }
+    }
+
+    /// Serves a custom kind, and waits until it does.
+    pub(crate) async fn define(&self, api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => server.define(kind),
+            Self::Real(_) => real::define(api, kind).await,
+        }
+    }
+
+    /// The real server.
+    pub(crate) fn real(&self) -> Result<&Real, ServerError> {
+        match self {
+            Self::Embedded(_) => Err(ServerError::Unknown("such control")),
+            Self::Real(server) => Ok(server),
+        }
+    }
+}
+
+/// A definition that lets every object pass.
+pub(crate) fn definition(kind: &CustomKind) -> Value {
+    let schema = serde_json::json!({"openAPIV3Schema": {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+    }});
+    let versions: Vec<Value> = kind.versions.iter().enumerate().map(|(index, version)| {
+        serde_json::json!({"name": version, "served": true, "storage": index == 0, "schema": schema})
+    }).collect();
+    serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.name()},
+        "spec": {
+            "group": kind.group, "scope": "Namespaced", "versions": versions,
+            "names": {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.to_lowercase()},
+        },
+    })
+}

@@ -1,0 +1,229 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use informer::{Event, HandlerOptions, HandlerRegistration, InformerRun, Object, SharedInformer, on_event};
+use tokio::sync::watch;
+
+use crate::bench::Failure;
+
+/// How long a state may take to come. Backoffs after several failures are the longest part of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A running informer, and everything that its handler was told.
+#[derive(Debug)]
+pub struct Watched<O: Object> {
+    /// The informer.
+    pub informer: SharedInformer<O>,
+    /// Its handler.
+    pub registration: HandlerRegistration<O>,
+    run: Option<InformerRun>,
+    seen: watch::Receiver<Vec<Seen>>,
+}
+
+/// What a handler was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An object of the first list, or of the replay for a late handler.
+    Initial,
+    /// A new object.
+    Added,
+    /// A change.
+    Updated,
+    /// The same again.
+    Resync,
+    /// A deletion that the watch told.
+    Deleted,
+    /// A deletion that a list showed.
+    DeletedStale,
+}
+
+/// One call of a handler.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// What happened.
+    pub what: What,
+    /// Namespace and name.
+    pub key: String,
+    /// The uid of the object.
+    pub uid: String,
+    /// The version before, of updates.
+    pub old: Option<String>,
+    /// The version of the newest state in the event.
+    pub version: String,
+}
+
+impl Seen {
+    fn of<O: Object>(event: &Event<O>) -> Self {
+        let object = event.object();
+        let (what, old) = match event {
+            Event::Added { initial: true, .. } => (What::Initial, None),
+            Event::Added { .. } => (What::Added, None),
+            Event::Updated { old, resync: true, .. } => (What::Resync, Some(old)),
+            Event::Updated { old, .. } => (What::Updated, Some(old)),
+            Event::Deleted { stale: true, .. } => (What::DeletedStale, None),
+            Event::Deleted { .. } => (What::Deleted, None),
+        };
+        Self {
+            what,
+            key: object.key().to_string(),
+            uid: object.uid().to_owned(),
+            old: old.map(|old| old.resource_version().to_string()),
+            version: object.resource_version().to_string(),
+        }
+    }
+
+    /// The name without the namespace.
+    pub fn name(&self) -> &str {
+        self.key.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} @{}", self.what, self.key, self.version)
+    }
+}
+
+/// A handler that keeps what it is told, and who reads that.
+pub(crate) fn recorder<O: Object>() -> (impl informer::EventHandler<O>, watch::Receiver<Vec<Seen>>) {
+    let (sender, receiver) = watch::channel(Vec::new());
+    let handler = on_event(move |event: Event<O>| sender.send_modify(|seen| seen.push(Seen::of(&event))));
+    (handler, receiver)
+}
+
+impl<O: Object> Watched<O> {
+    /// Starts an informer with a handler that keeps what it is told.
+    ///
+    /// # Errors
+    ///
+    /// When the informer takes no further handler.
+    pub fn start(informer: SharedInformer<O>) -> Result<Self, Failure> {
+        let mut watched = Self::join(informer, HandlerOptions::default())?;
+        watched.run = Some(watched.informer.start());
+        Ok(watched)
+    }
+
+    /// Adds such a handler to an informer that somebody else runs.
+    ///
+    /// # Errors
+    ///
+    /// When the informer takes no further handler.
+    pub fn join(informer: SharedInformer<O>, options: HandlerOptions) -> Result<Self, Failure> {
+        let (handler, seen) = recorder();
+        let registration = informer.add_handler_with(options, handler)?;
+        Ok(Self { informer, registration, run: None, seen })
+    }
+
+    /// Starts an informer and waits for its first list, and for the handler to have seen it.
+    ///
+    /// # Errors
+    ///
+    /// When it does not sync in time.
+    pub async fn synced(informer: SharedInformer<O>) -> Result<Self, Failure> {
+        let watched = Self::start(informer)?;
+        watched.informer.wait_for_sync(PATIENCE).await?;
+        watched.registration.wait_for_sync(PATIENCE).await?;
+        Ok(watched)
+    }
+
+    /// Waits until the cache is as a condition says.
+    ///
+    /// # Errors
+    ///
+    /// When it is not in time, with the state of the informer.
+    pub async fn until(&self, condition: impl Fn(&informer::Indexer<O>) -> bool) -> Result<(), Failure> {
+        Ok(self.informer.wait_until_for(PATIENCE, condition).await?)
+    }
+
+    /// Waits until what the handler was told is as a condition says.
+    ///
+    /// # Errors
+    ///
+    /// When it is not in time, with everything that the handler was told.
+    pub async fn until_seen(&self, condition: impl Fn(&[Seen]) -> bool) -> Result<(), Failure> {
+        let mut seen = self.seen.clone();
+        let told = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| condition(seen))).await;
+        match told {
+            Ok(Ok(_)) => Ok(()),
+            _ => {
+                let state = self.informer.state();
+                Err(format!("the handler was only told {:?}; {}", self.seen(), state.reflector).into())
+            }
+        }
+    }
+
+    /// Waits for something in the informer's own state. Nothing signals it, so it is looked at again and again.
+    ///
+    /// # Errors
+    ///
+    /// When it is not so in time, with the state.
+    pub async fn until_state(
+        &self,
+        condition: impl Fn(&informer::InformerState) -> bool,
+    ) -> Result<(), Failure> {
+        let holds = async {
+            while !condition(&self.informer.state()) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, holds).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(format!("the informer stays {:?}", self.informer.state().reflector).into()),
+        }
+    }
+
+    /// Everything that the handler was told so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.borrow().clone()
+    }
+
+    /// What the handler was told about one name, in order.
+    pub fn story(&self, name: &str) -> Vec<What> {
+        self.seen.borrow().iter().filter(|seen| seen.name() == name).map(|seen| seen.what).collect()
+    }
+
+    /// What a handler believes to be there: key to uid and version.
+    ///
+    /// # Errors
+    ///
+    /// When what it was told is no legal history.
+    pub fn replayed(&self) -> Result<BTreeMap<String, (String, String)>, Failure> {
+        replay(&self.seen.borrow())
+    }
+
+    /// Stops the informer, where this is what runs it.
+    pub async fn stop(&mut self) {
+        if let Some(run) = self.run.take() {
+            run.stop().await;
+        }
+    }
+
+    /// Starts it again.
+    pub fn start_again(&mut self) {
+        self.run = Some(self.informer.start());
+    }
+}
+
+/// The view that a sequence of calls leads to; an error where it is not a legal history of each key.
+fn replay(calls: &[Seen]) -> Result<BTreeMap<String, (String, String)>, Failure> {
+    let mut view: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for call in calls {
+        let held = view.get(&call.key);
+        let legal = match call.what {
+            What::Initial | What::Added => held.is_none(),
+            What::Updated | What::Resync => {
+                held.is_some_and(|(uid, version)| *uid == call.uid && Some(version) == call.old.as_ref())
+            }
+            What::Deleted | What::DeletedStale => held.is_some_and(|(uid, _)| *uid == call.uid),
+        };
+        if !legal {
+            return Err(format!("{call:?} does not follow on {held:?}").into());
+        }
+        match call.what {
+            What::Deleted | What::DeletedStale => view.remove(&call.key),
+            _ => view.insert(call.key.clone(), (call.uid.clone(), call.version.clone())),
+        };
+    }
+    Ok(view)
+}
