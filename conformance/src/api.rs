@@ -109,7 +109,12 @@ impl Api {
     ///
     /// What the server says.
     pub async fn read(&self, path: &str) -> Result<Value, ApiError> {
-        self.exchange(Request::get(path).body(Bytes::new()).expect("paths are escaped")).await
+        let request = || Request::get(path).body(Bytes::new()).expect("paths are escaped");
+        match self.exchange(request()).await {
+            // A connection that the server has closed in the meantime; a read may be repeated.
+            Err(error) if error.status == 0 => self.exchange(request()).await,
+            answer => answer,
+        }
     }
 
     /// Sends a body to any path.

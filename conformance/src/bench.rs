@@ -95,7 +95,23 @@ impl Bench {
     /// What the server says.
     pub async fn create(&self, name: &str) -> Result<Value, Failure> {
         let object = json!({"metadata": {"name": name}, "data": {"value": "0"}});
-        Ok(self.api.create(&maps(), &self.namespace, &object).await?)
+        let created = self.api.create(&maps(), &self.namespace, &object).await?;
+        self.visible(&maps()).await?;
+        Ok(created)
+    }
+
+    /// Waits until a list of any version shows everything that was written: a kube-apiserver answers those from a cache
+    /// that is a moment behind.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn visible(&self, gvr: &Gvr) -> Result<(), Failure> {
+        let (_, version) = self.api.list(gvr, &self.namespace).await?;
+        let path = gvr.path(Some(&self.namespace));
+        let query = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan&limit=1");
+        self.api.read(&format!("{path}?{query}")).await?;
+        Ok(())
     }
 
     /// Creates config maps `PREFIX-0` and on.
@@ -109,7 +125,7 @@ impl Bench {
             (self.namespace.clone(), map)
         };
         crate::load(&self.api, &maps(), count, object).await?;
-        Ok(())
+        self.visible(&maps()).await
     }
 
     /// Changes the value of a config map.

@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         list();
         return ExitCode::SUCCESS;
     }
+    // What a scenario or a handler panics with is told in the verdict, once.
+    std::panic::set_hook(Box::new(|_| {}));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

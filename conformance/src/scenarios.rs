@@ -15,9 +15,12 @@ mod sync;
 
 use crate::Scenario;
 
+/// A name and its scenarios.
+type Topic = (&'static str, fn() -> Vec<Scenario>);
+
 /// All scenarios, in the order of their topics.
 pub fn all() -> Vec<Scenario> {
-    let topics: [(&'static str, fn() -> Vec<Scenario>); 12] = [
+    let topics: [Topic; 12] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -31,7 +34,7 @@ pub fn all() -> Vec<Scenario> {
         ("credentials", credentials::all),
         ("scale", scale::all),
     ];
-    let topic = |(topic, scenarios): (&'static str, fn() -> Vec<Scenario>)| {
+    let topic = |(topic, scenarios): Topic| {
         scenarios().into_iter().map(move |scenario| Scenario { topic, ..scenario })
     };
     topics.into_iter().flat_map(topic).collect()

@@ -10,9 +10,9 @@ use kube_client::Config;
 use serde_json::Value;
 use thiserror::Error;
 
-pub(crate) use real::definitions;
 pub use embedded::Embedded;
 pub use real::Real;
+pub(crate) use real::definitions;
 
 use crate::Api;
 

@@ -115,7 +115,8 @@ impl<O: Object> Watched<O> {
         Ok(Self { informer, registration, run: None, seen })
     }
 
-    /// Starts an informer and waits for its first list, and for the handler to have seen it.
+    /// Starts an informer and waits for its first list, for the handler to have seen it, and for the watch to be open: one
+    /// that breaks before it was accepted is followed by a list.
     ///
     /// # Errors
     ///
@@ -124,6 +125,7 @@ impl<O: Object> Watched<O> {
         let watched = Self::start(informer)?;
         watched.informer.wait_for_sync(PATIENCE).await?;
         watched.registration.wait_for_sync(PATIENCE).await?;
+        watched.until_state(|state| state.reflector.phase == ReflectorPhase::Watching).await?;
         Ok(watched)
     }
 

@@ -1,6 +1,7 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
 mod bench;
+mod conformance;
 mod deadline;
 mod fuzz;
 mod go;
@@ -37,6 +38,8 @@ enum Command {
     Fuzz(fuzz::FuzzArguments),
     /// Measure our parts beside their peers, in the same run: medians, spread, ratios.
     Bench(bench::Bench),
+    /// The suite of informer behaviour, on the embedded server or on a real one.
+    Conformance(conformance::Conformance),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(root()),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Bench(bench) => bench::run(root(), bench),
+        Command::Conformance(options) => conformance::run(root(), options),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

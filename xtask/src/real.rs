@@ -209,7 +209,7 @@ fn compact(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealEr
 }
 
 /// An error with its causes, in one line.
-fn told(error: &dyn Error) -> String {
+pub(crate) fn told(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -53,10 +53,15 @@ async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
     let named = json!({"metadata": {"name": name}});
     api.create(&core("serviceaccounts"), namespace, &named).await?;
     let secret = api.create(&core("secrets"), namespace, &named).await?;
+    let role = json!({
+        "metadata": {"name": name},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}],
+    });
+    api.create(&rbac("roles"), namespace, &role).await?;
     let binding = json!({
         "metadata": {"name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
-        "roleRef": {"kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io"},
+        "roleRef": {"kind": "Role", "name": name, "apiGroup": "rbac.authorization.k8s.io"},
     });
     api.create(&rbac("rolebindings"), namespace, &binding).await?;
     let request = json!({"spec": {"expirationSeconds": 600, "boundObjectRef": {
@@ -108,7 +113,10 @@ async fn a_token_file_that_changes_is_read_again(bench: Bench) -> Result<(), Fai
             break;
         }
     }
-    assert!(watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)), "nothing was lost");
+    assert!(
+        watched.seen().iter().all(|seen| matches!(seen.what, What::Added | What::Initial)),
+        "nothing was lost"
+    );
     Ok(())
 }
 
@@ -129,14 +137,17 @@ async fn a_token_that_is_withdrawn_is_named_and_replaced(bench: Bench) -> Result
         cable.cut();
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
-    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    let error =
+        watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("401") && error.contains("check the credentials"), "{error}");
     assert_eq!(watched.informer.indexer().len(), 1);
     bench.change("a", "1").await?;
     std::fs::write(&path, account_token(&bench, "second").await?)?;
     // The token is read again within a minute, and the waits between attempts grow to half of one.
     let recovered = async {
-        while watched.story("a") != [What::Added, What::Updated] && watched.story("a") != [What::Initial, What::Updated] {
+        while watched.story("a") != [What::Added, What::Updated]
+            && watched.story("a") != [What::Initial, What::Updated]
+        {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     };
@@ -150,7 +161,8 @@ async fn a_server_with_an_unknown_certificate_is_refused(bench: Bench) -> Result
     let client = Client::new(config)?;
     let watched = Watched::start(bench.maps_by(&client, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    let error =
+        watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.to_lowercase().contains("certificate"), "{error}");
     assert!(!watched.informer.has_synced());
     Ok(())
@@ -160,7 +172,8 @@ async fn a_client_without_credentials_is_told_who_it_is(bench: Bench) -> Result<
     let config = bench.server.real()?.config_by_token_file(bench.server.address(), None).await?;
     let watched = Watched::start(bench.maps_by(&Client::new(config)?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    let error =
+        watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("system:anonymous") && error.contains("403"), "{error}");
     Ok(())
 }

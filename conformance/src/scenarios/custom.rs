@@ -1,5 +1,5 @@
 use informer::source::SourceErrorKind;
-use informer::{Dynamic, KubeListWatch, Lazy, Object, ResourceKind, SharedInformer, Typed};
+use informer::{Dynamic, KubeListWatch, Lazy, ResourceKind, SharedInformer, Typed};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,7 +19,9 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(a_lazy_object_that_cannot_be_typed_is_named),
         scenario!(two_versions_of_a_kind_show_the_same_objects)
             .open("several versions of one CustomResourceDefinition"),
-        scenario!(the_deletion_of_a_definition_deletes_and_its_return_recovers).open(NO_DEFINITIONS).within(120),
+        scenario!(the_deletion_of_a_definition_deletes_and_its_return_recovers)
+            .open(NO_DEFINITIONS)
+            .within(120),
         scenario!(a_changed_definition_ends_watches_and_loses_nothing).open(NO_DEFINITIONS),
     ]
 }
@@ -52,7 +54,7 @@ fn widget(custom: &CustomKind, version: &str, name: &str, size: &Value) -> Value
 async fn make(bench: &Bench, custom: &CustomKind, name: &str, size: Value) -> Result<(), Failure> {
     let version = custom.versions[0];
     bench.api.create(&custom.gvr(version), &bench.namespace, &widget(custom, version, name, &size)).await?;
-    Ok(())
+    bench.visible(&custom.gvr(version)).await
 }
 
 async fn resize(bench: &Bench, custom: &CustomKind, name: &str, size: Value) -> Result<(), Failure> {
@@ -61,10 +63,12 @@ async fn resize(bench: &Bench, custom: &CustomKind, name: &str, size: Value) -> 
     Ok(())
 }
 
-fn widgets<O: informer::Representation>(bench: &Bench, custom: &CustomKind, version: &str) -> SharedInformer<O> {
-    SharedInformer::new(
-        KubeListWatch::of(bench.client(), kind(custom, version)).namespace(&*bench.namespace),
-    )
+fn widgets<O: informer::Representation>(
+    bench: &Bench,
+    custom: &CustomKind,
+    version: &str,
+) -> SharedInformer<O> {
+    SharedInformer::new(KubeListWatch::of(bench.client(), kind(custom, version)).namespace(&*bench.namespace))
 }
 
 async fn custom_objects_are_watched(bench: Bench) -> Result<(), Failure> {
@@ -116,7 +120,11 @@ async fn an_undecodable_object_that_is_mended_comes_back(bench: Bench) -> Result
     let watched = Watched::synced(widgets::<Typed<Widget>>(&bench, &custom, "v1")).await?;
     resize(&bench, &custom, "a", json!("large")).await?;
     watched.until_state(|state| state.undecodable == 1).await?;
-    assert_eq!(watched.informer.lister().get(&bench.key("a"))?.get()?.spec.size, 1, "its last good state stays");
+    assert_eq!(
+        watched.informer.lister().get(&bench.key("a"))?.get()?.spec.size,
+        1,
+        "its last good state stays"
+    );
     resize(&bench, &custom, "a", json!(3)).await?;
     bench.settled(&watched, &custom.gvr("v1")).await?;
     assert_eq!(watched.informer.lister().get(&bench.key("a"))?.get()?.spec.size, 3);

@@ -32,7 +32,8 @@ async fn a_kind_that_is_not_there_is_named(bench: Bench) -> Result<(), Failure> 
         SharedInformer::new(KubeListWatch::of(bench.client(), kind).namespace(&*bench.namespace));
     let watched = Watched::start(informer)?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let error =
+        watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
     let text = error.to_string();
     assert!(text.contains("ghosts.nobody.example.com") && text.contains("404"), "{text}");
     assert!(text.contains("CustomResourceDefinition"), "it says what to look at: {text}");
@@ -46,7 +47,8 @@ async fn a_wait_names_only_what_is_late(bench: Bench) -> Result<(), Failure> {
     factory.start();
     maps.wait_for_sync(PATIENCE).await?;
     secrets.wait_for_sync(PATIENCE).await?;
-    let error = factory.wait_for_cache_sync(Duration::from_millis(300)).await.err().ok_or("all are synced")?;
+    let error =
+        factory.wait_for_cache_sync(Duration::from_millis(300)).await.err().ok_or("all are synced")?;
     assert_eq!(error.unsynced().len(), 1, "{error}");
     assert!(error.to_string().contains("ghosts"), "{error}");
     factory.shutdown().await;
@@ -95,7 +97,8 @@ async fn a_forbidden_kind_is_named_and_syncs_once_granted(bench: Bench) -> Resul
     bench.create("a").await?;
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-0").await?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
+    let error =
+        watched.informer.wait_for_sync(Duration::from_millis(50)).await.err().ok_or("it is synced")?;
     let text = error.to_string();
     assert!(text.contains("403") && text.contains("guest-0") && text.contains("configmaps"), "{text}");
     assert!(text.contains("grant list and watch"), "it says what to do: {text}");
@@ -136,7 +139,8 @@ async fn a_list_without_the_right_to_watch_says_so(bench: Bench) -> Result<(), F
     let watched = Watched::start(bench.maps_by(&guest(&bench, "guest-2").await?, Way::List))?;
     watched.until(|cache| cache.len() == 1).await?;
     watched.until_state(|state| state.reflector.is_failing()).await?;
-    let error = watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    let error =
+        watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("watch") && error.contains("403"), "{error}");
     Ok(())
 }
@@ -149,7 +153,8 @@ async fn a_namespaced_right_is_enough_for_a_namespaced_informer(bench: Bench) ->
     let here = Watched::start(bench.maps_by(&client, Way::Stream))?;
     bench.settled(&here, &maps()).await?;
     everywhere.until_state(|state| state.reflector.last_error.is_some()).await?;
-    let error = everywhere.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
+    let error =
+        everywhere.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("at the cluster scope"), "{error}");
     Ok(())
 }

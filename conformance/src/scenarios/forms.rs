@@ -24,6 +24,7 @@ pub(super) fn all() -> Vec<Scenario> {
 async fn metadata_informers_get_no_content(bench: Bench) -> Result<(), Failure> {
     let map = json!({"metadata": {"name": "a", "annotations": {"note": "kept"}}, "data": {"value": "x".repeat(50_000)}});
     bench.api.create(&maps(), &bench.namespace, &map).await?;
+    bench.visible(&maps()).await?;
     let informer = SharedInformer::new(bench.source::<Metadata<ConfigMap>>(&bench.client(), Way::List));
     let watched = Watched::synced(informer).await?;
     bench.settled(&watched, &maps()).await?;

@@ -80,6 +80,7 @@ async fn listers_select_without_the_server(bench: Bench) -> Result<(), Failure> 
         let map = json!({"metadata": {"name": name, "labels": {"app": app}}});
         bench.api.create(&maps(), &bench.namespace, &map).await?;
     }
+    bench.visible(&maps()).await?;
     let watched = Watched::synced(bench.maps(Way::List)).await?;
     let requests = watched.informer.state().reflector.list_requests;
     let lister = watched.informer.lister();

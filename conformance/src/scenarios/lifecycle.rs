@@ -44,7 +44,7 @@ async fn an_informer_runs_until_the_last_run_is_dropped(bench: Bench) -> Result<
     let informer = bench.maps(Way::List);
     let (first, second) = (informer.start(), informer.start());
     informer.wait_for_sync(PATIENCE).await?;
-    first.stop().await;
+    drop(first);
     assert!(!informer.is_stopped());
     bench.create("a").await?;
     informer.wait_until_for(PATIENCE, |cache| cache.len() == 1).await?;

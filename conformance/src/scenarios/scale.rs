@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use informer::{Gvr, GenericInformer, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory};
+use informer::{
+    GenericInformer, Gvr, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory,
+};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -57,6 +57,7 @@ async fn labels_select_on_the_server(bench: Bench) -> Result<(), Failure> {
     for (name, tier) in [("a", "front"), ("b", "back"), ("c", "front")] {
         bench.api.create(&maps(), &bench.namespace, &labelled(name, tier)).await?;
     }
+    bench.visible(&maps()).await?;
     for way in [Way::List, Way::Stream] {
         let watched = Watched::synced(by_labels(&bench, "tier=front", way)?).await?;
         let mut names: Vec<String> = watched.seen().iter().map(|seen| seen.name().to_owned()).collect();
@@ -84,6 +85,7 @@ async fn set_based_label_selectors_select(bench: Bench) -> Result<(), Failure> {
     for (name, tier) in [("a", "front"), ("b", "back"), ("c", "middle")] {
         bench.api.create(&maps(), &bench.namespace, &labelled(name, tier)).await?;
     }
+    bench.visible(&maps()).await?;
     bench.create("none").await?;
     for (selector, expected) in
         [("tier in (front,back)", 2), ("tier notin (front)", 3), ("!tier", 1), ("tier,tier!=back", 2)]
@@ -110,6 +112,7 @@ async fn fields_select_pods_by_node(bench: Bench) -> Result<(), Failure> {
         pod["spec"]["nodeName"] = json!(node);
         bench.api.create(&pods, &bench.namespace, &pod).await?;
     }
+    bench.visible(&pods).await?;
     let source: KubeListWatch<Lazy<Pod>> = bench.source(&bench.client(), Way::List);
     let watched =
         Watched::synced(SharedInformer::new(source.fields("spec.nodeName=node-1".parse()?))).await?;
@@ -128,6 +131,7 @@ async fn fields_select_secrets_by_type(bench: Bench) -> Result<(), Failure> {
         let secret = json!({"metadata": {"name": name}, "type": kind});
         bench.api.create(&secrets, &bench.namespace, &secret).await?;
     }
+    bench.visible(&secrets).await?;
     let source: KubeListWatch<Lazy<Secret>> = bench.source(&bench.client(), Way::Stream);
     let watched =
         Watched::synced(SharedInformer::new(source.fields("type=example.com/two".parse()?))).await?;

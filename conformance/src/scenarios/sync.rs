@@ -13,6 +13,9 @@ use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
+/// A kube-apiserver reads events from etcd, and so obeys a limit even where any version will do.
+pub(super) const UNCACHED: &str = "kinds that are read past its cache (events)";
+
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_list_fills_the_cache),
@@ -22,7 +25,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(changes_arrive_in_their_order),
         scenario!(every_change_of_many_writers_arrives),
         scenario!(a_consistent_list_comes_in_pages),
-        scenario!(an_uncached_kind_is_listed_in_pages),
+        scenario!(an_uncached_kind_is_listed_in_pages).open(UNCACHED),
         scenario!(a_watch_asks_for_bookmarks_and_gets_them),
         scenario!(a_bookmark_moves_the_version_of_a_quiet_informer).slow(),
         scenario!(an_object_with_finalizers_is_updated_then_deleted),

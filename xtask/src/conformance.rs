@@ -1,0 +1,120 @@
+//! Runs the suite of informer behaviour on the embedded server or on a real one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use crate::go::target;
+use crate::real::{self, Place, Up};
+use crate::report::Report;
+
+/// What of the suite to run, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// The server.
+    #[arg(long, value_enum)]
+    server: Kind,
+    /// Only scenarios whose name contains this.
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The directory of a real server that runs already (`cargo xtask real up`); without it one is started for the suite,
+    /// and stopped after it.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// `informer-apiserver` in the process of the suite.
+    Embedded,
+    /// kube-apiserver with etcd.
+    Real,
+}
+
+/// What the suite writes.
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    outcomes: Vec<Outcome>,
+    open: Vec<(String, String)>,
+    seconds: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    name: String,
+    failure: Option<String>,
+    seconds: f64,
+}
+
+pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
+    let mut report = Report::new("conformance");
+    let outcome = match (options.server, &options.dir) {
+        (Kind::Embedded, _) => suite(root, options, None, &mut report),
+        (Kind::Real, Some(folder)) => suite(root, options, Some(folder), &mut report),
+        (Kind::Real, None) => with_server(root, "conformance-real", &mut report, |folder, report| {
+            suite(root, options, Some(folder), report)
+        }),
+    };
+    if let Err(error) = outcome {
+        report.problems.push(error);
+    }
+    report
+}
+
+/// Starts a real server in a folder of the build products for as long as something runs.
+pub(crate) fn with_server(
+    root: &Path,
+    name: &str,
+    report: &mut Report,
+    work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
+) -> Result<(), String> {
+    let folder = target(root).join(name);
+    let place = Place { dir: Some(folder.clone()) };
+    // Left behind by a run that was killed.
+    let _ = real::down(root, &place);
+    let up = Up { place: place.clone(), controllers: false, apiserver_flag: Vec::new() };
+    real::up(root, &up, report).map_err(|error| real::told(&error))?;
+    let outcome = work(&folder, report);
+    let down = real::down(root, &place).map_err(|error| real::told(&error));
+    outcome.and(down)
+}
+
+fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut Report) -> Result<(), String> {
+    let verdict_path = target(root).join("conformance.json");
+    let _ = std::fs::remove_file(&verdict_path);
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(["run", "--quiet", "--package", "informer-conformance", "--bin"]);
+    command.args(["informer-conformance", "--", "--json"]).arg(&verdict_path);
+    if let Some(folder) = real {
+        let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
+    }
+    if let Some(part) = &options.scenario {
+        command.arg("--scenario").arg(part);
+    }
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = std::fs::read(&verdict_path)
+        .map_err(|error| format!("the suite left no verdict ({status}): {error}"))?;
+    let verdict: Verdict = serde_json::from_slice(&text)
+        .map_err(|error| format!("the suite's verdict cannot be read: {error}"))?;
+    tell(&verdict, report);
+    Ok(())
+}
+
+fn tell(verdict: &Verdict, report: &mut Report) {
+    let failed = verdict.outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    report.figure("passed", (verdict.outcomes.len() - failed) as f64);
+    report.figure("failed", failed as f64);
+    report.figure("open", verdict.open.len() as f64);
+    report.figure("took, s", verdict.seconds);
+    for outcome in &verdict.outcomes {
+        if let Some(failure) = &outcome.failure {
+            report.problems.push(format!("{}, after {} s: {failure}", outcome.name, outcome.seconds));
+        }
+    }
+    if verdict.outcomes.is_empty() {
+        report.problems.push("no scenario ran".to_owned());
+    }
+}
