@@ -107,8 +107,9 @@ impl Bench {
     ///
     /// What the server says.
     pub async fn visible(&self, gvr: &Gvr) -> Result<(), Failure> {
-        let (_, version) = self.api.list(gvr, &self.namespace).await?;
         let path = gvr.path(Some(&self.namespace));
+        let newest = self.api.read(&format!("{path}?limit=1")).await?;
+        let version = newest["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         let query = format!("resourceVersion={version}&resourceVersionMatch=NotOlderThan&limit=1");
         self.api.read(&format!("{path}?{query}")).await?;
         Ok(())

@@ -9,6 +9,7 @@
 mod api;
 mod bench;
 mod cable;
+pub mod fleet;
 mod load;
 mod run;
 mod scenario;

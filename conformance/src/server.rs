@@ -120,6 +120,24 @@ impl Server {
         }
     }
 
+    /// A kubeconfig of the administrator by way of an address, for programs of any make.
+    ///
+    /// # Errors
+    ///
+    /// When the real server's cannot be read.
+    pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
+        match self {
+            Self::Embedded(_) => Ok(serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
+                "clusters": [{"name": "embedded", "cluster": {"server": format!("http://{via}")}}],
+                "users": [{"name": "nobody", "user": {}}],
+                "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "nobody"}}],
+            })
+            .to_string()),
+            Self::Real(server) => server.kubeconfig(via),
+        }
+    }
+
     /// A client of the administrator, with connections of its own.
     ///
     /// # Errors

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use informer::reflector::ReflectorPhase;
 use informer::{Event, HandlerOptions, HandlerRegistration, InformerRun, Object, SharedInformer, on_event};
 use tokio::sync::watch;
 

@@ -3,6 +3,7 @@
 mod bench;
 mod conformance;
 mod deadline;
+mod fleet;
 mod fuzz;
 mod go;
 mod real;
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::Bench),
     /// The suite of informer behaviour, on the embedded server or on a real one.
     Conformance(conformance::Conformance),
+    /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and cuts.
+    Fleet(fleet::Fleet),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),
+        Command::Fleet(options) => fleet::run(root(), options),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

@@ -55,6 +55,14 @@ impl Real {
         configure(kubeconfig).await
     }
 
+    /// The administrator's kubeconfig by way of another address.
+    pub(super) fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
+        let path = self.file("admin.conf");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| ServerError::File { path: path.display().to_string(), source })?;
+        Ok(text.replace(&self.address.to_string(), &via.to_string()))
+    }
+
     /// The configuration of a user who has a token in a file, or none at all.
     pub(crate) async fn config_by_token_file(
         &self,

@@ -1,0 +1,47 @@
+//! An informer of ours on config maps, which prints its view when it is asked to: one line of standard input is one
+//! question, and each answer is a line of JSON for each object and a last one with their number.
+
+use std::io::Write;
+
+use informer::{Client, KubeListWatch, Lazy, Object, SharedInformer};
+use informer_conformance::fleet::{Entry, hash};
+use informer_conformance::{Failure, Watched};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Config;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let kubeconfig = Kubeconfig::read_from(arguments.next().ok_or("no kubeconfig")?)?;
+    let namespace = arguments.next().ok_or("no namespace")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let source = KubeListWatch::<Lazy<ConfigMap>>::all(Client::new(config)?).namespace(namespace);
+    let watched = Watched::start(SharedInformer::new(source))?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while lines.next_line().await?.is_some() {
+        answer(&watched)?;
+    }
+    Ok(())
+}
+
+fn answer(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
+    let held = watched.informer.snapshot();
+    for map in held.list() {
+        let data = map.get()?.data.clone().unwrap_or_default();
+        let entry = Entry {
+            key: map.key().to_string(),
+            uid: map.uid().to_owned(),
+            version: map.resource_version().to_string(),
+            hash: hash(data.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+        };
+        writeln!(output, "{}", serde_json::to_string(&entry)?)?;
+    }
+    // What the handler was told must be a legal history, whatever the connection does.
+    watched.replayed()?;
+    let end = serde_json::json!({"end": held.len(), "synced": watched.informer.has_synced()});
+    writeln!(output, "{end}")?;
+    Ok(output.flush()?)
+}

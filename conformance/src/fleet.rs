@@ -1,0 +1,214 @@
+//! Peers of different make on one server, and what each of them believes to be there.
+
+mod churn;
+mod peer;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+pub use churn::Churned;
+pub use peer::{Peer, PeerError};
+
+use crate::bench::{Failure, maps};
+use crate::{Bench, Cable, Server};
+
+/// One object of a view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Namespace and name.
+    pub key: String,
+    /// The uid.
+    pub uid: String,
+    /// The resource version.
+    pub version: String,
+    /// A hash of the data, as [`hash`] makes it.
+    pub hash: String,
+}
+
+/// FNV-1a of the sorted entries of a config map's data: easily the same in every language.
+pub fn hash<'a>(data: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let sorted: BTreeMap<&str, &str> = data.into_iter().collect();
+    let mut sum: u64 = 0xcbf2_9ce4_8422_2325;
+    for (name, value) in sorted {
+        for byte in format!("{name}={value}\n").bytes() {
+            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    format!("{sum:016x}")
+}
+
+/// What a mixed fleet does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Objects at the beginning.
+    pub objects: usize,
+    /// How long they change.
+    pub time: Duration,
+    /// The peers: a name and the program.
+    pub peers: Vec<(String, PathBuf)>,
+}
+
+/// How a mixed fleet ended.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// Objects at the end.
+    pub objects: usize,
+    /// What was done to them.
+    pub churned: Churned,
+    /// How long the objects took to be created.
+    pub created_seconds: f64,
+    /// The peers.
+    pub peers: Vec<PeerOutcome>,
+}
+
+/// How one peer ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeerOutcome {
+    /// Its name.
+    pub name: String,
+    /// How often its connections were cut.
+    pub cuts: u64,
+    /// How many connections it made.
+    pub connections: u64,
+    /// How long after the last change its view was that of the server.
+    pub equal_after_seconds: Option<f64>,
+    /// The first differences, where its view stayed another one.
+    pub differences: Vec<String>,
+}
+
+/// Backoffs of all peers grow to a minute while connections are cut.
+const SETTLE_WITHIN: Duration = Duration::from_secs(150);
+
+/// Runs a fleet: objects, peers, changes with cuts in between, and the comparison.
+///
+/// # Errors
+///
+/// When the server or a peer cannot be used; a view that differs is no error but an outcome.
+pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let bench = Bench::new(Arc::clone(&server), format!("fleet-{}", &id[..8])).await?;
+    let began = Instant::now();
+    bench.create_many("map", plan.objects).await?;
+    let created_seconds = began.elapsed().as_secs_f64();
+    eprintln!("{} objects created in {created_seconds:.1} s", plan.objects);
+    let folder = tempfile::tempdir()?;
+    let mut peers = Vec::new();
+    for (name, program) in &plan.peers {
+        let cable = Cable::to(server.address()).await?;
+        let kubeconfig = folder.path().join(format!("{name}.conf"));
+        std::fs::write(&kubeconfig, server.kubeconfig(cable.address())?)?;
+        peers.push(Peer::start(name, program, &kubeconfig, &bench.namespace, cable)?);
+    }
+    // Each has the first state before anything changes: afterwards, all that matters is what they make of changes.
+    let first = truth(&bench).await?;
+    for peer in &mut peers {
+        let outcome = settle(peer, &first).await?;
+        if let [difference, ..] = &outcome.differences[..] {
+            return Err(format!("{} does not even sync: {difference}", peer.name()).into());
+        }
+    }
+    eprintln!("all peers are synced; {} s of changes and cuts", plan.time.as_secs());
+    let churned = churn::churn(&bench, &peers, plan).await?;
+    let last = truth(&bench).await?;
+    let mut outcome = Outcome { objects: last.len(), churned, created_seconds, peers: Vec::new() };
+    let ended = Instant::now();
+    for peer in &mut peers {
+        outcome.peers.push(settle(peer, &last).await?);
+    }
+    eprintln!("compared after {:.1} s", ended.elapsed().as_secs_f64());
+    for peer in peers {
+        peer.stop().await;
+    }
+    Ok(outcome)
+}
+
+type View = BTreeMap<String, Entry>;
+
+/// What the server has, past every informer.
+async fn truth(bench: &Bench) -> Result<View, Failure> {
+    let (objects, _) = bench.api.list(&maps(), &bench.namespace).await?;
+    let entry = |object: &serde_json::Value| {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let data = object["data"].as_object().into_iter().flatten();
+        let data = data.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+        let key = format!("{}/{}", text("namespace"), text("name"));
+        let entry = Entry { key, uid: text("uid"), version: text("resourceVersion"), hash: hash(data) };
+        (entry.key.clone(), entry)
+    };
+    Ok(objects.iter().map(entry).collect())
+}
+
+/// Asks a peer until its view is the server's, or the time is over.
+async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome, Failure> {
+    let began = Instant::now();
+    loop {
+        let view = peer.view().await?;
+        let differences = differences(&view, truth);
+        let late = began.elapsed() >= SETTLE_WITHIN;
+        if differences.is_empty() || late {
+            return Ok(PeerOutcome {
+                name: peer.name().to_owned(),
+                cuts: peer.cuts(),
+                connections: peer.cable().connections(),
+                equal_after_seconds: differences.is_empty().then(|| began.elapsed().as_secs_f64()),
+                differences,
+            });
+        }
+        // Asking costs the peer a walk over its view; a second is short beside the backoffs that are waited for.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The first differences of a view, in words.
+fn differences(view: &View, truth: &View) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let missing = truth.values().filter(|entry| !view.contains_key(&entry.key));
+    let missing = missing.map(|entry| format!("{} is missing", entry.key));
+    let surplus = view.values().filter(|entry| !truth.contains_key(&entry.key));
+    let surplus = surplus.map(|entry| format!("{} is gone from the server", entry.key));
+    let other = truth.values().filter_map(|entry| {
+        let held = view.get(&entry.key).filter(|held| *held != entry)?;
+        Some(format!(
+            "{} is @{} instead of @{} ({} {})",
+            entry.key, held.version, entry.version, held.hash, entry.hash
+        ))
+    });
+    missing.chain(surplus).chain(other).take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(key: &str, version: &str) -> (String, Entry) {
+        let text = |text: &str| text.to_owned();
+        (text(key), Entry { key: text(key), uid: text("u"), version: text(version), hash: text("h") })
+    }
+
+    #[test]
+    fn each_kind_of_difference_is_found() {
+        let truth = View::from([entry("n/a", "1"), entry("n/b", "2")]);
+        assert!(differences(&truth, &truth).is_empty());
+        let view = View::from([entry("n/b", "1"), entry("n/c", "3")]);
+        let found = differences(&view, &truth);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(
+            found[0].contains("n/a is missing")
+                && found[1].contains("n/c is gone")
+                && found[2].contains("@1")
+        );
+    }
+
+    #[test]
+    fn the_hash_does_not_depend_on_the_order_and_does_on_the_content() {
+        assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
+        assert_ne!(hash([("a", "1")]), hash([("a", "2")]));
+        // Of the Go peer, whose standard library has the same function.
+        assert_eq!(hash([]), "cbf29ce484222325");
+    }
+}

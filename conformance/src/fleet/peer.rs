@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::Entry;
+use crate::Cable;
+
+/// The longest time in which a peer answers a question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// A program with an informer, the way it reaches the server, and how to ask it for its view.
+#[derive(Debug)]
+pub struct Peer {
+    name: String,
+    cable: Cable,
+    cuts: AtomicU64,
+    child: Child,
+    questions: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+/// A peer that does not do its part.
+#[derive(Debug, Error)]
+#[error("peer {name}: {what}")]
+pub struct PeerError {
+    name: String,
+    what: String,
+    #[source]
+    cause: Option<std::io::Error>,
+}
+
+impl Peer {
+    /// Starts a program with a kubeconfig and a namespace as its arguments.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn start(
+        name: &str,
+        program: &Path,
+        kubeconfig: &Path,
+        namespace: &str,
+        cable: Cable,
+    ) -> Result<Self, PeerError> {
+        let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
+        let mut command = Command::new(program);
+        command.arg(kubeconfig).arg(namespace).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What it says about each cut is of no interest unless something is wrong.
+        command.stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .map_err(|error| failed(&format!("cannot start {}", program.display()), Some(error)))?;
+        let (Some(questions), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed("it has no pipes", None));
+        };
+        let answers = BufReader::new(output).lines();
+        Ok(Self { name: name.to_owned(), cable, cuts: AtomicU64::new(0), child, questions, answers })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its way to the server.
+    pub fn cable(&self) -> &Cable {
+        &self.cable
+    }
+
+    /// How often its connections were cut.
+    pub fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What it believes to be there.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, does not answer, or answers nonsense.
+    pub async fn view(&mut self) -> Result<BTreeMap<String, Entry>, PeerError> {
+        match tokio::time::timeout(ANSWER_WITHIN, self.ask()).await {
+            Ok(Ok(view)) => Ok(view),
+            Ok(Err((what, cause))) => Err(PeerError { name: self.name.clone(), what, cause }),
+            Err(_) => {
+                let what = format!("no answer within {ANSWER_WITHIN:?}");
+                Err(PeerError { name: self.name.clone(), what, cause: None })
+            }
+        }
+    }
+
+    async fn ask(&mut self) -> Result<BTreeMap<String, Entry>, (String, Option<std::io::Error>)> {
+        let broken = |error| ("it takes no questions any more".to_owned(), Some(error));
+        self.questions.write_all(b"view\n").await.map_err(broken)?;
+        self.questions.flush().await.map_err(broken)?;
+        let mut view = BTreeMap::new();
+        loop {
+            let line = self.answers.next_line().await;
+            let line = line.map_err(|error| ("its answer cannot be read".to_owned(), Some(error)))?;
+            let line = line.ok_or_else(|| ("it has ended".to_owned(), None))?;
+            let value: Value = serde_json::from_str(&line).map_err(|_| (format!("it says {line}"), None))?;
+            if let Some(count) = value["end"].as_u64() {
+                return match usize::try_from(count) == Ok(view.len()) {
+                    true => Ok(view),
+                    false => Err((format!("{} objects under {count} keys", view.len()), None)),
+                };
+            }
+            let entry: Entry =
+                serde_json::from_value(value).map_err(|_| (format!("it says {line}"), None))?;
+            view.insert(entry.key.clone(), entry);
+        }
+    }
+
+    /// Ends the program.
+    pub async fn stop(mut self) {
+        drop(self.questions);
+        // It ends with its input; if not, it is killed as it is dropped.
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await;
+    }
+}

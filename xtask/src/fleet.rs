@@ -1,0 +1,137 @@
+//! Informers of different make on one server: client-go's, kube-rs' and ours.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::conformance::{Kind, with_server};
+use crate::go::{Go, Module, target};
+use crate::report::Report;
+
+/// What the fleet does, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Fleet {
+    /// The server.
+    #[arg(long, value_enum)]
+    server: Kind,
+    /// Objects at the beginning.
+    #[arg(long, default_value_t = 20_000)]
+    objects: usize,
+    /// How long they change, and connections are cut.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+}
+
+/// What the fleet writes.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    objects: f64,
+    churned: Churned,
+    created_seconds: f64,
+    peers: Vec<Peer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Churned {
+    updates: f64,
+    deletes: f64,
+    creates: f64,
+    seconds: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Peer {
+    name: String,
+    cuts: f64,
+    connections: f64,
+    equal_after_seconds: Option<f64>,
+    differences: Vec<String>,
+}
+
+pub(crate) fn run(root: &Path, options: &Fleet) -> Report {
+    let mut report = Report::new("fleet");
+    let outcome = peers(root).and_then(|peers| match options.server {
+        Kind::Embedded => fleet(root, options, &peers, None, &mut report),
+        Kind::Real => with_server(root, "fleet-real", &mut report, |folder, report| {
+            fleet(root, options, &peers, Some(folder), report)
+        }),
+    });
+    if let Err(error) = outcome {
+        report.problems.push(error);
+    }
+    report
+}
+
+/// Builds the peers: names and programs.
+fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
+    let go = Go::find(root).map_err(|error| error.to_string())?;
+    eprintln!("building the peers (minutes for the first time, seconds after that)");
+    let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
+    cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
+    // In a folder of its own: it has other features of the same libraries.
+    let folder = target(root).join("kube-rs");
+    let manifest = ["build", "--quiet", "--locked", "--manifest-path", "conformance/kube-rs/Cargo.toml"];
+    cargo(root, &manifest, Some(&folder))?;
+    Ok(vec![
+        ("client-go", client_go),
+        ("kube-rs", folder.join("debug/kube-rs-peer")),
+        ("informer", target(root).join("debug/fleet-peer")),
+    ])
+}
+
+fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<(), String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(arguments);
+    if let Some(folder) = folder {
+        command.env("CARGO_TARGET_DIR", folder);
+    }
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
+}
+
+fn fleet(
+    root: &Path,
+    options: &Fleet,
+    peers: &[(&'static str, PathBuf)],
+    real: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), String> {
+    let path = target(root).join("fleet.json");
+    let _ = std::fs::remove_file(&path);
+    let mut command = Command::new(target(root).join("debug/fleet"));
+    command.arg("--json").arg(&path);
+    command.args(["--objects", &options.objects.to_string(), "--seconds", &options.seconds.to_string()]);
+    for (name, program) in peers {
+        command.arg("--peer").arg(format!("{name}={}", program.display()));
+    }
+    if let Some(folder) = real {
+        let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
+    }
+    let status = command.status().map_err(|error| format!("cannot run the fleet: {error}"))?;
+    let text = std::fs::read(&path).map_err(|_| format!("the fleet has no outcome ({status})"))?;
+    let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
+    tell(&outcome, report);
+    Ok(())
+}
+
+fn tell(outcome: &Outcome, report: &mut Report) {
+    report.figure("objects created, s", outcome.created_seconds);
+    report.figure("objects at the end", outcome.objects);
+    report.figure("updates", outcome.churned.updates);
+    report.figure("deletes", outcome.churned.deletes);
+    report.figure("creates", outcome.churned.creates);
+    report.figure("changed for, s", outcome.churned.seconds);
+    for peer in &outcome.peers {
+        let name = &peer.name;
+        report.figure(format!("{name}: cuts"), peer.cuts);
+        report.figure(format!("{name}: connections"), peer.connections);
+        if let Some(seconds) = peer.equal_after_seconds {
+            report.figure(format!("{name}: equal after, s"), seconds);
+        }
+        let differences = peer.differences.iter();
+        report.problems.extend(differences.map(|difference| format!("{name}: {difference}")));
+    }
+}
