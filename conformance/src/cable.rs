@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Each connection is one task; it ends when either side closes, or when the cable is cut or dropped.
-//! 2. The mode is read before every piece that is passed on, so that a mode holds for connections that are open.
+//! 1. A cable that is unplugged closes its listener before it cuts: who connects again at once is refused.
+//! 2. Each connection is one task; it ends when either side closes, or when the cable is cut or dropped.
+//! 3. The mode is read before every piece that is passed on, so that a mode holds for connections that are open.
 //!
 //! # Shutdown
 //!
@@ -11,8 +12,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -41,7 +42,7 @@ struct Setting {
 #[derive(Debug)]
 pub struct Cable {
     address: SocketAddr,
-    setting: watch::Sender<Setting>,
+    setting: Arc<watch::Sender<Setting>>,
     meter: Arc<Meter>,
 }
 
@@ -61,9 +62,9 @@ impl Cable {
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let setting = watch::Sender::new(Setting { mode: Mode::Plugged, cuts: 0 });
+        let setting = Arc::new(watch::Sender::new(Setting { mode: Mode::Plugged, cuts: 0 }));
         let meter = Arc::new(Meter { connections: AtomicU64::new(0), budget: AtomicI64::new(-1) });
-        tokio::spawn(accept(listener, target, setting.subscribe(), Arc::clone(&meter)));
+        tokio::spawn(accept(listener, target, Arc::downgrade(&setting), Arc::clone(&meter)));
         Ok(Self { address, setting, meter })
     }
 
@@ -87,10 +88,13 @@ impl Cable {
         self.meter.budget.store(i64::from(bytes), Ordering::Relaxed);
     }
 
-    /// Breaks every connection and refuses new ones.
-    pub fn unplug(&self) {
-        self.setting
-            .send_modify(|setting| *setting = Setting { mode: Mode::Unplugged, cuts: setting.cuts + 1 });
+    /// Refuses new connections, then breaks those that are open; both is done when this returns.
+    pub async fn unplug(&self) {
+        let mut setting = self.setting.subscribe();
+        let cuts = setting.borrow().cuts;
+        self.setting.send_modify(|setting| setting.mode = Mode::Unplugged);
+        // The task that listens lives as long as the cable.
+        let _ = setting.wait_for(|setting| setting.cuts != cuts).await;
     }
 
     /// Holds everything back without closing anything.
@@ -108,10 +112,11 @@ impl Cable {
 async fn accept(
     mut listener: TcpListener,
     target: SocketAddr,
-    mut setting: watch::Receiver<Setting>,
+    cable: Weak<watch::Sender<Setting>>,
     meter: Arc<Meter>,
 ) {
     let Ok(address) = listener.local_addr() else { return };
+    let Some(mut setting) = cable.upgrade().map(|sender| sender.subscribe()) else { return };
     loop {
         tokio::select! {
             changed = setting.changed() => {
@@ -121,6 +126,9 @@ async fn accept(
                 if setting.borrow_and_update().mode == Mode::Unplugged {
                     // A closed socket refuses; the port is taken again when the cable is plugged in.
                     drop(listener);
+                    if let Some(sender) = cable.upgrade() {
+                        sender.send_modify(|setting| setting.cuts += 1);
+                    }
                     if setting.wait_for(|setting| setting.mode != Mode::Unplugged).await.is_err() {
                         return;
                     }
@@ -131,7 +139,8 @@ async fn accept(
             accepted = listener.accept() => {
                 if let Ok((near, _)) = accepted {
                     meter.connections.fetch_add(1, Ordering::Relaxed);
-                    tokio::spawn(connection(near, target, setting.clone(), Arc::clone(&meter)));
+                    let cuts = setting.borrow().cuts;
+                    tokio::spawn(connection(near, target, (setting.clone(), cuts), Arc::clone(&meter)));
                 }
             }
         }
@@ -141,10 +150,9 @@ async fn accept(
 async fn connection(
     near: TcpStream,
     target: SocketAddr,
-    mut setting: watch::Receiver<Setting>,
+    (mut setting, cuts): (watch::Receiver<Setting>, u64),
     meter: Arc<Meter>,
 ) {
-    let cuts = setting.borrow().cuts;
     let Ok(far) = TcpStream::connect(target).await else { return };
     let _ = (near.set_nodelay(true), far.set_nodelay(true));
     let (near_read, near_write) = near.into_split();
@@ -167,7 +175,7 @@ async fn pass(
     let mut buffer = vec![0; 16 << 10];
     loop {
         let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
-        if setting.wait_for(|setting| setting.mode != Mode::Frozen).await.is_err() {
+        if setting.wait_for(|setting| setting.mode == Mode::Plugged).await.is_err() {
             return;
         }
         let (count, last) = spend(budget, count);

@@ -47,7 +47,7 @@ pub fn hash<'a>(data: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
 pub struct Plan {
     /// Objects at the beginning.
     pub objects: usize,
-    /// How long they change.
+    /// How long they change at least.
     pub time: Duration,
     /// The peers: a name and the program.
     pub peers: Vec<(String, PathBuf)>,
@@ -112,7 +112,7 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
             return Err(format!("{} does not even sync: {difference}", peer.name()).into());
         }
     }
-    eprintln!("all peers are synced; {} s of changes and cuts", plan.time.as_secs());
+    eprintln!("all peers are synced; changes and cuts for at least {} s", plan.time.as_secs());
     let churned = churn::churn(&bench, &peers, plan).await?;
     let last = truth(&bench).await?;
     let mut outcome = Outcome { objects: last.len(), churned, created_seconds, peers: Vec::new() };

@@ -22,6 +22,9 @@ struct Arguments {
     /// Scenarios at once.
     #[arg(long, default_value_t = 16)]
     at_once: usize,
+    /// Without the scenarios that take most of a minute.
+    #[arg(long)]
+    quick: bool,
     /// Write the verdict to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -62,8 +65,8 @@ async fn suite(arguments: &Arguments) -> Result<Verdict, ServerError> {
     let options = Options {
         only: arguments.scenario.clone(),
         at_once: arguments.at_once,
+        slow: !arguments.quick,
         told: line,
-        ..Options::default()
     };
     Ok(run(Arc::new(server), all(), options).await)
 }

@@ -19,6 +19,9 @@ pub(crate) struct Conformance {
     /// Only scenarios whose name contains this.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
+    /// Without the scenarios that take most of a minute.
+    #[arg(long)]
+    quick: bool,
     /// The directory of a real server that runs already (`cargo xtask real up`); without it one is started for the suite,
     /// and stopped after it.
     #[arg(long, value_name = "FOLDER")]
@@ -93,6 +96,9 @@ fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut R
     }
     if let Some(part) = &options.scenario {
         command.arg("--scenario").arg(part);
+    }
+    if options.quick {
+        command.arg("--quick");
     }
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     let text = std::fs::read(&verdict_path)

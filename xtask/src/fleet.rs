@@ -19,7 +19,7 @@ pub(crate) struct Fleet {
     /// Objects at the beginning.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How long they change, and connections are cut.
+    /// How long they change at least, and connections are cut; each object is changed at least once.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
 }

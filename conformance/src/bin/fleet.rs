@@ -24,7 +24,7 @@ struct Arguments {
     /// Objects at the beginning.
     #[arg(long, default_value_t = 20_000)]
     objects: usize,
-    /// How long they change.
+    /// How long they change at least; each of them is changed at least once.
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Write the outcome to this file.

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join, try_join_all};
+use futures_util::future::{join_all, try_join_all};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -35,17 +35,17 @@ struct Counts {
     creates: AtomicU64,
 }
 
-/// Changes objects for a time, while the connections of the peers are cut.
+/// Changes objects, each at least once and for at least the time of the plan, while the connections of the peers are cut.
 pub(super) async fn churn(bench: &Bench, peers: &[Peer], plan: &Plan) -> Result<Churned, Failure> {
     let (began, counts) = (Instant::now(), Counts::default());
     let until = began + plan.time;
     let writers = (0..WRITERS).map(|writer| write(bench, writer, plan.objects, until, &counts));
-    let cutters = peers.iter().enumerate().map(|(index, peer)| cut(peer, index, until));
-    let cutting = async {
-        join_all(cutters).await;
-        Ok::<_, Failure>(())
-    };
-    try_join(try_join_all(writers), cutting).await?;
+    let cutters = peers.iter().enumerate().map(|(index, peer)| cut(peer, index));
+    tokio::select! {
+        written = try_join_all(writers) => written.map(drop)?,
+        _ = join_all(cutters) => {}
+    }
+    peers.iter().for_each(|peer| peer.cable().plug());
     Ok(Churned {
         updates: counts.updates.load(Ordering::Relaxed),
         deletes: counts.deletes.load(Ordering::Relaxed),
@@ -62,30 +62,31 @@ async fn write(
     until: Instant,
     counts: &Counts,
 ) -> Result<(), Failure> {
-    let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+    let add = |counter: &AtomicU64, done: bool| counter.fetch_add(u64::from(done), Ordering::Relaxed);
     let own: Vec<usize> = (writer..objects).step_by(WRITERS).collect();
+    if own.is_empty() {
+        return Ok(());
+    }
     for turn in 0_usize.. {
-        if Instant::now() >= until || own.is_empty() {
+        if turn >= own.len() && Instant::now() >= until {
             break;
         }
         // A stride that is prime to the length walks over all of them, in no order that a cache could like.
         let name = format!("map-{}", own[turn.wrapping_mul(7919) % own.len()]);
         match turn % 6 {
             0 => {
-                gone(bench.delete(&name).await)?;
-                add(&counts.deletes);
+                add(&counts.deletes, there(bench.delete(&name).await)?);
                 write_new(bench, &format!("new-{writer}-{turn}"), turn).await?;
-                add(&counts.creates);
+                add(&counts.creates, true);
             }
             3 => {
-                gone(bench.delete(&name).await)?;
-                add(&counts.deletes);
+                add(&counts.deletes, there(bench.delete(&name).await)?);
                 write_new(bench, &name, turn).await?;
-                add(&counts.creates);
+                add(&counts.creates, true);
             }
             _ => {
-                gone(bench.change(&name, &turn.to_string()).await.map(drop))?;
-                add(&counts.updates);
+                let changed = bench.change(&name, &turn.to_string()).await;
+                add(&counts.updates, there(changed.map(drop))?);
             }
         }
     }
@@ -98,34 +99,31 @@ async fn write_new(bench: &Bench, name: &str, turn: usize) -> Result<(), Failure
     Ok(())
 }
 
-/// An object that this writer has deleted in an earlier round is no failure.
-fn gone(outcome: Result<(), Failure>) -> Result<(), Failure> {
+/// Whether the object was there: one that this writer has deleted in an earlier round is no failure.
+fn there(outcome: Result<(), Failure>) -> Result<bool, Failure> {
     match outcome {
+        Ok(()) => Ok(true),
         Err(error) if error.downcast_ref::<crate::ApiError>().is_some_and(|error| error.status == 404) => {
-            Ok(())
+            Ok(false)
         }
-        outcome => outcome,
+        Err(error) => Err(error),
     }
 }
 
-/// Cuts the connections of one peer in every way, until the time is over.
-async fn cut(peer: &Peer, index: usize, until: Instant) {
+/// Cuts the connections of one peer in every way, for as long as it is polled.
+async fn cut(peer: &Peer, index: usize) {
     for round in index.. {
         // No two peers are cut together.
         tokio::time::sleep(CUT_EVERY + Duration::from_millis(311 * (round as u64 % 5))).await;
-        if Instant::now() >= until {
-            break;
-        }
         match round % 4 {
             0 | 2 => peer.cable().cut(),
             1 => peer.cable().cut_after(1000 + 777 * (round as u32 % 64)),
             _ => {
-                peer.cable().unplug();
+                peer.cable().unplug().await;
                 tokio::time::sleep(Duration::from_millis(1500)).await;
                 peer.cable().plug();
             }
         }
         peer.count_cut();
     }
-    peer.cable().plug();
 }

@@ -36,7 +36,7 @@ async fn a_client_certificate_survives_cuts(bench: Bench) -> Result<(), Failure>
     let config = bench.server.real()?.config("certificate.conf", cable.address()).await?;
     let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::List)).await?;
     for round in 0..3 {
-        cable.unplug();
+        cable.unplug().await;
         bench.change("a", &round.to_string()).await?;
         cable.plug();
         bench.settled(&watched, &maps()).await?;

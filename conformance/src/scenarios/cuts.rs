@@ -50,7 +50,7 @@ async fn changes_during_a_cut_arrive_afterwards(bench: Bench) -> Result<(), Fail
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 5).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
-    cable.unplug();
+    cable.unplug().await;
     for value in ["1", "2", "3"] {
         bench.change("map-0", value).await?;
     }
@@ -69,7 +69,7 @@ async fn a_deletion_during_a_cut_arrives_with_its_last_state(bench: Bench) -> Re
     let (cable, client) = bench.cable().await?;
     bench.create("a").await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     let last = super::sync::version(&bench.change("a", "last words").await?);
     bench.delete("a").await?;
     cable.plug();
@@ -85,7 +85,7 @@ async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(
     let (cable, client) = bench.cable().await?;
     bench.create("a").await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     bench.delete("a").await?;
     bench.create("a").await?;
     cable.plug();
@@ -98,7 +98,7 @@ async fn what_is_deleted_and_created_again_during_a_cut_is_another_object(
 
 async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
-    cable.unplug();
+    cable.unplug().await;
     bench.create("a").await?;
     let watched = Watched::start(bench.maps_by(&client, Way::List))?;
     watched.until_state(|state| state.reflector.failures >= 2).await?;
@@ -109,7 +109,7 @@ async fn an_informer_waits_for_a_server_that_is_not_there_yet(bench: Bench) -> R
 
 async fn a_wait_for_an_unreachable_server_says_so(bench: Bench) -> Result<(), Failure> {
     let (cable, client) = bench.cable().await?;
-    cable.unplug();
+    cable.unplug().await;
     let watched = Watched::start(bench.maps_by(&client, Way::List))?;
     watched
         .until_state(|state| {
@@ -185,7 +185,7 @@ async fn many_informers_on_one_connection_survive_its_loss(bench: Bench) -> Resu
         let way = if number % 2 == 0 { Way::List } else { Way::Stream };
         informers.push(Watched::synced(bench.maps_by(&client, way)).await?);
     }
-    cable.unplug();
+    cable.unplug().await;
     bench.change("map-1", "1").await?;
     bench.delete("map-2").await?;
     cable.plug();
@@ -199,7 +199,7 @@ async fn handlers_and_readers_go_on_while_the_server_is_away(bench: Bench) -> Re
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 3).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     watched.until_state(|state| state.reflector.is_failing()).await?;
     let options = informer::HandlerOptions::default().resync(Duration::from_secs(1));
     let late = Watched::join(watched.informer.clone(), options)?;

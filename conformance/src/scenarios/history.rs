@@ -54,7 +54,7 @@ async fn a_watch_whose_version_was_compacted_is_listed_anew(bench: Bench) -> Res
     let (cable, client) = bench.cable().await?;
     happen(&bench, "first").await?;
     let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     for number in 0..5 {
         happen(&bench, &format!("missed-{number}")).await?;
     }
@@ -73,7 +73,7 @@ async fn deletions_lost_by_a_compaction_are_told_as_stale(bench: Bench) -> Resul
         happen(&bench, name).await?;
     }
     let watched = Watched::synced(happenings(&bench, &client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     bench.api.delete(&events(), &bench.namespace, "lost").await?;
     bench.api.delete(&events(), &bench.namespace, "replaced").await?;
     happen(&bench, "replaced").await?;
@@ -152,7 +152,7 @@ async fn a_server_that_forgot_its_history_in_a_restart_is_listed_anew(bench: Ben
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::List)).await?;
-    cable.unplug();
+    cable.unplug().await;
     bench.delete("map-0").await?;
     bench.change("map-1", "1").await?;
     forget(&bench).await?;
@@ -172,7 +172,7 @@ async fn a_streaming_informer_survives_a_compaction(bench: Bench) -> Result<(), 
     let (cable, client) = bench.cable().await?;
     bench.create_many("map", 10).await?;
     let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
-    cable.unplug();
+    cable.unplug().await;
     bench.delete("map-0").await?;
     bench.create("new").await?;
     forget(&bench).await?;

@@ -1,0 +1,36 @@
+//! The page about the suite, held against the suite.
+
+use informer_conformance::{Place, all};
+
+const PAGE: &str = include_str!("../../docs/conformance.md");
+
+#[test]
+fn the_page_lists_every_scenario_and_what_is_open() {
+    let rows: Vec<String> = all()
+        .iter()
+        .map(|scenario| {
+            let place = match scenario.place {
+                Place::Both => "runs".to_owned(),
+                Place::Open(lacking) => format!("open: {lacking}"),
+            };
+            format!("| {} | `{}` | {place} |", scenario.topic, scenario.name)
+        })
+        .collect();
+    let missing: Vec<&String> = rows.iter().filter(|row| !PAGE.contains(&***row)).collect();
+    assert!(
+        missing.is_empty(),
+        "`informer-conformance --list` prints the table; the page lacks {missing:#?}"
+    );
+    let listed =
+        PAGE.lines().filter(|line| line.contains("` | runs |") || line.contains("` | open: ")).count();
+    assert_eq!(listed, rows.len(), "the page lists scenarios that are gone");
+}
+
+#[test]
+fn no_two_scenarios_have_one_name() {
+    let mut names: Vec<&str> = all().iter().map(|scenario| scenario.name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
