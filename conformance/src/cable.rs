@@ -64,7 +64,8 @@ impl Cable {
         let address = listener.local_addr()?;
         let setting = Arc::new(watch::Sender::new(Setting { mode: Mode::Plugged, cuts: 0 }));
         let meter = Arc::new(Meter { connections: AtomicU64::new(0), budget: AtomicI64::new(-1) });
-        tokio::spawn(accept(listener, target, Arc::downgrade(&setting), Arc::clone(&meter)));
+        let cable = (Arc::downgrade(&setting), setting.subscribe());
+        tokio::spawn(accept(listener, target, cable, Arc::clone(&meter)));
         Ok(Self { address, setting, meter })
     }
 
@@ -112,11 +113,10 @@ impl Cable {
 async fn accept(
     mut listener: TcpListener,
     target: SocketAddr,
-    cable: Weak<watch::Sender<Setting>>,
+    (cable, mut setting): (Weak<watch::Sender<Setting>>, watch::Receiver<Setting>),
     meter: Arc<Meter>,
 ) {
     let Ok(address) = listener.local_addr() else { return };
-    let Some(mut setting) = cable.upgrade().map(|sender| sender.subscribe()) else { return };
     loop {
         tokio::select! {
             changed = setting.changed() => {

@@ -189,6 +189,33 @@ impl Server {
         }
     }
 
+    /// Keeps the present state, to go back to it.
+    ///
+    /// # Errors
+    ///
+    /// When that is refused.
+    pub async fn backup(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => {
+                server.backup();
+                Ok(())
+            }
+            Self::Real(server) => server.control(&["backup"]).await,
+        }
+    }
+
+    /// Goes back to the state that was kept: versions are used again for other changes.
+    ///
+    /// # Errors
+    ///
+    /// When that is refused.
+    pub async fn restore(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => server.restore(),
+            Self::Real(server) => server.control(&["restore"]).await,
+        }
+    }
+
     /// Serves a custom kind, and waits until it does.
     pub(crate) async fn define(&self, api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
         match self {

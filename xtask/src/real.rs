@@ -44,6 +44,10 @@ pub(crate) enum RealCommand {
     Start(One),
     /// Stop one server and start it again.
     Restart(One),
+    /// Keep a copy of etcd's data. Stops both servers and starts them again.
+    Backup(Place),
+    /// Go back to the copy that `backup` has kept: versions are used again for other changes.
+    Restore(Place),
     /// Compact etcd's history at its newest revision: whoever asks for an older one is told that it is gone.
     Compact(Place),
 }
@@ -99,6 +103,8 @@ pub(crate) fn run(root: &Path, command: &RealCommand) -> Report {
         RealCommand::Stop(one) => one.of(root).and_then(|cluster| cluster.stop(one.server)),
         RealCommand::Start(one) => start(root, one, &mut report),
         RealCommand::Restart(one) => restart(root, one, &mut report),
+        RealCommand::Backup(place) => with_stopped(root, place, Cluster::backup),
+        RealCommand::Restore(place) => with_stopped(root, place, Cluster::restore),
         RealCommand::Compact(place) => compact(root, place, &mut report),
     };
     if let Err(error) = outcome {
@@ -200,6 +206,23 @@ fn restart(root: &Path, one: &One, report: &mut Report) -> Result<(), RealError>
     one.of(root)?.stop(one.server)?;
     report.figure("stopped, s", stopping.elapsed().as_secs_f64());
     start(root, one, report)
+}
+
+/// Does something to the data of stopped servers, and starts them again.
+fn with_stopped(
+    root: &Path,
+    place: &Place,
+    work: fn(&Cluster) -> Result<(), RealError>,
+) -> Result<(), RealError> {
+    let mut cluster = Cluster::open(&place.folder(root))?;
+    for server in [Server::KubeApiserver, Server::Etcd] {
+        cluster.stop(server)?;
+    }
+    work(&cluster)?;
+    for server in [Server::Etcd, Server::KubeApiserver] {
+        cluster.start_again(server, READY_WITHIN)?;
+    }
+    Ok(())
 }
 
 fn compact(root: &Path, place: &Place, report: &mut Report) -> Result<(), RealError> {

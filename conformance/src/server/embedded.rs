@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use informer_apiserver::{ApiServer, Kind, Listening};
 use parking_lot::Mutex;
@@ -11,6 +12,7 @@ pub struct Embedded {
     api: ApiServer,
     address: SocketAddr,
     listening: Mutex<Option<Listening>>,
+    backup: AtomicU64,
 }
 
 impl Embedded {
@@ -22,7 +24,12 @@ impl Embedded {
     pub async fn new() -> Result<Self, ServerError> {
         let api = ApiServer::builder().build();
         let listening = api.listen("127.0.0.1:0").await?;
-        Ok(Self { api, address: listening.addr(), listening: Mutex::new(Some(listening)) })
+        Ok(Self {
+            api,
+            address: listening.addr(),
+            listening: Mutex::new(Some(listening)),
+            backup: AtomicU64::new(0),
+        })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -44,6 +51,15 @@ impl Embedded {
         let listening = self.api.listen(self.address).await?;
         *self.listening.lock() = Some(listening);
         Ok(())
+    }
+
+    pub(super) fn backup(&self) {
+        self.backup.store(self.api.version(), Ordering::Relaxed);
+    }
+
+    pub(super) fn restore(&self) -> Result<(), ServerError> {
+        let version = self.backup.load(Ordering::Relaxed);
+        self.api.rewind(version).map_err(|_| ServerError::Unknown("history as long as that"))
     }
 
     pub(super) fn define(&self, kind: &CustomKind) -> Result<(), ServerError> {

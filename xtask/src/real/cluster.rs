@@ -20,6 +20,10 @@ use crate::go::{Go, GoError, Module};
 /// The file in the directory that says what runs there.
 const STATE: &str = "real.json";
 
+/// The data of etcd in the directory, and a copy of them.
+const DATA: &str = "etcd";
+const BACKUP: &str = "etcd.backup";
+
 /// The servers, in the order in which they start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -248,6 +252,16 @@ impl Cluster {
         }
     }
 
+    /// Copies the data of a stopped etcd.
+    pub(crate) fn backup(&self) -> Result<(), RealError> {
+        replace(&self.folder.join(DATA), &self.folder.join(BACKUP))
+    }
+
+    /// Puts the copy in the place of the data of a stopped etcd.
+    pub(crate) fn restore(&self) -> Result<(), RealError> {
+        replace(&self.folder.join(BACKUP), &self.folder.join(DATA))
+    }
+
     pub(crate) fn log(&self, server: Server) -> PathBuf {
         self.folder.join(format!("{}.log", server.program()))
     }
@@ -260,12 +274,8 @@ impl Cluster {
 
     /// Removes what the servers have written, but not what somebody else has put there.
     fn remove(self) -> Result<(), RealError> {
-        let etcd = self.folder.join("etcd");
-        match std::fs::remove_dir_all(&etcd) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failure("cannot remove", &etcd)(error));
-            }
-            _ => {}
+        for data in [DATA, BACKUP] {
+            remove_folder(&self.folder.join(data))?;
         }
         let path = self.folder.join(STATE);
         std::fs::remove_file(&path).map_err(failure("cannot remove", &path))
@@ -276,7 +286,7 @@ impl Cluster {
         let file = |name: &str| self.folder.join(name).display().to_string();
         match server {
             Server::Etcd => vec![
-                format!("--data-dir={}", file("etcd")),
+                format!("--data-dir={}", file(DATA)),
                 format!("--listen-client-urls=http://127.0.0.1:{etcd}"),
                 format!("--advertise-client-urls=http://127.0.0.1:{etcd}"),
                 format!("--listen-peer-urls=http://127.0.0.1:{etcd_peer}"),
@@ -332,4 +342,33 @@ impl Ports {
 fn failure(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RealError + use<> {
     let path = path.to_owned();
     move |source| RealError::File { what, path, source }
+}
+
+fn remove_folder(folder: &Path) -> Result<(), RealError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failure("cannot remove", folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder the copy of another one.
+fn replace(from: &Path, to: &Path) -> Result<(), RealError> {
+    remove_folder(to)?;
+    copy(from, to).map_err(failure("cannot copy to", to))
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    // etcd refuses a folder that others can read.
+    #[cfg(unix)]
+    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &target)?,
+            false => std::fs::copy(entry.path(), target).map(drop)?,
+        }
+    }
+    Ok(())
 }
