@@ -20,6 +20,9 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(many_informers_on_one_connection_survive_its_loss),
         scenario!(handlers_and_readers_go_on_while_the_server_is_away),
         scenario!(a_restart_of_the_server_loses_nothing).alone(),
+        scenario!(a_restart_of_the_store_behind_the_server_loses_nothing)
+            .open("a store that fails apart from it")
+            .alone(),
         scenario!(a_silent_connection_is_noticed)
             .open("HTTP/2 by ALPN, whose pings see through a proxy")
             .slow()
@@ -226,6 +229,26 @@ async fn a_restart_of_the_server_loses_nothing(bench: Bench) -> Result<(), Failu
         bench.settled(watched, &maps()).await?;
     }
     assert_eq!(list.story("map-1"), [What::Initial, What::Updated]);
+    Ok(())
+}
+
+async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("map", 20).await?;
+    let mut informers = Vec::new();
+    for way in [Way::List, Way::Stream] {
+        informers.push(Watched::synced(bench.maps(way)).await?);
+    }
+    bench.server.real()?.control(&["restart", "etcd"]).await?;
+    // The server answers again before it can write again.
+    while bench.change("map-1", "after").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bench.delete("map-2").await?;
+    bench.create("new").await?;
+    for watched in &informers {
+        bench.settled(watched, &maps()).await?;
+        assert_eq!(watched.story("map-3"), [What::Initial], "what did not change is not told again");
+    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Process {
 /// When a process was started and its command line; `None` when it is gone, or waits to be reaped.
 #[cfg(target_os = "linux")]
 fn identity(pid: u32) -> Option<String> {
-    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let folder = Path::new("/proc").join(pid.to_string());
     let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
     // The second field is the name in parentheses, which may hold spaces. The third is the state, the 22nd the start.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -113,6 +113,8 @@ pub(crate) fn last_lines(log: &Path, count: usize) -> String {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn sleeper() -> (Process, PathBuf) {

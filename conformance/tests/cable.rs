@@ -1,0 +1,113 @@
+//! The cable that scenarios cut, held against a server that sends back what it gets.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use informer_conformance::Cable;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.split();
+                tokio::io::copy(&mut read, &mut write).await
+            });
+        }
+    });
+    address
+}
+
+async fn connected(cable: &Cable) -> TcpStream {
+    TcpStream::connect(cable.address()).await.unwrap()
+}
+
+/// Sends, and reads as much again; the length of what came before the end.
+async fn exchange(stream: &mut TcpStream, bytes: &[u8]) -> usize {
+    if stream.write_all(bytes).await.is_err() {
+        return 0;
+    }
+    let (mut came, mut buffer) = (0, vec![0; bytes.len()]);
+    while came < bytes.len() {
+        match stream.read(&mut buffer[came..]).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => came += count,
+        }
+    }
+    came
+}
+
+#[tokio::test]
+async fn a_cable_passes_on_what_comes() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    let mut stream = connected(&cable).await;
+    assert_eq!(exchange(&mut stream, &[7; 100_000]).await, 100_000);
+    assert_eq!(cable.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_cut_ends_what_is_open_and_nothing_else() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    let mut stream = connected(&cable).await;
+    assert_eq!(exchange(&mut stream, b"before").await, 6);
+    cable.cut();
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
+    assert_eq!(exchange(&mut connected(&cable).await, b"after").await, 5);
+}
+
+#[tokio::test]
+async fn an_unplugged_cable_has_refused_and_cut_when_it_says_so() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    for _ in 0..20 {
+        let mut stream = connected(&cable).await;
+        assert_eq!(exchange(&mut stream, b"before").await, 6);
+        cable.unplug().await;
+        let refused = TcpStream::connect(cable.address()).await.map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        cable.plug();
+        while TcpStream::connect(cable.address()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cable_that_is_unplugged_before_it_was_used_refuses() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    cable.unplug().await;
+    assert!(TcpStream::connect(cable.address()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_frozen_cable_holds_back_and_loses_nothing() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    let mut stream = connected(&cable).await;
+    assert_eq!(exchange(&mut stream, b"before").await, 6);
+    cable.freeze();
+    let silent = tokio::time::timeout(Duration::from_millis(50), exchange(&mut stream, b"held")).await;
+    assert!(silent.is_err(), "nothing comes, and nothing ends");
+    cable.plug();
+    let mut came = [0; 4];
+    stream.read_exact(&mut came).await.unwrap();
+    assert_eq!(&came, b"held");
+}
+
+#[tokio::test]
+async fn a_budget_ends_one_connection_at_the_very_byte() {
+    let cable = Cable::to(echo().await).await.unwrap();
+    for bytes in [0, 1, 4097, 20_000] {
+        let mut stream = connected(&cable).await;
+        cable.cut_after(bytes);
+        assert_eq!(exchange(&mut stream, &[1; 30_000]).await, bytes as usize);
+        assert_eq!(
+            exchange(&mut connected(&cable).await, &[1; 30_000]).await,
+            30_000,
+            "the next one is whole"
+        );
+    }
+}
