@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand"
+	"reflect"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+)
+
+// sample is one object in both encodings, and what becomes of a decoded one that is encoded again.
+type sample struct {
+	// group/version/kind
+	Kind string `json:"kind"`
+	// The object as protobuf.
+	Wire []byte `json:"wire"`
+	// What Go writes as JSON after it has read Wire.
+	JSON string `json:"json"`
+	// What Go writes as protobuf after it has read JSON; absent where that is Wire.
+	Back []byte `json:"back,omitempty"`
+	// The same object in JSON that no server would write: empty values, indented, members sorted.
+	Loose string `json:"loose,omitempty"`
+	// What Go writes as protobuf after it has read Loose.
+	LooseWire []byte `json:"looseWire,omitempty"`
+	// A frame of a watch stream with Wire in it.
+	Frame []byte `json:"frame,omitempty"`
+}
+
+type codecs struct{ wire, text *codec }
+
+type codec struct {
+	s       runtime.Serializer
+	creator runtime.ObjectCreater
+}
+
+func (c *codec) encode(object runtime.Object) ([]byte, error) {
+	var out bytes.Buffer
+	err := c.s.Encode(object, &out)
+	return out.Bytes(), err
+}
+
+func newCodecs(s *runtime.Scheme) codecs {
+	return codecs{
+		&codec{protobuf.NewSerializer(s, s), s},
+		&codec{kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, s, s, kubejson.SerializerOptions{}), s},
+	}
+}
+
+func newFiller(seed int64, name string, n, size int) *filler {
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%d %s %d", seed, name, n)
+	return &filler{random: rand.New(rand.NewSource(int64(hash.Sum64()))), budget: size}
+}
+
+func (k kind) name() string { return k.gvk.Group + "/" + k.gvk.Version + "/" + k.gvk.Kind }
+
+// object fills a new object of a kind.
+func (k kind) object(seed int64, n, size int) runtime.Object {
+	value := reflect.New(k.typ)
+	// Most budgets reach the end of a small kind and leave the rest of a large one empty, so some are larger.
+	newFiller(seed, k.name(), n, size*(1+n%3)).fill(value.Elem())
+	object := value.Interface().(runtime.Object)
+	object.GetObjectKind().SetGroupVersionKind(k.gvk)
+	return object
+}
+
+func corpus(out io.Writer, seed int64, count, size int) error {
+	s, kinds, err := allKinds()
+	if err != nil {
+		return err
+	}
+	both := newCodecs(s)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	for index, k := range kinds {
+		if !reflect.PointerTo(k.typ).Implements(wrapper) {
+			continue
+		}
+		for n := 0; n < count; n++ {
+			one, err := both.sample(k, k.object(seed, n, size), n == 1, n == 0 && index%16 == 0)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name(), err)
+			}
+			if err := encoder.Encode(one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c codecs) sample(k kind, object runtime.Object, loose, frame bool) (*sample, error) {
+	wire, err := c.wire.encode(object)
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.through(k, c.wire, wire, c.text)
+	if err != nil {
+		return nil, err
+	}
+	back, err := c.through(k, c.text, text, c.wire)
+	if err != nil {
+		return nil, err
+	}
+	one := &sample{Kind: k.name(), Wire: wire, JSON: string(bytes.TrimSuffix(text, []byte("\n")))}
+	if !bytes.Equal(back, wire) {
+		one.Back = back
+	}
+	if loose {
+		if err := c.loose(k, object, one); err != nil {
+			return nil, err
+		}
+	}
+	if frame {
+		event := meta.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: wire}}
+		body, err := event.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		one.Frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	}
+	return one, nil
+}
+
+func (c codecs) loose(k kind, object runtime.Object, one *sample) error {
+	text, err := c.text.encode(object)
+	if err != nil {
+		return err
+	}
+	var members map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&members); err != nil {
+		return err
+	}
+	members["noSuchField"] = map[string]any{"a": []any{1, nil}}
+	text, err = json.MarshalIndent(members, "", " ")
+	if err != nil {
+		return err
+	}
+	one.Loose = string(text)
+	one.LooseWire, err = c.through(k, c.text, text, c.wire)
+	return err
+}
+
+// through reads in one encoding and writes in the other.
+func (c codecs) through(k kind, from *codec, body []byte, to *codec) ([]byte, error) {
+	into := reflect.New(k.typ).Interface().(runtime.Object)
+	object, _, err := from.s.Decode(body, &k.gvk, into)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", body, err)
+	}
+	return to.encode(object)
+}

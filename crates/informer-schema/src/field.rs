@@ -1,0 +1,258 @@
+use crate::kind::Message;
+use crate::resource::Words;
+use crate::schema::{MessageId, Schema};
+
+/// Whether a field holds one value or many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// One value. Absent and zero (`""`, `0`, `false`) are the same.
+    Value,
+    /// One value or none: absent and zero are told apart.
+    Pointer,
+    /// Any number of values in order.
+    List,
+    /// Values by name.
+    Map,
+}
+
+/// What a value of a field, or each of its values, is.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum BaseType<'s> {
+    /// Text.
+    String,
+    /// `true` or `false`.
+    Bool,
+    /// A number of 32 bits.
+    Int32,
+    /// A number of 64 bits.
+    Int64,
+    /// A floating point number of 64 bits.
+    Double,
+    /// Bytes; base64 in JSON.
+    Bytes,
+    /// An instant, told in seconds.
+    Time,
+    /// An instant, told in microseconds.
+    MicroTime,
+    /// A length of time, as `1h30m0s`.
+    Duration,
+    /// An amount with a suffix, as `250Mi`.
+    Quantity,
+    /// A number or a text.
+    IntOrString,
+    /// An object of any kind (`RawExtension`).
+    RawExtension,
+    /// Names of managed fields (`FieldsV1`).
+    FieldsV1,
+    /// Any JSON value.
+    Json,
+    /// A list of texts, which is a message of its own in protobuf.
+    Strings,
+    /// A `JSONSchemaProps` or a list of them.
+    SchemaOrArray,
+    /// A `JSONSchemaProps` or a boolean.
+    SchemaOrBool,
+    /// A `JSONSchemaProps` or a list of texts.
+    SchemaOrStrings,
+    /// A struct with fields of its own.
+    Message(Message<'s>),
+}
+
+/// How a list is merged by server-side apply (`x-kubernetes-list-type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListType {
+    /// Replaced as a whole.
+    Atomic,
+    /// Values are unique.
+    Set,
+    /// Entries are told apart by their [keys](Field::list_map_keys).
+    Map,
+}
+
+/// What strategic merge does with a field. Both may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PatchStrategy {
+    /// Lists are merged instead of replaced.
+    pub merge: bool,
+    /// `$retainKeys` may name the members that stay.
+    pub retain_keys: bool,
+    /// Objects and lists are replaced as a whole.
+    pub replace: bool,
+}
+
+/// How a value is written, with the place of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    Bytes,
+    Time,
+    MicroTime,
+    Duration,
+    Quantity,
+    IntOrString,
+    Raw,
+    Fields,
+    Json,
+    Any,
+    Strings(MessageId),
+    SchemaOrArray(MessageId),
+    SchemaOrBool(MessageId),
+    SchemaOrStrings(MessageId),
+    Message(MessageId),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) omit_empty: bool,
+    pub(crate) omit_zero: bool,
+    pub(crate) inline: bool,
+    pub(crate) required: bool,
+}
+
+impl Flags {
+    pub(crate) fn parse(letters: &str) -> Self {
+        let has = |letter| letters.contains(letter);
+        Self { omit_empty: has('e'), omit_zero: has('z'), inline: has('i'), required: has('r') }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FieldData {
+    pub(crate) name: &'static str,
+    /// 0 for what is not on the wire.
+    pub(crate) number: u8,
+    pub(crate) shape: Shape,
+    pub(crate) base: Base,
+    pub(crate) flags: Flags,
+    /// `key=value`, apart by tabs.
+    pub(crate) extra: &'static str,
+}
+
+impl FieldData {
+    fn extra(&self, key: &str) -> Option<&'static str> {
+        self.extra.split('\t').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+/// One field of a [`Message`].
+#[derive(Clone, Copy)]
+pub struct Field<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) data: &'s FieldData,
+}
+
+impl<'s> Field<'s> {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        self.data.name
+    }
+
+    /// The number in protobuf; `None` where the field is only in JSON (`apiVersion`, `kind`, tables).
+    pub fn number(self) -> Option<u32> {
+        (self.data.number > 0).then_some(u32::from(self.data.number))
+    }
+
+    /// One value or many.
+    pub fn shape(self) -> Shape {
+        self.data.shape
+    }
+
+    /// What each value is.
+    pub fn base(self) -> BaseType<'s> {
+        match self.data.base {
+            Base::String => BaseType::String,
+            Base::Bool => BaseType::Bool,
+            Base::Int32 => BaseType::Int32,
+            Base::Int64 => BaseType::Int64,
+            Base::Double => BaseType::Double,
+            Base::Bytes => BaseType::Bytes,
+            Base::Time => BaseType::Time,
+            Base::MicroTime => BaseType::MicroTime,
+            Base::Duration => BaseType::Duration,
+            Base::Quantity => BaseType::Quantity,
+            Base::IntOrString => BaseType::IntOrString,
+            Base::Raw => BaseType::RawExtension,
+            Base::Fields => BaseType::FieldsV1,
+            Base::Json | Base::Any => BaseType::Json,
+            Base::Strings(_) => BaseType::Strings,
+            Base::SchemaOrArray(_) => BaseType::SchemaOrArray,
+            Base::SchemaOrBool(_) => BaseType::SchemaOrBool,
+            Base::SchemaOrStrings(_) => BaseType::SchemaOrStrings,
+            Base::Message(id) => BaseType::Message(self.schema.message_at(id)),
+        }
+    }
+
+    /// The message that a value of this field is.
+    pub fn message(self) -> Option<Message<'s>> {
+        self.schema.message_of(self.data.base)
+    }
+
+    /// Whether JSON leaves the field out when it is empty.
+    pub fn omits_empty(self) -> bool {
+        self.data.flags.omit_empty
+    }
+
+    /// Whether a server says that the field must be there.
+    pub fn is_required(self) -> bool {
+        self.data.flags.required
+    }
+
+    /// What strategic merge does.
+    pub fn patch_strategy(self) -> PatchStrategy {
+        let mut strategy = PatchStrategy::default();
+        for word in self.data.extra("strategy").unwrap_or_default().split(',') {
+            match word {
+                "merge" => strategy.merge = true,
+                "retainKeys" => strategy.retain_keys = true,
+                "replace" => strategy.replace = true,
+                _ => {}
+            }
+        }
+        strategy
+    }
+
+    /// The member by which strategic merge tells the entries of a list apart.
+    pub fn merge_key(self) -> Option<&'static str> {
+        self.data.extra("merge")
+    }
+
+    /// How server-side apply merges a list; `None` is as atomic.
+    pub fn list_type(self) -> Option<ListType> {
+        match self.data.extra("list")? {
+            "set" => Some(ListType::Set),
+            "map" => Some(ListType::Map),
+            _ => Some(ListType::Atomic),
+        }
+    }
+
+    /// The members by which server-side apply tells the entries of a list apart.
+    pub fn list_map_keys(self) -> Words {
+        Words::new(self.data.extra("keys").unwrap_or("-"))
+    }
+
+    /// Whether server-side apply replaces this object or map as a whole.
+    pub fn is_atomic(self) -> bool {
+        self.data.extra("map") == Some("atomic") || self.message().is_some_and(Message::is_atomic)
+    }
+
+    /// The values that are allowed, where the server publishes them.
+    pub fn enum_values(self) -> Option<Words> {
+        self.data.extra("enum").map(Words::new)
+    }
+
+    /// The default as JSON, where the server publishes one that is not the zero value.
+    pub fn default_json(self) -> Option<&'static str> {
+        self.data.extra("default")
+    }
+}
+
+impl std::fmt::Debug for Field<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Field({} {:?})", self.data.name, self.data.shape)
+    }
+}

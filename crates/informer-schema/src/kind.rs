@@ -1,0 +1,174 @@
+use std::ops::Range;
+
+use informer_core::Gvk;
+
+use crate::field::Field;
+use crate::resource::Resource;
+use crate::schema::{MessageId, Schema};
+
+#[derive(Debug)]
+pub(crate) struct MessageData {
+    /// The last three parts of the name.
+    pub(crate) short: &'static str,
+    /// What stands before them, with its dot.
+    pub(crate) prefix: &'static str,
+    pub(crate) fields: Range<u32>,
+    pub(crate) numbers: Range<u32>,
+    pub(crate) atomic: bool,
+}
+
+/// A type with fields: a kind, or a part of one.
+#[derive(Clone, Copy)]
+pub struct Message<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) data: &'s MessageData,
+}
+
+impl<'s> Message<'s> {
+    /// The name under which servers publish the type: `io.k8s.api.core.v1.PodSpec`.
+    pub fn name(self) -> String {
+        format!("{}{}", self.data.prefix, self.data.short)
+    }
+
+    /// The last three parts of the name, which tell all types apart: `core.v1.PodSpec`.
+    pub fn short_name(self) -> &'static str {
+        self.data.short
+    }
+
+    pub(crate) fn is_named(self, name: &str) -> bool {
+        name.strip_prefix(self.data.prefix) == Some(self.data.short)
+    }
+
+    /// Whether server-side apply replaces values of this type as a whole.
+    pub fn is_atomic(self) -> bool {
+        self.data.atomic
+    }
+
+    /// The fields as JSON has them, in its order: those of embedded types (`apiVersion` and `kind`, sources of volumes) stand
+    /// where Go writes them.
+    pub fn fields(self) -> Vec<Field<'s>> {
+        let mut fields = Vec::with_capacity(self.data.fields.len());
+        self.collect(&mut fields);
+        fields
+    }
+
+    fn collect(self, fields: &mut Vec<Field<'s>>) {
+        for field in self.own() {
+            match field.message() {
+                Some(embedded) if field.data.flags.inline => embedded.collect(fields),
+                _ => fields.push(field),
+            }
+        }
+    }
+
+    fn own(self) -> impl Iterator<Item = Field<'s>> {
+        let range = self.data.fields.start as usize..self.data.fields.end as usize;
+        self.schema.fields[range].iter().map(move |data| Field { schema: self.schema, data })
+    }
+
+    /// The field of that name in JSON.
+    pub fn field(self, name: &str) -> Option<Field<'s>> {
+        self.own().find_map(|field| match field.message() {
+            Some(embedded) if field.data.flags.inline => embedded.field(name),
+            _ => (field.data.name == name).then_some(field),
+        })
+    }
+
+    /// The field of that number in protobuf. An embedded type is one field there.
+    pub fn field_by_number(self, number: u32) -> Option<Field<'s>> {
+        self.own().find(|field| field.number() == Some(number))
+    }
+
+    /// Whether two names are one type.
+    pub(crate) fn is(self, other: Message<'_>) -> bool {
+        std::ptr::eq(self.data, other.data)
+    }
+}
+
+impl std::fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Message({})", self.data.short)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct KindData {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) message: MessageId,
+}
+
+/// A built-in kind in one of its versions.
+#[derive(Clone, Copy)]
+pub struct Kind<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) data: &'s KindData,
+}
+
+impl<'s> Kind<'s> {
+    /// Group, version and kind.
+    pub fn gvk(self) -> Gvk {
+        Gvk::new(self.data.group, self.data.version, self.data.kind)
+    }
+
+    /// The group; the core group is `""`.
+    pub fn group(self) -> &'static str {
+        self.data.group
+    }
+
+    /// The version.
+    pub fn version(self) -> &'static str {
+        self.data.version
+    }
+
+    /// The kind.
+    pub fn name(self) -> &'static str {
+        self.data.kind
+    }
+
+    /// The type of its objects.
+    pub fn message(self) -> Message<'s> {
+        self.schema.message_at(self.data.message)
+    }
+
+    /// The fields of its objects; see [`Message::fields`].
+    pub fn fields(self) -> Vec<Field<'s>> {
+        self.message().fields()
+    }
+
+    /// The field of that name in JSON.
+    pub fn field(self, name: &str) -> Option<Field<'s>> {
+        self.message().field(name)
+    }
+
+    /// Whether protobuf has this kind. `Table` is the one that it has not.
+    pub fn has_protobuf(self) -> bool {
+        self.schema.places_from_the_end(self.data.message).next().is_some()
+    }
+
+    /// The resource under which a server keeps objects of this kind; `None` for lists, options and other kinds that are only
+    /// sent.
+    pub fn resource(self) -> Option<Resource<'s>> {
+        self.schema.resources().find(|resource| {
+            (resource.group(), resource.version()) == (self.data.group, self.data.version)
+                && resource.response_kind().kind == self.data.kind
+                && resource.response_kind().version == self.data.version
+        })
+    }
+
+    /// The kind of an object in a list of this kind; `None` where this is no list of built-in objects.
+    pub fn item(self) -> Option<Kind<'s>> {
+        let items = self.field("items")?.message()?;
+        self.schema.kinds().find(|kind| {
+            (kind.data.group, kind.data.version) == (self.data.group, self.data.version)
+                && kind.message().is(items)
+        })
+    }
+}
+
+impl std::fmt::Debug for Kind<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kind({}/{} {})", self.data.group, self.data.version, self.data.kind)
+    }
+}

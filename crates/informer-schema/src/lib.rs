@@ -1,0 +1,32 @@
+//! What the built-in Kubernetes kinds are made of, as one generated table, and what follows from it.
+//!
+//! [`Schema::builtin`] holds names, types and numbers: the fields of each kind in both encodings, how lists are merged,
+//! which resources a server has and which columns it prints.
+//!
+//! ```
+//! use informer_core::Gvk;
+//! use informer_schema::{ListType, Schema};
+//!
+//! let schema = Schema::builtin();
+//! let pod = schema.kind(&Gvk::new("", "v1", "Pod")).ok_or("no such kind")?;
+//! let spec = pod.field("spec").and_then(|field| field.message()).ok_or("no spec")?;
+//! let containers = spec.field("containers").ok_or("no containers")?;
+//! assert_eq!(containers.number(), Some(2));
+//! assert_eq!(containers.merge_key(), Some("name"));
+//! assert_eq!(containers.list_type(), Some(ListType::Map));
+//! assert_eq!(pod.resource().ok_or("not served")?.short_names().collect::<Vec<_>>(), ["po"]);
+//! # Ok::<(), &str>(())
+//! ```
+//!
+//! This crate knows neither tokio nor HTTP, and keeps no state of its own: who needs the table makes one [`Schema`] and
+//! shares it.
+
+mod field;
+mod kind;
+mod resource;
+mod schema;
+
+pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
+pub use kind::{Kind, Message};
+pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
+pub use schema::Schema;

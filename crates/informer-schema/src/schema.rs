@@ -1,0 +1,159 @@
+use std::collections::HashMap;
+use std::ops::Range;
+
+use informer_core::{Gvk, Gvr};
+
+use crate::field::{Base, FieldData};
+use crate::kind::{Kind, KindData, Message, MessageData};
+use crate::resource::{GroupVersionData, Resource, ResourceData};
+
+mod load;
+
+/// The table, as `cargo xtask schema` writes it; `docs/schema.md` tells its grammar.
+const BUILTIN: &str = include_str!("builtin.txt");
+
+/// The place of a message in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MessageId(pub(crate) u16);
+
+/// The built-in kinds: their fields, their resources, and how they are written.
+///
+/// A value, not a global: reading the table takes about a millisecond, so make one and share it in an `Arc`. It never
+/// changes.
+pub struct Schema {
+    pub(crate) messages: Vec<MessageData>,
+    pub(crate) fields: Vec<FieldData>,
+    /// For each message one run, indexed by protobuf field number: the field, counted from its message's first, plus 1.
+    pub(crate) numbers: Vec<u8>,
+    /// Sorted by group, version, kind.
+    pub(crate) kinds: Vec<KindData>,
+    pub(crate) resources: Vec<ResourceData>,
+    pub(crate) groups: Vec<GroupVersionData>,
+    pub(crate) server_version: &'static str,
+    pub(crate) types_version: &'static str,
+    by_name: HashMap<&'static str, MessageId>,
+}
+
+impl Schema {
+    /// Reads the table that is part of this crate.
+    pub fn builtin() -> Self {
+        load::parse(BUILTIN)
+    }
+
+    /// A kind. Those of `meta/v1` that are in every group (`DeleteOptions`, `Status`, `PartialObjectMetadata`, ...) are found in
+    /// any of them.
+    pub fn kind(&self, gvk: &Gvk) -> Option<Kind<'_>> {
+        self.kind_of(&gvk.group, &gvk.version, &gvk.kind)
+    }
+
+    /// The same, with `apiVersion` as objects have it.
+    pub fn kind_by_api_version(&self, api_version: &str, kind: &str) -> Option<Kind<'_>> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        self.kind_of(group, version, kind)
+    }
+
+    fn kind_of(&self, group: &str, version: &str, kind: &str) -> Option<Kind<'_>> {
+        let find = |group: &str, version: &str| {
+            self.kinds
+                .binary_search_by(|data| (data.group, data.version, data.kind).cmp(&(group, version, kind)))
+                .ok()
+        };
+        let index = find(group, version).or_else(|| find("meta.k8s.io", "v1"))?;
+        Some(Kind { schema: self, data: &self.kinds[index] })
+    }
+
+    /// All kinds, sorted by group, version and kind.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = Kind<'_>> {
+        self.kinds.iter().map(|data| Kind { schema: self, data })
+    }
+
+    /// A type by the name under which servers publish it (`io.k8s.api.core.v1.PodSpec`), or by the last three parts of
+    /// that (`core.v1.PodSpec`).
+    pub fn message(&self, name: &str) -> Option<Message<'_>> {
+        let short = name.rmatch_indices('.').nth(2).map_or(name, |(at, _)| &name[at + 1..]);
+        let message = self.message_at(*self.by_name.get(short)?);
+        (name == short || message.is_named(name)).then_some(message)
+    }
+
+    /// All types, sorted by the last three parts of their names.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = Message<'_>> {
+        self.messages.iter().map(|data| Message { schema: self, data })
+    }
+
+    /// The resource that a path names.
+    pub fn resource(&self, gvr: &Gvr) -> Option<Resource<'_>> {
+        self.resources().find(|resource| {
+            resource.group() == gvr.group
+                && resource.version() == gvr.version
+                && resource.plural() == gvr.resource
+        })
+    }
+
+    /// All resources in the order of discovery: groups and versions as the server prefers them.
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = Resource<'_>> {
+        self.resources.iter().map(|data| Resource { schema: self, data })
+    }
+
+    /// All groups and versions that a server has, in its order of preference; the core group, `""`, is first.
+    pub fn group_versions(&self) -> impl ExactSizeIterator<Item = (&'static str, &'static str)> {
+        self.groups.iter().map(|data| (data.group, data.version))
+    }
+
+    /// The version of the server that was asked, as `v1.36.3`.
+    pub fn server_version(&self) -> &'static str {
+        self.server_version
+    }
+
+    /// The version of the Go modules that the types were read from, as `v0.36.3`.
+    pub fn types_version(&self) -> &'static str {
+        self.types_version
+    }
+
+    pub(crate) fn message_at(&self, id: MessageId) -> Message<'_> {
+        Message { schema: self, data: &self.messages[usize::from(id.0)] }
+    }
+
+    /// The fields of a message, in the order of JSON.
+    pub(crate) fn fields_of(&self, id: MessageId) -> &[FieldData] {
+        &self.fields[self.range_of(id)]
+    }
+
+    fn range_of(&self, id: MessageId) -> Range<usize> {
+        let data = &self.messages[usize::from(id.0)];
+        data.fields.start as usize..data.fields.end as usize
+    }
+
+    /// The place of a field in its message, by its protobuf number.
+    pub(crate) fn place_of(&self, id: MessageId, number: u32) -> Option<usize> {
+        let run = &self.messages[usize::from(id.0)].numbers;
+        let run = &self.numbers[run.start as usize..run.end as usize];
+        usize::from(*run.get(number as usize)?).checked_sub(1)
+    }
+
+    /// Places of the fields that the wire has, from the highest number down.
+    pub(crate) fn places_from_the_end(&self, id: MessageId) -> impl Iterator<Item = usize> {
+        let run = &self.messages[usize::from(id.0)].numbers;
+        self.numbers[run.start as usize..run.end as usize]
+            .iter()
+            .rev()
+            .filter_map(|place| usize::from(*place).checked_sub(1))
+    }
+
+    /// The message that a base type is.
+    pub(crate) fn message_of(&self, base: Base) -> Option<Message<'_>> {
+        match base {
+            Base::Message(id) => Some(self.message_at(id)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema")
+            .field("server_version", &self.server_version)
+            .field("kinds", &self.kinds.len())
+            .field("messages", &self.messages.len())
+            .finish_non_exhaustive()
+    }
+}

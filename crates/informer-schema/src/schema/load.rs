@@ -1,0 +1,177 @@
+//! Reads the table. Names are slices of the text itself.
+
+use std::collections::HashMap;
+
+use super::{MessageId, Schema};
+use crate::field::{Base, FieldData, Flags, Shape};
+use crate::kind::{KindData, MessageData};
+use crate::resource::{GroupVersionData, Names, ResourceData};
+
+/// Why the table is what this reader expects: a test of this crate reads it, and it never comes from elsewhere.
+const MADE_HERE: &str = "the table is part of the crate and was read by its tests";
+
+pub(super) fn parse(text: &'static str) -> Schema {
+    let mut schema = Schema {
+        messages: Vec::with_capacity(1 << 11),
+        fields: Vec::with_capacity(1 << 13),
+        numbers: Vec::with_capacity(1 << 14),
+        kinds: Vec::with_capacity(1 << 9),
+        resources: Vec::with_capacity(1 << 8),
+        groups: Vec::new(),
+        server_version: "",
+        types_version: "",
+        by_name: names(text),
+    };
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (tag, rest) = line.split_once('\t').expect(MADE_HERE);
+        match tag {
+            "" => field(&mut schema, rest),
+            "M" => message(&mut schema, rest),
+            "K" => kind(&mut schema, rest),
+            "V" => {
+                let [_, server, types] = cells(rest);
+                (schema.server_version, schema.types_version) = (server, types);
+            }
+            _ => served(&mut schema, tag, rest),
+        }
+    }
+    number(&mut schema);
+    // The table is sorted as text, where a slash stands between the parts.
+    schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
+    schema
+}
+
+fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {
+    let mut cells = rest.split('\t');
+    std::array::from_fn(|_| cells.next().expect(MADE_HERE))
+}
+
+/// An absent name is a dash in the table.
+fn name(cell: &'static str) -> &'static str {
+    if cell == "-" { "" } else { cell }
+}
+
+fn names(text: &'static str) -> HashMap<&'static str, MessageId> {
+    let messages = text.lines().filter_map(|line| line.strip_prefix("M\t"));
+    let short = messages.map(|rest| rest.split('\t').next().unwrap_or_default());
+    short.zip(0..).map(|(name, place)| (name, MessageId(place))).collect()
+}
+
+fn message(schema: &mut Schema, rest: &'static str) {
+    let [short, prefix] = cells(rest);
+    let start = u32::try_from(schema.fields.len()).expect(MADE_HERE);
+    let atomic = rest.ends_with("map=atomic");
+    schema.messages.push(MessageData { short, prefix, fields: start..start, numbers: 0..0, atomic });
+}
+
+fn field(schema: &mut Schema, rest: &'static str) {
+    let [json, number, kind, flags] = cells(rest);
+    let extra = rest.splitn(5, '\t').nth(4).unwrap_or_default();
+    let (shape, base) = base(schema, kind);
+    schema.fields.push(FieldData {
+        name: name(json),
+        number: number.parse().expect(MADE_HERE),
+        shape,
+        base,
+        flags: Flags::parse(flags),
+        extra,
+    });
+    schema.messages.last_mut().expect(MADE_HERE).fields.end += 1;
+}
+
+fn base(schema: &Schema, kind: &'static str) -> (Shape, Base) {
+    let (shape, rest) = match kind.as_bytes() {
+        [b'*', ..] => (Shape::Pointer, &kind[1..]),
+        [b'[', ..] => (Shape::List, &kind[2..]),
+        [b'{', ..] => (Shape::Map, &kind[2..]),
+        _ => (Shape::Value, kind),
+    };
+    let id = |name: &str| *schema.by_name.get(name).expect(MADE_HERE);
+    let base = match rest {
+        "string" => Base::String,
+        "bool" => Base::Bool,
+        "int32" | "uint32" => Base::Int32,
+        "int64" => Base::Int64,
+        "float64" => Base::Double,
+        "bytes" => Base::Bytes,
+        "time" => Base::Time,
+        "microtime" => Base::MicroTime,
+        "duration" => Base::Duration,
+        "quantity" => Base::Quantity,
+        "intorstring" => Base::IntOrString,
+        "raw" => Base::Raw,
+        "fields" => Base::Fields,
+        "json" => Base::Json,
+        "any" => Base::Any,
+        "schemaorarray" => Base::SchemaOrArray(id("apiextensions.v1.JSONSchemaProps")),
+        "schemaorbool" => Base::SchemaOrBool(id("apiextensions.v1.JSONSchemaProps")),
+        "schemaorstrings" => Base::SchemaOrStrings(id("apiextensions.v1.JSONSchemaProps")),
+        other => match other.strip_prefix('%') {
+            Some(wrapped) => Base::Strings(id(wrapped)),
+            None => Base::Message(id(other)),
+        },
+    };
+    (shape, base)
+}
+
+fn kind(schema: &mut Schema, rest: &'static str) {
+    let [group, version, kind, message] = cells(rest);
+    let message = *schema.by_name.get(message).expect(MADE_HERE);
+    schema.kinds.push(KindData { group: name(group), version, kind, message });
+}
+
+/// Lines of groups, resources, subresources and columns; each belongs to the one before it.
+fn served(schema: &mut Schema, tag: &str, rest: &'static str) {
+    match tag {
+        "G" => {
+            let [group, version] = cells(rest);
+            schema.groups.push(GroupVersionData { group: name(group), version });
+        }
+        "R" => {
+            let [plural, singular, scope, group, version, kind, verbs, short, categories, hash, served] =
+                cells(rest);
+            schema.resources.push(ResourceData {
+                group_version: u16::try_from(schema.groups.len() - 1).expect(MADE_HERE),
+                plural,
+                singular: name(singular),
+                namespaced: scope == "Namespaced",
+                response: (name(group), name(version), name(kind)),
+                verbs: Names(verbs),
+                short_names: Names(short),
+                categories: Names(categories),
+                storage_hash: name(hash),
+                on_request: served != "default",
+                subresources: Vec::new(),
+                columns: Vec::new(),
+            });
+        }
+        "S" => {
+            let [subresource, group, version, kind, verbs] = cells(rest);
+            let response = (name(group), name(version), name(kind));
+            last(schema).subresources.push((subresource, response, Names(verbs)));
+        }
+        _ => {
+            let [column, kind, format, priority] = cells(rest);
+            last(schema).columns.push((column, kind, name(format), priority.parse().expect(MADE_HERE)));
+        }
+    }
+}
+
+fn last(schema: &mut Schema) -> &mut ResourceData {
+    schema.resources.last_mut().expect(MADE_HERE)
+}
+
+/// Makes the runs in which a field is found by its number.
+fn number(schema: &mut Schema) {
+    for message in &mut schema.messages {
+        let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];
+        let start = schema.numbers.len();
+        let highest = fields.iter().map(|field| usize::from(field.number)).max().unwrap_or(0);
+        schema.numbers.resize(start + highest + 1, 0);
+        for (field, place) in fields.iter().zip(1..).filter(|(field, _)| field.number > 0) {
+            schema.numbers[start + usize::from(field.number)] = place;
+        }
+        let bound = |at: usize| u32::try_from(at).expect(MADE_HERE);
+        message.numbers = bound(start)..bound(schema.numbers.len());
+    }
+}
