@@ -21,12 +21,23 @@
 //! This crate knows neither tokio nor HTTP, and keeps no state of its own: who needs the table makes one [`Schema`] and
 //! shares it.
 
+mod envelope;
+mod error;
 mod field;
 mod kind;
+mod quantity;
 mod resource;
 mod schema;
+mod text;
+mod time;
+mod transcode;
+mod wire;
 
+pub use envelope::{Envelope, MAGIC, enclose, frame, frame_length, watch_event, write_frame};
+pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use schema::Schema;
+pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
+pub use transcode::MAX_DEPTH;

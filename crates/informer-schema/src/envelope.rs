@@ -1,0 +1,161 @@
+//! What stands around an object on the wire: the envelope, and the frames of a watch.
+
+use crate::error::{Problem, TranscodeError};
+use crate::transcode::each;
+use crate::wire::Writer;
+
+/// What every protobuf object begins with.
+pub const MAGIC: [u8; 4] = *b"k8s\0";
+
+/// The object in a protobuf body, and its names.
+///
+/// ```
+/// use informer_schema::{Envelope, Schema};
+///
+/// let wire = Schema::builtin().to_protobuf(br#"{"apiVersion":"v1","kind":"Pod"}"#)?;
+/// let envelope = Envelope::parse(&wire)?;
+/// assert_eq!((envelope.api_version, envelope.kind), ("v1", "Pod"));
+/// # Ok::<(), informer_schema::TranscodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// Group and version, as `apps/v1`.
+    pub api_version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+    /// The message itself.
+    pub raw: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads an envelope with the four bytes in front of it.
+    ///
+    /// # Errors
+    ///
+    /// When the prefix is not there, the bytes are no envelope, or it says that its object is not plain protobuf.
+    pub fn parse(object: &'a [u8]) -> Result<Self, TranscodeError> {
+        Self::read(object).map_err(|problem| failed("the envelope of an object", problem))
+    }
+
+    fn read(object: &'a [u8]) -> Result<Self, Problem> {
+        let mut envelope = Self::default();
+        each(object.strip_prefix(&MAGIC).ok_or(Problem::Magic)?, |number, raw| {
+            match number {
+                1 => envelope.type_meta(raw.bytes()?)?,
+                2 => envelope.raw = raw.bytes()?,
+                3 if !raw.bytes()?.is_empty() => return Err(Problem::Encoding),
+                4 if !matches!(raw.text()?, "" | "application/vnd.kubernetes.protobuf") => {
+                    return Err(Problem::Encoding);
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(envelope)
+    }
+
+    fn type_meta(&mut self, data: &'a [u8]) -> Result<(), Problem> {
+        each(data, |number, raw| {
+            match number {
+                1 => self.api_version = raw.text()?,
+                2 => self.kind = raw.text()?,
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("{} {}", self.api_version, self.kind)
+    }
+}
+
+fn failed(what: &str, problem: Problem) -> TranscodeError {
+    TranscodeError { doing: "read", kind: what.to_owned(), path: String::new(), problem }
+}
+
+/// Writes an envelope around what `message` writes, from the end.
+pub(crate) fn close<E>(
+    out: &mut Writer,
+    (api_version, kind): (&str, &str),
+    message: impl FnOnce(&mut Writer) -> Result<(), E>,
+) -> Result<(), E> {
+    out.block(4, b"");
+    out.block(3, b"");
+    let before = out.len();
+    message(out)?;
+    out.close(2, before);
+    let before = out.len();
+    out.block(2, kind.as_bytes());
+    out.block(1, api_version.as_bytes());
+    out.close(1, before);
+    Ok(())
+}
+
+/// Puts a message that is there already into an envelope.
+pub fn enclose(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut out = Writer::default();
+    let done: Result<(), std::convert::Infallible> = close(&mut out, (api_version, kind), |out| {
+        out.put(message);
+        Ok(())
+    });
+    match done {
+        Ok(()) => out.put(&MAGIC),
+    }
+    out.into_bytes()
+}
+
+/// Type and object, still in its envelope, of one event of a watch.
+///
+/// # Errors
+///
+/// When the bytes are no event.
+pub fn watch_event(event: &[u8]) -> Result<(&str, &[u8]), TranscodeError> {
+    let (mut event_type, mut object) = ("", &[][..]);
+    let read = each(event, |number, raw| {
+        match number {
+            1 => event_type = raw.text()?,
+            2 => each(raw.bytes()?, |number, raw| {
+                if number == 1 {
+                    object = raw.bytes()?;
+                }
+                Ok(())
+            })?,
+            _ => {}
+        }
+        Ok(())
+    });
+    read.map(|()| (event_type, object)).map_err(|problem| failed("a watch event", problem))
+}
+
+/// Writes one event of a watch with its length in front: what a server sends. `object` is in its envelope.
+///
+/// ```
+/// let frame = informer_schema::write_frame("ADDED", b"k8s\0");
+/// let (event, rest) = informer_schema::frame(&frame).ok_or("incomplete")?;
+/// assert_eq!(informer_schema::watch_event(event)?, ("ADDED", &b"k8s\0"[..]));
+/// assert!(rest.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.put(object);
+    out.close(1, 0);
+    out.close(2, 0);
+    out.block(1, event_type.as_bytes());
+    let length = u32::try_from(out.len()).unwrap_or(u32::MAX);
+    out.put(&length.to_be_bytes());
+    out.into_bytes()
+}
+
+/// The first event of a watch stream and what follows it; `None` when more bytes are needed. How long an event may be is the
+/// caller's to say: [`frame_length`] tells it before the event is there.
+pub fn frame(stream: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = usize::try_from(frame_length(stream)?).ok()?;
+    stream[4..].split_at_checked(length)
+}
+
+/// How long the next event is, without the four bytes that say it.
+pub fn frame_length(stream: &[u8]) -> Option<u32> {
+    stream.first_chunk().copied().map(u32::from_be_bytes)
+}

@@ -1,0 +1,250 @@
+//! Amounts as Kubernetes writes them: what a server makes of `1024Ki`, `0.5` or `1e3`.
+//!
+//! Both encodings hold the text that the server's type would write, so every text that is read is brought into that form.
+
+use std::borrow::Cow;
+
+use crate::error::Problem;
+
+const WRONG: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
+
+/// Fractions smaller than this many digits behind the point are rounded up.
+const NANO: i64 = 9;
+
+/// Digits that surely fit into 64 bits; with more, the text is never kept as it is.
+const SAFE_DIGITS: usize = 18;
+
+/// How an amount was written, which decides how it is written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    DecimalExponent,
+    BinarySi,
+    DecimalSi,
+}
+
+/// The parts of a text.
+struct Parts<'a> {
+    negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    exponent: i32,
+    format: Format,
+}
+
+/// An amount without its sign: `digits` times ten to the `exponent`.
+struct Amount {
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+/// The form in which a server writes this quantity.
+pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
+    if text == "0" {
+        return Ok(Cow::Borrowed(text));
+    }
+    let parts = parse(text)?;
+    match keeps_its_text(&parts) {
+        true => Ok(Cow::Borrowed(text)),
+        false => amount(&parts).map(Cow::Owned),
+    }
+}
+
+fn parse(text: &str) -> Result<Parts<'_>, Problem> {
+    let negative = text.starts_with('-');
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if text.is_empty() {
+        return Err(WRONG);
+    }
+    let rest = unsigned.trim_start_matches('0');
+    if rest.is_empty() {
+        return Ok(Parts { negative, whole: "0", fraction: "", exponent: 0, format: Format::DecimalSi });
+    }
+    let (whole, rest) = digits(rest);
+    let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), digits);
+    let (exponent, format) = interpret(suffix).ok_or(WRONG)?;
+    Ok(Parts { negative, whole: if whole.is_empty() { "0" } else { whole }, fraction, exponent, format })
+}
+
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+fn interpret(suffix: &str) -> Option<(i32, Format)> {
+    let (exponent, format) = match suffix {
+        "n" => (-9, Format::DecimalSi),
+        "u" => (-6, Format::DecimalSi),
+        "m" => (-3, Format::DecimalSi),
+        "" => (0, Format::DecimalSi),
+        "k" => (3, Format::DecimalSi),
+        "M" => (6, Format::DecimalSi),
+        "G" => (9, Format::DecimalSi),
+        "T" => (12, Format::DecimalSi),
+        "P" => (15, Format::DecimalSi),
+        "E" => (18, Format::DecimalSi),
+        "Ki" => (10, Format::BinarySi),
+        "Mi" => (20, Format::BinarySi),
+        "Gi" => (30, Format::BinarySi),
+        "Ti" => (40, Format::BinarySi),
+        "Pi" => (50, Format::BinarySi),
+        "Ei" => (60, Format::BinarySi),
+        // Exponents beyond 32 bits are cut to them, as upstream does.
+        other => (other.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32, Format::DecimalExponent),
+    };
+    Some((exponent, format))
+}
+
+/// Whether the type keeps the text that it was given: short numbers that look canonical at a glance, though `+5` and
+/// `007` are among them.
+fn keeps_its_text(parts: &Parts<'_>) -> bool {
+    let length = parts.whole.len() + parts.fraction.len();
+    if parts.format == Format::BinarySi {
+        let precision = 15 - parts.whole.len().cast_signed() - parts.exponent as isize * 3 / 10 - 1;
+        let odd = parts.whole.parse::<u64>().is_ok_and(|value| value & 7 != 0);
+        return parts.fraction.is_empty() && precision >= 0 && odd;
+    }
+    let scale = i64::from(parts.exponent) - parts.fraction.len().cast_signed() as i64;
+    let ends_in_zeros = parts.whole.len() + parts.fraction.len() >= 3
+        && parts.whole.bytes().chain(parts.fraction.bytes()).rev().take(3).all(|digit| digit == b'0');
+    length <= SAFE_DIGITS
+        && scale >= -NANO
+        && scale % 3 == 0
+        && !ends_in_zeros
+        && !parts.whole.starts_with('0')
+}
+
+fn amount(parts: &Parts<'_>) -> Result<String, Problem> {
+    let mut format = parts.format;
+    let mut amount = Amount {
+        digits: parts.whole.bytes().chain(parts.fraction.bytes()).map(|digit| digit - b'0').collect(),
+        exponent: -(parts.fraction.len().cast_signed() as i64),
+    };
+    match format {
+        Format::BinarySi => amount.double(parts.exponent),
+        _ => amount.exponent += i64::from(parts.exponent),
+    }
+    amount.round_up();
+    amount.trim();
+    if amount.digits.is_empty() {
+        return Ok("0".to_owned());
+    }
+    if format == Format::BinarySi {
+        match amount.as_integer() {
+            Some(value) if value >= 1024 => return Ok(binary(parts.negative, value)),
+            _ => format = Format::DecimalSi,
+        }
+    }
+    Ok(amount.decimal(parts.negative, format))
+}
+
+/// Whole numbers of 1024 and more, in powers of 1024.
+fn binary(negative: bool, value: u128) -> String {
+    let mut value = value.min(i64::MAX as u128);
+    let mut power = 0;
+    while value % 1024 == 0 {
+        (value, power) = (value / 1024, power + 1);
+    }
+    let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power];
+    format!("{}{value}{suffix}", if negative { "-" } else { "" })
+}
+
+impl Amount {
+    /// Times two to the `power`.
+    fn double(&mut self, power: i32) {
+        for _ in 0..power / 10 {
+            let mut carry = 0_u32;
+            for digit in self.digits.iter_mut().rev() {
+                let value = u32::from(*digit) * 1024 + carry;
+                *digit = (value % 10) as u8;
+                carry = value / 10;
+            }
+            let head: Vec<u8> = carry.to_string().bytes().map(|digit| digit - b'0').collect();
+            self.digits.splice(0..0, head);
+        }
+    }
+
+    /// Rounds up what is smaller than a billionth.
+    fn round_up(&mut self) {
+        self.trim();
+        let Some(excess) = usize::try_from(-NANO - self.exponent).ok().filter(|excess| *excess > 0) else {
+            return;
+        };
+        if self.digits.is_empty() {
+            return;
+        }
+        let kept = self.digits.len().saturating_sub(excess);
+        let inexact = self.digits[kept..].iter().any(|digit| *digit != 0);
+        self.digits.truncate(kept);
+        self.exponent = -NANO;
+        if inexact {
+            self.increment();
+        }
+    }
+
+    fn increment(&mut self) {
+        for digit in self.digits.iter_mut().rev() {
+            if *digit < 9 {
+                *digit += 1;
+                return;
+            }
+            *digit = 0;
+        }
+        self.digits.insert(0, 1);
+    }
+
+    /// Takes zeros from both ends.
+    fn trim(&mut self) {
+        let leading = self.digits.iter().take_while(|digit| **digit == 0).count();
+        self.digits.drain(..leading);
+        while self.digits.last() == Some(&0) {
+            self.digits.pop();
+            self.exponent += 1;
+        }
+    }
+
+    /// The value if it is whole; what does not fit is larger than anything that is told apart.
+    fn as_integer(&self) -> Option<u128> {
+        let zeros = u32::try_from(self.exponent).ok()?;
+        let digits = self
+            .digits
+            .iter()
+            .try_fold(0_u128, |value, digit| value.checked_mul(10)?.checked_add(u128::from(*digit)));
+        Some(digits.zip(10_u128.checked_pow(zeros)).and_then(|(a, b)| a.checked_mul(b)).unwrap_or(u128::MAX))
+    }
+
+    fn decimal(mut self, negative: bool, format: Format) -> String {
+        while self.exponent % 3 != 0 {
+            self.digits.push(0);
+            self.exponent -= 1;
+        }
+        let mut text = String::with_capacity(self.digits.len() + 4);
+        if negative {
+            text.push('-');
+        }
+        text.extend(self.digits.iter().map(|digit| char::from(digit + b'0')));
+        match (format, self.exponent) {
+            (_, 0) => {}
+            (Format::DecimalExponent, exponent) => text.push_str(&format!("e{exponent}")),
+            (_, exponent) => text.push_str(suffix(exponent)),
+        }
+        text
+    }
+}
+
+/// Beyond an exa, upstream writes no suffix at all, and so the amount is another one. So it is here.
+fn suffix(exponent: i64) -> &'static str {
+    match exponent {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;

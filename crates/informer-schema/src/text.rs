@@ -1,0 +1,416 @@
+//! JSON as bytes: where its values stand, and how strings are written.
+
+use std::borrow::Cow;
+
+use crate::error::Problem;
+
+/// Nesting of JSON values that is read. A Kubernetes API server has the same bound.
+pub const MAX_JSON_DEPTH: usize = 10_000;
+
+/// Bytes of input that are read. Places in a text are kept as 32 bits.
+pub const MAX_INPUT: usize = u32::MAX as usize;
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    True,
+    False,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+/// A value, and where it stands. The values in it follow it.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    /// Whether a string has escapes.
+    escaped: bool,
+    start: u32,
+    end: u32,
+    /// The node behind this one and all that is in it.
+    next: u32,
+}
+
+/// A value of a [`Tape`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At(u32);
+
+/// A text whose values were found, in one pass and without recursion.
+pub(crate) struct Tape<'a> {
+    text: &'a str,
+    nodes: Vec<Node>,
+}
+
+impl<'a> Tape<'a> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Problem> {
+        if bytes.len() > MAX_INPUT {
+            return Err(Problem::TooLong);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| Problem::Utf8)?;
+        let mut parser =
+            Parser { bytes, at: 0, nodes: Vec::with_capacity(bytes.len() / 12), open: Vec::new() };
+        parser.run()?;
+        Ok(Self { text, nodes: parser.nodes })
+    }
+
+    pub(crate) fn root(&self) -> At {
+        At(0)
+    }
+
+    fn node(&self, at: At) -> Node {
+        self.nodes[at.0 as usize]
+    }
+
+    pub(crate) fn kind(&self, at: At) -> Kind {
+        self.node(at).kind
+    }
+
+    /// The text of a value as it stands.
+    pub(crate) fn slice(&self, at: At) -> &'a str {
+        let node = self.node(at);
+        &self.text[node.start as usize..node.end as usize]
+    }
+
+    /// What a string says.
+    pub(crate) fn string(&self, at: At) -> Option<Cow<'a, str>> {
+        let node = self.node(at);
+        let inner = self.slice(at).get(1..self.slice(at).len().checked_sub(1)?)?;
+        match (node.kind, node.escaped) {
+            (Kind::String, false) => Some(Cow::Borrowed(inner)),
+            (Kind::String, true) => Some(Cow::Owned(unescape(inner))),
+            _ => None,
+        }
+    }
+
+    /// The values of an array.
+    pub(crate) fn entries(&self, at: At) -> impl Iterator<Item = At> + '_ {
+        let end = self.node(at).next;
+        let mut place = at.0 + 1;
+        std::iter::from_fn(move || {
+            let found = (place < end).then_some(At(place))?;
+            place = self.node(found).next;
+            Some(found)
+        })
+    }
+
+    /// Names and values of an object. A name may be there twice.
+    pub(crate) fn members(&self, at: At) -> impl Iterator<Item = (At, At)> + '_ {
+        let mut entries = self.entries(at);
+        std::iter::from_fn(move || Some((entries.next()?, entries.next()?)))
+    }
+
+    /// The last member of that name.
+    pub(crate) fn member(&self, at: At, name: &str) -> Option<At> {
+        let named = self.members(at).filter(|(key, _)| self.string(*key).is_some_and(|key| key == name));
+        named.last().map(|(_, value)| value)
+    }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    nodes: Vec<Node>,
+    /// The arrays and objects that are not closed yet.
+    open: Vec<u32>,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) -> Result<(), Problem> {
+        self.value()?;
+        while let Some(container) = self.open.last().copied() {
+            self.step(container)?;
+        }
+        self.space();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong()) }
+    }
+
+    /// What comes next in an array or object: another value, or its end.
+    fn step(&mut self, container: u32) -> Result<(), Problem> {
+        let object = self.nodes[container as usize].kind == Kind::Object;
+        let first = self.nodes.len() == container as usize + 1;
+        self.space();
+        match self.peek()? {
+            b'}' if object => return Ok(self.close(container)),
+            b']' if !object => return Ok(self.close(container)),
+            b',' if !first => {
+                self.at += 1;
+                self.space();
+            }
+            _ if first => {}
+            _ => return Err(self.wrong()),
+        }
+        if object {
+            if self.peek()? != b'"' {
+                return Err(self.wrong());
+            }
+            self.string()?;
+            self.space();
+            self.expect(b':')?;
+        }
+        self.value()
+    }
+
+    fn close(&mut self, container: u32) {
+        self.at += 1;
+        self.open.pop();
+        let next = self.nodes.len() as u32;
+        let node = &mut self.nodes[container as usize];
+        (node.end, node.next) = (self.at as u32, next);
+    }
+
+    fn value(&mut self) -> Result<(), Problem> {
+        self.space();
+        match self.peek()? {
+            b'"' => self.string(),
+            open @ (b'{' | b'[') => {
+                if self.open.len() == MAX_JSON_DEPTH {
+                    return Err(Problem::TooDeep);
+                }
+                self.open.push(self.nodes.len() as u32);
+                self.push(if open == b'{' { Kind::Object } else { Kind::Array }, self.at, false);
+                self.at += 1;
+                Ok(())
+            }
+            b't' => self.word(b"true", Kind::True),
+            b'f' => self.word(b"false", Kind::False),
+            b'n' => self.word(b"null", Kind::Null),
+            _ => self.number(),
+        }
+    }
+
+    fn push(&mut self, kind: Kind, start: usize, escaped: bool) {
+        let next = self.nodes.len() as u32 + 1;
+        self.nodes.push(Node { kind, escaped, start: start as u32, end: self.at as u32, next });
+    }
+
+    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), Problem> {
+        let start = self.at;
+        if !self.bytes[start..].starts_with(word) {
+            let truncated = word.starts_with(&self.bytes[start..]);
+            return Err(if truncated { Problem::Truncated } else { self.wrong() });
+        }
+        self.at += word.len();
+        self.push(kind, start, false);
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        let mut escaped = false;
+        self.at += 1;
+        loop {
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => {
+                    escaped = true;
+                    self.at += 1;
+                    self.escape()?;
+                }
+                0..0x20 => return Err(self.wrong()),
+                _ => self.at += 1,
+            }
+        }
+        self.at += 1;
+        self.push(Kind::String, start, escaped);
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), Problem> {
+        match self.peek()? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+            b'u' => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek()?.is_ascii_hexdigit() {
+                        return Err(self.wrong());
+                    }
+                    self.at += 1;
+                }
+            }
+            _ => return Err(self.wrong()),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        self.at += usize::from(self.peek()? == b'-');
+        match self.peek()? {
+            b'0' => self.at += 1,
+            b'1'..=b'9' => self.digits()?,
+            _ => return Err(self.wrong()),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek()?, b'+' | b'-'));
+            self.digits()?;
+        }
+        self.push(Kind::Number, start, false);
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Problem> {
+        if !self.peek()?.is_ascii_digit() {
+            return Err(self.wrong());
+        }
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Result<u8, Problem> {
+        self.bytes.get(self.at).copied().ok_or(Problem::Truncated)
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Problem> {
+        if self.peek()? != byte {
+            return Err(self.wrong());
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn wrong(&self) -> Problem {
+        Problem::Json { at: self.at }
+    }
+}
+
+/// What stands between quotes, its escapes read. Halves of pairs become U+FFFD, as in Go.
+fn unescape(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let letter = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(at + 2..).unwrap_or_default();
+        out.push(match letter {
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => unit(&mut rest),
+            other => char::from(other),
+        });
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The character of `\uXXXX`, whose `\u` was read.
+fn unit(rest: &mut &str) -> char {
+    let hex = |text: &str| text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let high = hex(rest).unwrap_or(0xfffd);
+    *rest = rest.get(4..).unwrap_or_default();
+    let low = rest.strip_prefix("\\u").and_then(hex);
+    match (high, low) {
+        (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+            *rest = &rest[6..];
+            char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).unwrap_or('\u{fffd}')
+        }
+        _ => char::from_u32(high).unwrap_or('\u{fffd}'),
+    }
+}
+
+/// Writes a string with quotes, escaped as Go's encoder does: control characters, quotes, `<`, `>`, `&`, and the two line
+/// separators of Unicode.
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escape_into(out, text, true);
+    out.push(b'"');
+}
+
+/// Writes text of a string; quotes and backslashes are escaped only where it is not JSON already.
+fn escape_into(out: &mut Vec<u8>, text: &str, quotes: bool) {
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let length = match byte {
+            b'"' | b'\\' if quotes => 1,
+            0..0x20 if quotes => 1,
+            b'<' | b'>' | b'&' => 1,
+            0xe2 if matches!(bytes.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9])) => 3,
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[done..at]);
+        escape_one(out, &bytes[at..at + length]);
+        done = at + length;
+    }
+    out.extend_from_slice(&bytes[done..]);
+}
+
+fn escape_one(out: &mut Vec<u8>, bytes: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    match *bytes {
+        [b'"'] => out.extend_from_slice(b"\\\""),
+        [b'\\'] => out.extend_from_slice(b"\\\\"),
+        [8] => out.extend_from_slice(b"\\b"),
+        [12] => out.extend_from_slice(b"\\f"),
+        [b'\n'] => out.extend_from_slice(b"\\n"),
+        [b'\r'] => out.extend_from_slice(b"\\r"),
+        [b'\t'] => out.extend_from_slice(b"\\t"),
+        [_, _, 0xa8] => out.extend_from_slice(b"\\u2028"),
+        [_, _, _] => out.extend_from_slice(b"\\u2029"),
+        [byte, ..] => {
+            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&digits);
+        }
+        [] => {}
+    }
+}
+
+/// Writes JSON that came from elsewhere as Go's encoder would: without white space, and with its escapes.
+pub(crate) fn write_compact(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Problem> {
+    let tape = Tape::parse(raw)?;
+    let mut end = 0;
+    for node in &tape.nodes {
+        punctuation(out, &raw[end..node.start as usize]);
+        end = match node.kind {
+            Kind::Array | Kind::Object => node.start as usize,
+            _ => {
+                escape_into(out, &tape.text[node.start as usize..node.end as usize], false);
+                node.end as usize
+            }
+        };
+    }
+    punctuation(out, &raw[end..]);
+    Ok(())
+}
+
+/// What stands between values, without space.
+fn punctuation(out: &mut Vec<u8>, between: &[u8]) {
+    out.extend(between.iter().filter(|byte| !byte.is_ascii_whitespace()));
+}
+
+/// Writes a floating point number as Go's encoder does.
+pub(crate) fn write_double(out: &mut Vec<u8>, value: f64) -> Result<(), Problem> {
+    if !value.is_finite() {
+        return Err(Problem::Value { expected: "a finite number" });
+    }
+    let size = value.abs();
+    let text = match size != 0.0 && !(1e-6..1e21).contains(&size) {
+        true => format!("{value:e}").replace('e', if size >= 1e21 { "e+" } else { "e" }),
+        false => value.to_string(),
+    };
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

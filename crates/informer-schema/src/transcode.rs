@@ -1,0 +1,155 @@
+//! Objects from one encoding to the other, by the table.
+
+mod json;
+mod protobuf;
+pub(crate) mod view;
+
+use crate::envelope::{Envelope, MAGIC};
+use crate::error::{Problem, TranscodeError};
+use crate::kind::Kind;
+use crate::schema::Schema;
+use crate::text::Tape;
+use crate::wire::{Reader, Writer};
+
+/// Nesting of messages that is read or written, far beyond any object that a server accepts; it bounds the stack.
+pub const MAX_DEPTH: usize = 128;
+
+impl Schema {
+    /// Writes an object that came as protobuf, in its envelope, as a server would write it as JSON: without white space, fields in
+    /// the order of their types, maps sorted.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no such object, or of a kind that the table does not have. Fields that it does not have are left out, as
+    /// a server does.
+    ///
+    /// ```
+    /// let schema = informer_schema::Schema::builtin();
+    /// let json = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"v"}}"#;
+    /// let wire = schema.to_protobuf(json)?;
+    /// assert!(wire.starts_with(b"k8s\0"));
+    /// assert_eq!(schema.to_json(&wire)?, json);
+    /// # Ok::<(), informer_schema::TranscodeError>(())
+    /// ```
+    pub fn to_json(&self, object: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let mut out = Vec::with_capacity(object.len() * 2);
+        self.append_json(object, &mut out)?;
+        Ok(out)
+    }
+
+    fn append_json(&self, object: &[u8], out: &mut Vec<u8>) -> Result<(), TranscodeError> {
+        let envelope = Envelope::parse(object)?;
+        let kind = self.kind_of_envelope(&envelope)?;
+        let type_meta = Some((envelope.kind, envelope.api_version));
+        json::write(self, kind.data.message, envelope.raw, type_meta, out)
+            .map_err(|fault| fault.told("read", envelope.describe()))
+    }
+
+    pub(crate) fn kind_of_envelope(&self, envelope: &Envelope<'_>) -> Result<Kind<'_>, TranscodeError> {
+        let unknown = || TranscodeError {
+            doing: "read",
+            kind: envelope.describe(),
+            path: String::new(),
+            problem: Problem::UnknownKind,
+        };
+        self.kind_by_api_version(envelope.api_version, envelope.kind).ok_or_else(unknown)
+    }
+
+    /// Writes an object that came as JSON as protobuf in its envelope, byte for byte as a server would. Its `apiVersion` and `kind`
+    /// say what it is.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no JSON, a value is of another type than the table says, or the kind is not in the table. Fields that it
+    /// does not have are left out.
+    pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let failed = |problem| TranscodeError {
+            doing: "read",
+            kind: "an object".to_owned(),
+            path: String::new(),
+            problem,
+        };
+        let tape = Tape::parse(json).map_err(failed)?;
+        let text = |name| tape.member(tape.root(), name).and_then(|at| tape.string(at));
+        let (kind, api_version) = (text("kind").unwrap_or_default(), text("apiVersion").unwrap_or_default());
+        let found = self.kind_by_api_version(&api_version, &kind).ok_or_else(|| TranscodeError {
+            kind: format!("{api_version} {kind}"),
+            ..failed(Problem::UnknownKind)
+        })?;
+        found.write_protobuf(&tape, (&api_version, &kind))
+    }
+
+    /// Writes one event of a watch stream as JSON. `event` is what [`frame`](crate::frame) found.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no event, or the object in it cannot be read.
+    pub fn watch_event_to_json(&self, event: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let (event_type, object) = crate::envelope::watch_event(event)?;
+        let mut out = Vec::with_capacity(event.len() * 2);
+        out.extend_from_slice(b"{\"type\":");
+        crate::text::write_string(&mut out, event_type);
+        out.extend_from_slice(b",\"object\":");
+        self.append_json(object, &mut out)?;
+        out.push(b'}');
+        Ok(out)
+    }
+}
+
+impl Kind<'_> {
+    /// Writes a message of this kind, without envelope, as JSON without `kind` and `apiVersion`: as in the items of a list.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no such message.
+    pub fn message_to_json(self, raw: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let mut out = Vec::with_capacity(raw.len() * 2);
+        json::write(self.schema, self.data.message, raw, None, &mut out)
+            .map_err(|fault| fault.told("read", self.describe()))?;
+        Ok(out)
+    }
+
+    /// Writes JSON of this kind as protobuf in its envelope, whatever `apiVersion` and `kind` it has itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Schema::to_protobuf`].
+    pub fn to_protobuf(self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
+        let tape = Tape::parse(json).map_err(|problem| TranscodeError {
+            doing: "read",
+            kind: self.describe(),
+            path: String::new(),
+            problem,
+        })?;
+        self.write_protobuf(&tape, (&self.gvk().api_version(), self.data.kind))
+    }
+
+    fn write_protobuf(self, tape: &Tape<'_>, type_meta: (&str, &str)) -> Result<Vec<u8>, TranscodeError> {
+        let failed = |fault: crate::error::Fault| fault.told("write", self.describe());
+        if !self.has_protobuf() {
+            return Err(failed(Problem::NoProtobuf.into()));
+        }
+        let mut out = Writer::default();
+        crate::envelope::close(&mut out, type_meta, |out| {
+            protobuf::write(self.schema, self.data.message, tape, out).map_err(failed)
+        })?;
+        out.put(&MAGIC);
+        Ok(out.into_bytes())
+    }
+
+    pub(crate) fn describe(self) -> String {
+        format!("{} {}", self.gvk().api_version(), self.data.kind)
+    }
+}
+
+/// Reads a message whose fields are known here, too: calls `field` for each.
+pub(crate) fn each<'a>(
+    data: &'a [u8],
+    mut field: impl FnMut(u32, crate::wire::Raw<'a>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let mut reader = Reader::new(data);
+    while let Some((number, raw)) = reader.next()? {
+        field(number, raw)?;
+    }
+    Ok(())
+}

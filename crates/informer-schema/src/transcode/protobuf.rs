@@ -1,0 +1,306 @@
+//! From JSON to the wire, written from the end: the last field first, so that lengths are known.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::MAX_DEPTH;
+use crate::error::{Fault, Problem};
+use crate::field::{Base, FieldData, Shape};
+use crate::schema::{MessageId, Schema};
+use crate::text::{At, Kind, Tape};
+use crate::wire::Writer;
+use crate::{quantity, time};
+
+/// Base64 as Go reads it: padded, without a look at the bits that are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+pub(super) fn write(schema: &Schema, id: MessageId, tape: &Tape<'_>, out: &mut Writer) -> Result<(), Fault> {
+    let mut writer = Walk { schema, tape, out, depth: 0 };
+    match tape.kind(tape.root()) {
+        Kind::Object => writer.message(id, &[tape.root()]),
+        _ => Err(Problem::Value { expected: "an object" }.into()),
+    }
+}
+
+struct Walk<'w, 't> {
+    schema: &'w Schema,
+    tape: &'w Tape<'t>,
+    out: &'w mut Writer,
+    depth: usize,
+}
+
+impl<'t> Walk<'_, 't> {
+    /// Writes a message from JSON objects; several where a member was there twice, which is one object put together.
+    fn message(&mut self, id: MessageId, objects: &[At]) -> Result<(), Fault> {
+        if self.depth > MAX_DEPTH {
+            return Err(Problem::TooDeep.into());
+        }
+        self.depth += 1;
+        let schema = self.schema;
+        let fields = schema.fields_of(id);
+        let members = self.members(fields, objects)?;
+        for place in schema.places_from_the_end(id) {
+            let field = &fields[place];
+            if field.flags.inline {
+                let Base::Message(embedded) = field.base else { continue };
+                let before = self.out.len();
+                self.message(embedded, objects)?;
+                self.out.close(field.number, before);
+                continue;
+            }
+            let start = members.partition_point(|(found, _)| usize::from(*found) < place);
+            let end = members.partition_point(|(found, _)| usize::from(*found) <= place);
+            self.field(field, &members[start..end]).map_err(|fault| fault.within(field.name))?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The members that the type has, by place, in the order of the text.
+    fn members(&self, fields: &[FieldData], objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
+        let mut members = Vec::with_capacity(fields.len().min(16));
+        for object in objects {
+            if self.tape.kind(*object) != Kind::Object {
+                return Err(Problem::Value { expected: "an object" }.into());
+            }
+            for (key, value) in self.tape.members(*object) {
+                let Some(name) = self.tape.string(key) else { continue };
+                let place = fields.iter().position(|field| field.name == name && !field.flags.inline);
+                members.extend(place.map(|place| (place as u8, value)));
+            }
+        }
+        members.sort_by_key(|(place, _)| *place);
+        Ok(members)
+    }
+
+    fn field(&mut self, field: &FieldData, members: &[(u8, At)]) -> Result<(), Fault> {
+        let null = |member: &(u8, At)| self.tape.kind(member.1) == Kind::Null;
+        // Null takes back what was there, where there can be nothing.
+        let cleared = match field.shape {
+            Shape::Value if !matches!(field.base, Base::Bytes | Base::Strings(_)) => 0,
+            _ => members.iter().rposition(null).map_or(0, |at| at + 1),
+        };
+        let values: Vec<At> =
+            members[cleared..].iter().filter(|member| !null(member)).map(|member| member.1).collect();
+        match field.shape {
+            Shape::Value if matches!(field.base, Base::Bytes | Base::Strings(_)) && values.is_empty() => {
+                Ok(())
+            }
+            Shape::Pointer if values.is_empty() => Ok(()),
+            Shape::Value | Shape::Pointer => self.value(field.number, field.base, &values),
+            Shape::List => values.last().map_or(Ok(()), |list| self.list(field.number, field.base, *list)),
+            Shape::Map => self.map(field.number, field.base, &values),
+        }
+    }
+
+    fn list(&mut self, number: u8, base: Base, list: At) -> Result<(), Fault> {
+        if self.tape.kind(list) != Kind::Array {
+            return Err(Problem::Value { expected: "a list" }.into());
+        }
+        let entries: Vec<At> = self.tape.entries(list).collect();
+        for (index, entry) in entries.iter().enumerate().rev() {
+            self.nullable(number, base, *entry).map_err(|fault| fault.entry(index))?;
+        }
+        Ok(())
+    }
+
+    /// A value that cannot be absent: null is its zero.
+    fn nullable(&mut self, number: u8, base: Base, value: At) -> Result<(), Fault> {
+        match self.tape.kind(value) {
+            Kind::Null => self.value(number, base, &[]),
+            _ => self.value(number, base, &[value]),
+        }
+    }
+
+    fn map(&mut self, number: u8, base: Base, maps: &[At]) -> Result<(), Fault> {
+        let mut entries = Vec::new();
+        for map in maps {
+            if self.tape.kind(*map) != Kind::Object {
+                return Err(Problem::Value { expected: "an object" }.into());
+            }
+            entries.extend(
+                self.tape.members(*map).filter_map(|(key, value)| Some((self.tape.string(key)?, value))),
+            );
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (index, (key, value)) in entries.iter().enumerate().rev() {
+            // Of a key that is there twice the last one counts.
+            if entries.get(index + 1).is_some_and(|(next, _)| next == key) {
+                continue;
+            }
+            let before = self.out.len();
+            let null = self.tape.kind(*value) == Kind::Null;
+            if !(null && base == Base::Bytes) {
+                self.nullable(2, base, *value).map_err(|fault| fault.within(key))?;
+            }
+            self.out.block(1, key.as_bytes());
+            self.out.close(number, before);
+        }
+        Ok(())
+    }
+
+    /// One value; none is its zero.
+    fn value(&mut self, number: u8, base: Base, values: &[At]) -> Result<(), Fault> {
+        let last = values.last().copied();
+        match base {
+            Base::Message(id) => {
+                let before = self.out.len();
+                self.message(id, values)?;
+                self.out.close(number, before);
+            }
+            Base::String => {
+                let text = last.map_or(Ok("".into()), |at| self.string(at))?;
+                self.out.block(number, text.as_bytes());
+            }
+            Base::Bool => {
+                let value = last.map_or(Ok(false), |at| self.boolean(at))?;
+                self.out.number(number, u64::from(value));
+            }
+            Base::Int32 => {
+                let value = last.map_or(Ok(0), |at| self.integer::<i32>(at))?;
+                self.out.number(number, i64::from(value).cast_unsigned());
+            }
+            Base::Int64 => {
+                let value = last.map_or(Ok(0), |at| self.integer::<i64>(at))?;
+                self.out.number(number, value.cast_unsigned());
+            }
+            Base::Double => {
+                let value = last.map_or(Ok(0.0), |at| self.double(at))?;
+                self.out.put(&value.to_le_bytes());
+                self.out.tag(number, 1);
+            }
+            Base::Bytes => {
+                let text = last.map_or(Ok("".into()), |at| self.string(at))?;
+                let clean: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+                let bytes = BASE64.decode(clean).map_err(|_| Problem::Value { expected: "base64" })?;
+                self.out.block(number, &bytes);
+            }
+            _ => {
+                let before = self.out.len();
+                self.own_form(base, last)?;
+                self.out.close(number, before);
+            }
+        }
+        Ok(())
+    }
+
+    /// The types that write themselves in their own way: what is in their message.
+    fn own_form(&mut self, base: Base, last: Option<At>) -> Result<(), Fault> {
+        match base {
+            Base::Time | Base::MicroTime => {
+                let Some(at) = last else { return Ok(()) };
+                let micro = base == Base::MicroTime;
+                let (seconds, nanos) = time::read(&self.string(at)?, micro)?;
+                let nanos = if micro { nanos } else { 0 };
+                if (seconds, nanos) != (time::ZERO, 0) {
+                    self.out.number(2, nanos.cast_unsigned());
+                    self.out.number(1, seconds.cast_unsigned());
+                }
+            }
+            Base::Duration => {
+                let nanos =
+                    last.map_or(Ok(0), |at| Ok::<_, Problem>(time::read_duration(&self.string(at)?)?))?;
+                self.out.number(1, nanos.cast_unsigned());
+            }
+            Base::Quantity => self.quantity(last)?,
+            Base::IntOrString => {
+                let text = last
+                    .filter(|at| self.tape.kind(*at) == Kind::String)
+                    .map(|at| self.string(at))
+                    .transpose()?;
+                let number = match (&text, last) {
+                    (None, Some(at)) => self.integer::<i32>(at)?,
+                    _ => 0,
+                };
+                self.out.block(3, text.as_deref().unwrap_or_default().as_bytes());
+                self.out.number(2, i64::from(number).cast_unsigned());
+                self.out.number(1, u64::from(text.is_some()));
+            }
+            Base::Raw | Base::Fields | Base::Json => {
+                if let Some(at) = last {
+                    self.out.block(1, self.tape.slice(at).as_bytes());
+                }
+            }
+            Base::Strings(_) => last.map_or(Ok(()), |at| self.list(1, Base::String, at))?,
+            Base::SchemaOrArray(id) | Base::SchemaOrBool(id) | Base::SchemaOrStrings(id) => {
+                self.union(base, id, last)?
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn quantity(&mut self, last: Option<At>) -> Result<(), Fault> {
+        const EXPECTED: Problem = Problem::Value { expected: "a quantity such as 250Mi or 100m" };
+        let text = match last.map(|at| (self.tape.kind(at), self.tape.slice(at))) {
+            None => "0",
+            // Upstream reads what stands between the quotes, whatever it is.
+            Some((Kind::String, text)) => text[1..text.len() - 1].trim(),
+            Some((Kind::Number, text)) => text,
+            Some(_) => return Err(EXPECTED.into()),
+        };
+        self.out.block(1, quantity::canonical(text)?.as_bytes());
+        Ok(())
+    }
+
+    fn union(&mut self, base: Base, id: MessageId, last: Option<At>) -> Result<(), Fault> {
+        let Some(at) = last else { return self.boolean_of(base, false) };
+        let before = self.out.len();
+        match (base, self.tape.kind(at)) {
+            (Base::SchemaOrBool(_), Kind::Object) => {
+                self.message(id, &[at])?;
+                self.out.close(2, before);
+                self.boolean_of(base, true)
+            }
+            (Base::SchemaOrBool(_), Kind::True | Kind::False) => {
+                self.boolean_of(base, self.tape.kind(at) == Kind::True)
+            }
+            (Base::SchemaOrBool(_), _) => Err(Problem::Value { expected: "a boolean or an object" }.into()),
+            (_, Kind::Object) => {
+                self.message(id, &[at])?;
+                self.out.close(1, before);
+                Ok(())
+            }
+            (Base::SchemaOrArray(_), Kind::Array) => self.list(2, Base::Message(id), at),
+            (Base::SchemaOrStrings(_), Kind::Array) => self.list(2, Base::String, at),
+            // Anything else is as if it were not there.
+            _ => Ok(()),
+        }
+    }
+
+    fn boolean_of(&mut self, base: Base, value: bool) -> Result<(), Fault> {
+        if matches!(base, Base::SchemaOrBool(_)) {
+            self.out.number(1, u64::from(value));
+        }
+        Ok(())
+    }
+
+    fn string(&self, at: At) -> Result<std::borrow::Cow<'t, str>, Problem> {
+        self.tape.string(at).ok_or(Problem::Value { expected: "a string" })
+    }
+
+    fn boolean(&self, at: At) -> Result<bool, Problem> {
+        match self.tape.kind(at) {
+            Kind::True => Ok(true),
+            Kind::False => Ok(false),
+            _ => Err(Problem::Value { expected: "a boolean" }),
+        }
+    }
+
+    fn integer<T: std::str::FromStr>(&self, at: At) -> Result<T, Problem> {
+        let number = (self.tape.kind(at) == Kind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
+        let expected = if size_of::<T>() == 4 { "an integer of 32 bits" } else { "an integer of 64 bits" };
+        number.ok_or(Problem::Value { expected })
+    }
+
+    fn double(&self, at: At) -> Result<f64, Problem> {
+        let number = (self.tape.kind(at) == Kind::Number).then(|| self.tape.slice(at).parse().ok()).flatten();
+        number.filter(|number: &f64| number.is_finite()).ok_or(Problem::Value { expected: "a number" })
+    }
+}

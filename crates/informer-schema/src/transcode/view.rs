@@ -1,0 +1,394 @@
+//! A message on the wire, seen through the table: which fields it has, and what their values are.
+//!
+//! Both what writes JSON and what feeds serde look at messages in this way, so that they agree on what is there.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::MAX_DEPTH;
+use crate::error::{Fault, Problem};
+use crate::field::{Base, FieldData, Shape};
+use crate::schema::{MessageId, Schema};
+use crate::wire::{Raw, Reader};
+use crate::{quantity, time};
+
+/// The bytes of one message. Protobuf may bring it in pieces, which are one message when put together.
+#[derive(Clone, Debug)]
+pub(crate) enum Pieces<'a> {
+    /// None: every field is absent.
+    None,
+    /// As every writer does it.
+    One(&'a [u8]),
+    /// As the format allows it.
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Pieces<'a> {
+    fn of(raws: &[Raw<'a>]) -> Result<Self, Problem> {
+        match *raws {
+            [] => Ok(Self::None),
+            [one] => one.bytes().map(Self::One),
+            _ => raws.iter().map(|raw| raw.bytes()).collect::<Result<_, _>>().map(Self::Many),
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[&'a [u8]] {
+        match self {
+            Self::None => &[],
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// A message with a place in the table.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageView<'s, 'a> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) id: MessageId,
+    pub(crate) pieces: Pieces<'a>,
+    pub(crate) depth: usize,
+}
+
+/// One value, as JSON has it.
+#[derive(Clone, Debug)]
+pub(crate) enum View<'s, 'a> {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Double(f64),
+    Text(Cow<'a, str>),
+    /// JSON from elsewhere.
+    Json(&'a [u8]),
+    Message(MessageView<'s, 'a>),
+    /// Values of one type in order.
+    List(Many<'s, 'a>),
+    /// Entries of a map, as they stand on the wire.
+    Map(Many<'s, 'a>),
+}
+
+/// The values of a list or map.
+#[derive(Clone, Debug)]
+pub(crate) struct Many<'s, 'a> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) base: Base,
+    pub(crate) raws: Vec<Raw<'a>>,
+    pub(crate) depth: usize,
+}
+
+/// The fields of a message on the wire: the place of each in the table, sorted by it, in the order of the wire.
+pub(crate) struct Found<'a> {
+    places: Vec<u8>,
+    raws: Vec<Raw<'a>>,
+    at: usize,
+}
+
+impl<'s, 'a> MessageView<'s, 'a> {
+    pub(crate) fn new(schema: &'s Schema, id: MessageId, data: &'a [u8]) -> Self {
+        Self { schema, id, pieces: Pieces::One(data), depth: 0 }
+    }
+
+    pub(crate) fn fields(&self) -> &'s [FieldData] {
+        self.schema.fields_of(self.id)
+    }
+
+    /// Reads the message once.
+    pub(crate) fn find(&self) -> Result<Found<'a>, Problem> {
+        if self.depth > MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        let mut pairs: Vec<(u8, Raw<'a>)> = Vec::with_capacity(16);
+        let mut sorted = true;
+        for piece in self.pieces.as_slice() {
+            let mut reader = Reader::new(piece);
+            while let Some((number, raw)) = reader.next()? {
+                // What the table does not know is left out.
+                let Some(place) = self.schema.place_of(self.id, number) else { continue };
+                let place = place as u8;
+                sorted &= pairs.last().is_none_or(|(last, _)| *last <= place);
+                pairs.push((place, raw));
+            }
+        }
+        if !sorted {
+            pairs.sort_by_key(|(place, _)| *place);
+        }
+        let (places, raws) = pairs.into_iter().unzip();
+        Ok(Found { places, raws, at: 0 })
+    }
+
+    /// What a field says; `None` where JSON has no such member.
+    pub(crate) fn view(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+        let view = self.value(field, raws).map_err(|fault| fault.within(field.name))?;
+        Ok(view.filter(|view| {
+            !(field.flags.omit_empty && is_empty(field, view))
+                && !(field.flags.omit_zero && matches!(view, View::Null))
+        }))
+    }
+
+    fn value(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+        let context = Context { schema: self.schema, depth: self.depth + 1 };
+        let absent = if field.flags.omit_empty { None } else { Some(View::Null) };
+        let many = |raws| Many { schema: self.schema, base: field.base, raws, depth: self.depth + 1 };
+        match field.shape {
+            Shape::List | Shape::Map if raws.is_empty() => Ok(absent),
+            Shape::List => Ok(Some(View::List(many(unpacked(field.base, raws)?)))),
+            Shape::Map => Ok(Some(View::Map(many(raws.to_vec())))),
+            Shape::Pointer if raws.is_empty() => Ok(absent),
+            Shape::Value if raws.is_empty() && matches!(field.base, Base::Bytes | Base::Strings(_)) => {
+                Ok(absent)
+            }
+            Shape::Pointer | Shape::Value => context.one(field.base, raws).map(Some),
+        }
+    }
+}
+
+/// Whether `omitempty` leaves this value out. Structs and pointers are never empty.
+fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
+    match (field.shape, view) {
+        (Shape::Value, View::Bool(value)) => !value,
+        (Shape::Value, View::Double(value)) => *value == 0.0,
+        (Shape::Value, View::Integer(value)) => *value == 0 && field.base != Base::IntOrString,
+        (Shape::Value, View::Text(text)) => {
+            text.is_empty() && matches!(field.base, Base::String | Base::Bytes)
+        }
+        (Shape::Value, View::List(many)) => many.raws.is_empty(),
+        _ => false,
+    }
+}
+
+/// Numbers of a list may come as one block.
+fn unpacked<'a>(base: Base, raws: &[Raw<'a>]) -> Result<Vec<Raw<'a>>, Problem> {
+    if !matches!(base, Base::Int32 | Base::Int64 | Base::Bool)
+        || !raws.iter().any(|raw| matches!(raw, Raw::Bytes(_)))
+    {
+        return Ok(raws.to_vec());
+    }
+    let mut all = Vec::new();
+    for raw in raws {
+        let Raw::Bytes(block) = raw else {
+            all.push(*raw);
+            continue;
+        };
+        let mut reader = Reader::new(block);
+        while reader.position() < block.len() {
+            all.push(Raw::Varint(reader.varint()?));
+        }
+    }
+    Ok(all)
+}
+
+impl<'a> Found<'a> {
+    /// What the wire has of the field at `place`. Places must be asked for in order.
+    pub(crate) fn take(&mut self, place: usize) -> &[Raw<'a>] {
+        let start = self.at;
+        while self.places.get(self.at).is_some_and(|found| usize::from(*found) == place) {
+            self.at += 1;
+        }
+        &self.raws[start..self.at]
+    }
+}
+
+impl<'s, 'a> Many<'s, 'a> {
+    /// One value of a list.
+    pub(crate) fn entry(&self, raw: Raw<'a>) -> Result<View<'s, 'a>, Fault> {
+        Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
+    }
+
+    /// The entries of a map, sorted by key; of a key that is there twice the last one counts.
+    pub(crate) fn sorted(&self) -> Result<Vec<(&'a str, View<'s, 'a>)>, Fault> {
+        let context = Context { schema: self.schema, depth: self.depth };
+        let mut entries = Vec::with_capacity(self.raws.len());
+        for raw in &self.raws {
+            let (mut key, mut value) = ("", None);
+            super::each(raw.bytes()?, |number, raw| {
+                match number {
+                    1 => key = raw.text()?,
+                    2 => value = Some(raw),
+                    _ => {}
+                }
+                Ok(())
+            })?;
+            let view = context.one(self.base, value.as_slice());
+            entries.push((key, view.map_err(|fault| fault.within(key))?));
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut kept: Vec<(&'a str, View<'s, 'a>)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match kept.last_mut() {
+                Some(last) if last.0 == entry.0 => *last = entry,
+                _ => kept.push(entry),
+            }
+        }
+        Ok(kept)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Context<'s> {
+    schema: &'s Schema,
+    depth: usize,
+}
+
+impl<'s> Context<'s> {
+    /// One value. It may be absent, which is its zero, or there several times: then the last one counts, and messages are put
+    /// together.
+    fn one<'a>(self, base: Base, raws: &[Raw<'a>]) -> Result<View<'s, 'a>, Fault> {
+        if let Base::Message(id) = base {
+            let pieces = Pieces::of(raws)?;
+            return Ok(View::Message(MessageView { schema: self.schema, id, pieces, depth: self.depth }));
+        }
+        let last = raws.last().copied();
+        Ok(match base {
+            Base::String => View::Text(last.map_or(Ok(""), Raw::text)?.into()),
+            Base::Bool => View::Bool(last.map_or(Ok(0), Raw::varint)? != 0),
+            // Upstream keeps the lower 32 bits of whatever is there.
+            Base::Int32 => View::Integer(i64::from(last.map_or(Ok(0), Raw::varint)? as i32)),
+            Base::Int64 => View::Integer(last.map_or(Ok(0), Raw::varint)?.cast_signed()),
+            Base::Double => View::Double(last.map_or(Ok(0.0), Raw::double)?),
+            Base::Bytes => View::Text(STANDARD.encode(block(last)?).into()),
+            Base::Time => instant(block(last)?, false)?,
+            Base::MicroTime => instant(block(last)?, true)?,
+            Base::Duration => duration(block(last)?)?,
+            Base::Quantity => amount(block(last)?)?,
+            Base::IntOrString => int_or_string(&Pieces::of(raws)?)?,
+            Base::Raw | Base::Fields | Base::Json => match embedded(&Pieces::of(raws)?)? {
+                [] => View::Null,
+                json => View::Json(json),
+            },
+            Base::Strings(_) => View::List(self.strings(&Pieces::of(raws)?, 1)?),
+            Base::SchemaOrArray(id) | Base::SchemaOrBool(id) | Base::SchemaOrStrings(id) => {
+                self.union(base, id, &Pieces::of(raws)?)?
+            }
+            Base::Any | Base::Message(_) => View::Null,
+        })
+    }
+
+    fn strings<'a>(self, pieces: &Pieces<'a>, number: u32) -> Result<Many<'s, 'a>, Problem> {
+        let raws = occurrences(pieces, number)?;
+        Ok(Many { schema: self.schema, base: Base::String, raws, depth: self.depth })
+    }
+
+    /// The types of apiextensions that write one of their members.
+    fn union<'a>(self, base: Base, id: MessageId, pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Fault> {
+        let schema_at = if matches!(base, Base::SchemaOrBool(_)) { 2 } else { 1 };
+        let other_at = 3 - schema_at;
+        let (schema, other) = (occurrences(pieces, schema_at)?, occurrences(pieces, other_at)?);
+        let many = |base| Many { schema: self.schema, base, raws: other.clone(), depth: self.depth + 1 };
+        Ok(match base {
+            Base::SchemaOrArray(_) if !other.is_empty() => View::List(many(Base::Message(id))),
+            Base::SchemaOrStrings(_) if !other.is_empty() => View::List(many(Base::String)),
+            _ if !schema.is_empty() => {
+                Self { depth: self.depth + 1, ..self }.one(Base::Message(id), &schema)?
+            }
+            Base::SchemaOrBool(_) => self.one(Base::Bool, &other)?,
+            _ => View::Null,
+        })
+    }
+}
+
+fn block(raw: Option<Raw<'_>>) -> Result<&[u8], Problem> {
+    raw.map_or(Ok(&[]), Raw::bytes)
+}
+
+/// All values of one field.
+pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Raw<'a>>, Problem> {
+    let mut raws = Vec::new();
+    for piece in pieces.as_slice() {
+        super::each(piece, |number, raw| {
+            if number == wanted {
+                raws.push(raw);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(raws)
+}
+
+fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem> {
+    if data.is_empty() {
+        return Ok(View::Null);
+    }
+    let (mut seconds, mut nanos) = (0_i64, 0_i64);
+    super::each(data, |number, raw| {
+        match number {
+            1 => seconds = raw.varint()?.cast_signed(),
+            2 => nanos = i64::from(raw.varint()? as i32),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let micros = micro.then_some(nanos / 1_000);
+    let carried = micros.map_or(0, |micros| micros.div_euclid(1_000_000));
+    let seconds = seconds.saturating_add(carried);
+    let micros = micros.map(|micros| micros.rem_euclid(1_000_000));
+    if seconds == time::ZERO && micros.unwrap_or(0) == 0 {
+        return Ok(View::Null);
+    }
+    let mut text = Vec::with_capacity(28);
+    time::write(&mut text, seconds, micros);
+    written(text)
+}
+
+fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
+    let mut nanos = 0;
+    super::each(data, |number, raw| {
+        if number == 1 {
+            nanos = raw.varint()?.cast_signed();
+        }
+        Ok(())
+    })?;
+    let mut text = Vec::with_capacity(16);
+    time::write_duration(&mut text, nanos);
+    written(text)
+}
+
+fn written<'s, 'a>(text: Vec<u8>) -> Result<View<'s, 'a>, Problem> {
+    String::from_utf8(text).map(|text| View::Text(text.into())).map_err(|_| Problem::Utf8)
+}
+
+fn amount<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
+    let mut text = Cow::Borrowed("0");
+    super::each(data, |number, raw| {
+        if number == 1 {
+            text = quantity::canonical(raw.text()?)?;
+        }
+        Ok(())
+    })?;
+    Ok(View::Text(text))
+}
+
+fn int_or_string<'s, 'a>(pieces: &Pieces<'a>) -> Result<View<'s, 'a>, Problem> {
+    let (mut kind, mut number, mut text) = (0, 0, "");
+    for piece in pieces.as_slice() {
+        super::each(piece, |field, raw| {
+            match field {
+                1 => kind = raw.varint()?,
+                2 => number = i64::from(raw.varint()? as i32),
+                3 => text = raw.text()?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+    }
+    match kind {
+        0 => Ok(View::Integer(number)),
+        1 => Ok(View::Text(text.into())),
+        _ => Err(Problem::Value { expected: "a number or a text" }),
+    }
+}
+
+/// The JSON in a message that holds nothing else.
+fn embedded<'a>(pieces: &Pieces<'a>) -> Result<&'a [u8], Problem> {
+    let mut json: &[u8] = &[];
+    for piece in pieces.as_slice() {
+        super::each(piece, |number, raw| {
+            if number == 1 {
+                json = raw.bytes()?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(json)
+}

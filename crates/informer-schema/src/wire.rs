@@ -1,0 +1,211 @@
+//! Protobuf as bytes: tags, numbers and lengths, without any knowledge of what they mean.
+
+use crate::error::Problem;
+
+/// One field as it stands on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Raw<'a> {
+    /// Wire type 0.
+    Varint(u64),
+    /// Wire type 1.
+    Fixed64(u64),
+    /// Wire type 2.
+    Bytes(&'a [u8]),
+    /// Wire type 5, and groups: the built-in kinds have none.
+    Other(u8),
+}
+
+impl<'a> Raw<'a> {
+    pub(crate) fn varint(self) -> Result<u64, Problem> {
+        match self {
+            Raw::Varint(value) => Ok(value),
+            other => Err(other.wrong()),
+        }
+    }
+
+    pub(crate) fn bytes(self) -> Result<&'a [u8], Problem> {
+        match self {
+            Raw::Bytes(bytes) => Ok(bytes),
+            other => Err(other.wrong()),
+        }
+    }
+
+    pub(crate) fn text(self) -> Result<&'a str, Problem> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Problem::Utf8)
+    }
+
+    pub(crate) fn double(self) -> Result<f64, Problem> {
+        match self {
+            Raw::Fixed64(bits) => Ok(f64::from_bits(bits)),
+            other => Err(other.wrong()),
+        }
+    }
+
+    #[cold]
+    fn wrong(self) -> Problem {
+        let found = match self {
+            Raw::Varint(_) => 0,
+            Raw::Fixed64(_) => 1,
+            Raw::Bytes(_) => 2,
+            Raw::Other(found) => found,
+        };
+        Problem::WireType { found }
+    }
+}
+
+/// Reads the fields of one message in the order of the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
+        Self { data, at: 0 }
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next field, with its number; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
+        if self.at == self.data.len() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
+        let raw = match tag & 7 {
+            0 => Raw::Varint(self.varint()?),
+            1 => Raw::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => Raw::Bytes(self.block()?),
+            3 => self.group()?,
+            5 => self.array::<4>().map(|_| Raw::Other(5))?,
+            _ => return Err(Problem::Tag),
+        };
+        Ok(Some((number, raw)))
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64, Problem> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.data.get(self.at).ok_or(Problem::Truncated)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Problem::Overflow)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+        let rest = &self.data[self.at..];
+        let found = *rest.first_chunk::<N>().ok_or(Problem::Truncated)?;
+        self.at += N;
+        Ok(found)
+    }
+
+    /// Bytes behind their length.
+    fn block(&mut self) -> Result<&'a [u8], Problem> {
+        let length = usize::try_from(self.varint()?).map_err(|_| Problem::Truncated)?;
+        let end = self.at.checked_add(length).filter(|end| *end <= self.data.len());
+        let end = end.ok_or(Problem::Truncated)?;
+        let block = &self.data[self.at..end];
+        self.at = end;
+        Ok(block)
+    }
+
+    /// Goes over a group, which no built-in kind has. Groups nest, so this counts instead of calling itself.
+    fn group(&mut self) -> Result<Raw<'a>, Problem> {
+        let mut open = 1_usize;
+        while open > 0 {
+            match self.varint()? & 7 {
+                0 => drop(self.varint()?),
+                1 => drop(self.array::<8>()?),
+                2 => drop(self.block()?),
+                3 => open += 1,
+                4 => open -= 1,
+                5 => drop(self.array::<4>()?),
+                _ => return Err(Problem::Tag),
+            }
+        }
+        Ok(Raw::Other(3))
+    }
+}
+
+/// Writes a message from its end to its beginning: a length is known when it is to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    /// The bytes in the wrong order of pieces: each piece is right, the first written is the last.
+    bytes: Vec<u8>,
+    /// Where the message begins in `bytes`.
+    start: usize,
+}
+
+impl Writer {
+    /// How many bytes were written.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// What was written.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.start);
+        self.bytes
+    }
+
+    pub(crate) fn put(&mut self, piece: &[u8]) {
+        if self.start < piece.len() {
+            self.grow(piece.len());
+        }
+        self.start -= piece.len();
+        self.bytes[self.start..self.start + piece.len()].copy_from_slice(piece);
+    }
+
+    fn grow(&mut self, more: usize) {
+        let held = self.bytes.len() - self.start;
+        let mut larger = vec![0; (held + more).next_power_of_two().max(256) * 2];
+        let start = larger.len() - held;
+        larger[start..].copy_from_slice(&self.bytes[self.start..]);
+        (self.bytes, self.start) = (larger, start);
+    }
+
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        let mut piece = [0; 10];
+        let mut length = 0;
+        loop {
+            let more = value > 0x7f;
+            piece[length] = (value & 0x7f) as u8 | u8::from(more) << 7;
+            length += 1;
+            value >>= 7;
+            if !more {
+                break;
+            }
+        }
+        self.put(&piece[..length]);
+    }
+
+    pub(crate) fn tag(&mut self, number: u8, wire_type: u8) {
+        self.varint(u64::from(number) << 3 | u64::from(wire_type));
+    }
+
+    pub(crate) fn number(&mut self, number: u8, value: u64) {
+        self.varint(value);
+        self.tag(number, 0);
+    }
+
+    pub(crate) fn block(&mut self, number: u8, bytes: &[u8]) {
+        let before = self.len();
+        self.put(bytes);
+        self.close(number, before);
+    }
+
+    /// Puts length and tag in front of what was written since `before`.
+    pub(crate) fn close(&mut self, number: u8, before: usize) {
+        self.varint((self.len() - before) as u64);
+        self.tag(number, 2);
+    }
+}

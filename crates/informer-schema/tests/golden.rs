@@ -1,0 +1,153 @@
+//! Objects of every kind, filled at random and written by Go in both encodings, against the transcoder: byte for byte.
+//!
+//! `tests/corpus` holds a few of each kind. `cargo xtask schema --verify N` makes new ones from other seeds and runs these tests
+//! over them, by naming their folder in `INFORMER_SCHEMA_CORPUS`.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use informer_schema::{Envelope, Schema, frame, write_frame};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sample {
+    kind: String,
+    wire: String,
+    json: String,
+    back: Option<String>,
+    loose: Option<String>,
+    loose_wire: Option<String>,
+    frame: Option<String>,
+}
+
+fn read(name: &str) -> String {
+    let folder = std::env::var_os("INFORMER_SCHEMA_CORPUS")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus"), PathBuf::from);
+    let packed = std::fs::read(folder.join(name)).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&*packed).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn samples() -> Vec<Sample> {
+    let samples: Vec<Sample> =
+        read("objects.jsonl.gz").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(samples.len() > 600, "the corpus has {} objects only", samples.len());
+    samples
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    STANDARD.decode(text).unwrap()
+}
+
+/// Where two texts part, with a little of both: whole objects are too long to compare by eye.
+fn parting(ours: &[u8], theirs: &[u8]) -> String {
+    let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    let part = |bytes: &[u8]| {
+        let part = &bytes[at.saturating_sub(60).min(bytes.len())..(at + 40).min(bytes.len())];
+        format!("{} {part:02x?}", String::from_utf8_lossy(part))
+    };
+    format!("at byte {at}:\n  ours   {}\n  theirs {}", part(ours), part(theirs))
+}
+
+fn check(
+    what: &str,
+    failures: &mut Vec<String>,
+    sample: &Sample,
+    ours: Result<Vec<u8>, String>,
+    theirs: &[u8],
+) {
+    match ours {
+        Ok(ours) if ours == theirs => {}
+        Ok(ours) => failures.push(format!("{} {what} {}", sample.kind, parting(&ours, theirs))),
+        Err(error) => failures.push(format!("{} {what}: {error}", sample.kind)),
+    }
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default())
+}
+
+fn report(failures: &[String]) {
+    let shown: Vec<_> = failures.iter().take(12).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} differences\n{}", failures.len(), shown.join("\n"));
+}
+
+#[test]
+fn json_is_what_go_writes_after_reading_the_wire() {
+    let (schema, mut failures) = (Schema::builtin(), Vec::new());
+    for sample in samples() {
+        let ours = schema.to_json(&bytes(&sample.wire)).map_err(|error| told(&error));
+        check("json", &mut failures, &sample, ours, sample.json.as_bytes());
+    }
+    report(&failures);
+}
+
+#[test]
+fn the_wire_is_what_go_writes_after_reading_json() {
+    let (schema, mut failures) = (Schema::builtin(), Vec::new());
+    for sample in samples() {
+        let ours = schema.to_protobuf(sample.json.as_bytes()).map_err(|error| told(&error));
+        let theirs = bytes(sample.back.as_ref().unwrap_or(&sample.wire));
+        check("wire", &mut failures, &sample, ours, &theirs);
+    }
+    report(&failures);
+}
+
+#[test]
+fn json_that_no_server_would_write_is_read_as_go_reads_it() {
+    let (schema, mut failures) = (Schema::builtin(), Vec::new());
+    for sample in samples() {
+        let (Some(loose), Some(wire)) = (&sample.loose, &sample.loose_wire) else { continue };
+        let ours = schema.to_protobuf(loose.as_bytes()).map_err(|error| told(&error));
+        check("loose", &mut failures, &sample, ours, &bytes(wire));
+    }
+    report(&failures);
+}
+
+#[test]
+fn watch_frames_are_read_and_written_as_go_does() {
+    let (schema, mut count) = (Schema::builtin(), 0);
+    for sample in samples() {
+        let Some(theirs) = sample.frame.as_deref().map(bytes) else { continue };
+        let wire = bytes(&sample.wire);
+        assert_eq!(write_frame("MODIFIED", &wire), theirs, "{}", sample.kind);
+        let (event, rest) = frame(&theirs).unwrap();
+        assert!(rest.is_empty());
+        let json = String::from_utf8(schema.watch_event_to_json(event).unwrap()).unwrap();
+        assert_eq!(json, format!("{{\"type\":\"MODIFIED\",\"object\":{}}}", sample.json));
+        count += 1;
+    }
+    assert!(count > 10);
+}
+
+#[test]
+fn every_kind_with_a_protobuf_form_is_in_the_corpus() {
+    let schema = Schema::builtin();
+    let samples = samples();
+    for kind in schema.kinds().filter(|kind| kind.has_protobuf()) {
+        let name = format!("{}/{}/{}", kind.group(), kind.version(), kind.name());
+        assert!(samples.iter().any(|sample| sample.kind == name), "{name}");
+    }
+}
+
+#[test]
+fn no_part_of_an_object_makes_the_readers_panic() {
+    let schema = Schema::builtin();
+    for sample in samples().iter().step_by(5) {
+        let wire = bytes(&sample.wire);
+        for end in (0..wire.len()).step_by(7) {
+            let _ = schema.to_json(&wire[..end]);
+        }
+        for at in (0..wire.len()).step_by(3) {
+            let mut bent = wire.clone();
+            bent[at] ^= 1 << (at % 8);
+            let _ = schema.to_json(&bent);
+        }
+        let raw = Envelope::parse(&wire).unwrap().raw;
+        assert!(raw.is_empty() || wire.len() > raw.len());
+    }
+}
