@@ -85,7 +85,7 @@ pub enum Problem {
 #[derive(Debug)]
 pub(crate) struct Fault {
     problem: Problem,
-    path: Option<Box<String>>,
+    path: Option<String>,
 }
 
 impl From<Problem> for Fault {
@@ -113,7 +113,7 @@ impl Fault {
 
     #[cold]
     pub(crate) fn told(self, doing: &'static str, kind: impl ToString) -> TranscodeError {
-        let path = self.path.map_or_else(String::new, |path| *path);
+        let path = self.path.unwrap_or_default();
         TranscodeError { doing, kind: kind.to_string(), path, problem: self.problem }
     }
 }

@@ -25,6 +25,7 @@ mod envelope;
 mod error;
 mod field;
 mod kind;
+mod merge;
 mod quantity;
 mod resource;
 mod schema;
@@ -37,6 +38,7 @@ pub use envelope::{Envelope, MAGIC, enclose, frame, frame_length, watch_event, w
 pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};
+pub use merge::{MergeError, strategic_merge};
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use schema::Schema;
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};

@@ -140,7 +140,7 @@ fn amount(parts: &Parts<'_>) -> Result<String, Problem> {
 fn binary(negative: bool, value: u128) -> String {
     let mut value = value.min(i64::MAX as u128);
     let mut power = 0;
-    while value % 1024 == 0 {
+    while value.is_multiple_of(1024) {
         (value, power) = (value / 1024, power + 1);
     }
     let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power];

@@ -133,8 +133,10 @@ impl Parser<'_> {
         let first = self.nodes.len() == container as usize + 1;
         self.space();
         match self.peek()? {
-            b'}' if object => return Ok(self.close(container)),
-            b']' if !object => return Ok(self.close(container)),
+            b'}' | b']' if object == (self.peek()? == b'}') => {
+                self.close(container);
+                return Ok(());
+            }
             b',' if !first => {
                 self.at += 1;
                 self.space();

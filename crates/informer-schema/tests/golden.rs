@@ -3,6 +3,8 @@
 //! `tests/corpus` holds a few of each kind. `cargo xtask schema --verify N` makes new ones from other seeds and runs these tests
 //! over them, by naming their folder in `INFORMER_SCHEMA_CORPUS`.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::io::Read;
 use std::path::PathBuf;
 

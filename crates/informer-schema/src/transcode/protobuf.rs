@@ -204,8 +204,7 @@ impl<'t> Walk<'_, 't> {
                 }
             }
             Base::Duration => {
-                let nanos =
-                    last.map_or(Ok(0), |at| Ok::<_, Problem>(time::read_duration(&self.string(at)?)?))?;
+                let nanos = last.map_or(Ok(0), |at| time::read_duration(&self.string(at)?))?;
                 self.out.number(1, nanos.cast_unsigned());
             }
             Base::Quantity => self.quantity(last)?,

@@ -121,10 +121,11 @@ impl<'s, 'a> MessageView<'s, 'a> {
     /// What a field says; `None` where JSON has no such member.
     pub(crate) fn view(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let view = self.value(field, raws).map_err(|fault| fault.within(field.name))?;
-        Ok(view.filter(|view| {
-            !(field.flags.omit_empty && is_empty(field, view))
-                && !(field.flags.omit_zero && matches!(view, View::Null))
-        }))
+        let flags = field.flags;
+        let left_out = |view: &View<'_, '_>| {
+            flags.omit_empty && is_empty(field, view) || flags.omit_zero && matches!(view, View::Null)
+        };
+        Ok(view.filter(|view| !left_out(view)))
     }
 
     fn value(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
@@ -213,7 +214,7 @@ impl<'s, 'a> Many<'s, 'a> {
             let view = context.one(self.base, value.as_slice());
             entries.push((key, view.map_err(|fault| fault.within(key))?));
         }
-        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        entries.sort_by_key(|(key, _)| *key);
         let mut kept: Vec<(&'a str, View<'s, 'a>)> = Vec::with_capacity(entries.len());
         for entry in entries {
             match kept.last_mut() {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
@@ -51,8 +53,14 @@ func patches(out io.Writer, seed int64, count, size int) error {
 	return nil
 }
 
-func merge(k kind, original, patch []byte) *merged {
-	one := &merged{Kind: k.name(), Original: original, Patch: patch}
+func merge(k kind, original, patch []byte) (one *merged) {
+	one = &merged{Kind: k.name(), Original: original, Patch: patch}
+	// Upstream compares values that cannot be compared; a server answers the panic with an error, too.
+	defer func() {
+		if found := recover(); found != nil {
+			one.Error = fmt.Sprint(found)
+		}
+	}()
 	result, err := strategicpatch.StrategicMergePatch(original, patch, reflect.New(k.typ).Elem().Interface())
 	if err != nil {
 		one.Error = err.Error()
@@ -87,7 +95,7 @@ func (f *filler) damage(patch []byte) ([]byte, error) {
 func retained(keys []string, more string) []any {
 	out := []any{more}
 	for _, key := range keys {
-		if key != more && key[0] != '$' {
+		if key != more && !strings.HasPrefix(key, "$") {
 			out = append(out, key)
 		}
 	}

@@ -1,0 +1,238 @@
+//! Strategic merge patch: objects are merged member by member, lists as the table says.
+
+mod lists;
+mod meta;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::kind::Kind;
+use meta::Meta;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const ELEMENT_ORDER: &str = "$setElementOrder";
+
+/// Why a patch cannot be applied. No text shows a value of the object or the patch, but the word of a wrong directive.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// The object or the patch is no JSON object.
+    #[error("invalid JSON document")]
+    Document,
+    /// A list in a list that is to be merged.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// `$deleteFromPrimitiveList` without the name of a list.
+    #[error("invalid patch format of primitive list")]
+    PrimitiveList,
+    /// `$retainKeys` is no list, or does not name everything that the patch sets.
+    #[error("invalid patch format of retainKeys")]
+    RetainKeys,
+    /// `$setElementOrder` is no list, or without the name of one.
+    #[error("invalid patch format of setElementOrder list")]
+    ElementOrder,
+    /// `$setElementOrder` and the list beside it are in different orders.
+    #[error("the order of the patch list `{field}` does not match its $setElementOrder list")]
+    OrderMismatch {
+        /// The list.
+        field: String,
+    },
+    /// A directive that is none.
+    #[error("unknown patch type: {directive}")]
+    Directive {
+        /// The word behind `$patch`.
+        directive: String,
+    },
+    /// `$patch: merge` in an entry of a list.
+    #[error("merging lists cannot yet be specified in the patch")]
+    MergeDirective,
+    /// An entry of a list has not the member that tells entries apart.
+    #[error("an entry does not contain the declared merge key: {key}")]
+    NoMergeKey {
+        /// The member.
+        key: String,
+    },
+    /// A list of objects that is to be merged and has no merge key.
+    #[error("cannot merge lists without merge key for struct")]
+    Unkeyed,
+    /// Entries of one list are of several types, or null.
+    #[error("list element types are not identical")]
+    MixedList,
+    /// `$setElementOrder` for lists that are both empty.
+    #[error("no elements in any of the given slices")]
+    NoElements,
+    /// A value is of another type than the directive needs.
+    #[error("expected {expected}")]
+    Type {
+        /// What it needs.
+        expected: &'static str,
+    },
+    /// The type has no such field.
+    #[error("unable to find api field in struct {message} for the json field {field:?}")]
+    NoField {
+        /// The type.
+        message: String,
+        /// The field.
+        field: String,
+    },
+    /// A member of something that is no struct is to be merged.
+    #[error("merging an object in json but data type is not struct, instead is: {found}")]
+    NotAStruct {
+        /// What it is.
+        found: &'static str,
+    },
+    /// Two lists stand where the type has none.
+    #[error("expected slice or array type, but got: {found}")]
+    NotAList {
+        /// What it is.
+        found: &'static str,
+    },
+}
+
+impl MergeError {
+    /// The HTTP status with which a server answers.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Document | Self::PrimitiveList | Self::RetainKeys | Self::ElementOrder => 400,
+            Self::ListOfLists => 422,
+            _ => 500,
+        }
+    }
+}
+
+/// Applies a strategic merge patch to an object of this kind, with the directives `$patch`, `$retainKeys`,
+/// `$deleteFromPrimitiveList` and `$setElementOrder`.
+///
+/// Both values are read down to the depth they have; take them from a parser that bounds it, as serde's does.
+///
+/// # Errors
+///
+/// When the patch is wrong in itself, or merges what the kind does not have; see [`MergeError::status`].
+///
+/// ```
+/// use informer_core::Gvk;
+/// use informer_schema::{Schema, strategic_merge};
+/// use serde_json::json;
+///
+/// let schema = Schema::builtin();
+/// let kind = schema.kind(&Gvk::new("", "v1", "Pod")).ok_or("no such kind")?;
+/// let pod = json!({"spec": {"containers": [{"name": "a", "image": "x:1"}, {"name": "b"}]}});
+/// let patch = json!({"spec": {"containers": [{"name": "a", "image": "x:2"}, {"name": "b", "$patch": "delete"}]}});
+/// let patched = strategic_merge(kind, pod, patch)?;
+/// assert_eq!(patched, json!({"spec": {"containers": [{"name": "a", "image": "x:2"}]}}));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn strategic_merge(kind: Kind<'_>, original: Value, patch: Value) -> Result<Value, MergeError> {
+    match (original, patch) {
+        (Value::Object(original), Value::Object(patch)) => {
+            objects(original, patch, Meta::Struct(kind.message())).map(Value::Object)
+        }
+        _ => Err(MergeError::Document),
+    }
+}
+
+type Object = Map<String, Value>;
+
+fn objects(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Object, MergeError> {
+    if let Some(directive) = patch.remove(DIRECTIVE) {
+        return match directive.as_str() {
+            Some("replace") => Ok(patch),
+            Some("delete") => Ok(Map::new()),
+            other => Err(MergeError::Directive { directive: other.unwrap_or("not a text").to_owned() }),
+        };
+    }
+    retain_keys(&mut original, &mut patch)?;
+    lists::ordered(&mut original, &mut patch, meta)?;
+    for (name, value) in patch {
+        match name.strip_prefix(DELETE_FROM) {
+            None => member(&mut original, &name, value, meta, false)?,
+            Some(rest) => {
+                let list = rest.strip_prefix('/').ok_or(MergeError::PrimitiveList)?;
+                member(&mut original, list, value, meta, true)?;
+            }
+        }
+    }
+    Ok(original)
+}
+
+/// Takes `$retainKeys` from the patch, and from the object what it does not name.
+fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeError> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let retained = retained.as_array().ok_or(MergeError::RetainKeys)?;
+    let names: std::collections::HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let of_a_list = |name: &str| name.starts_with(DELETE_FROM) || name.starts_with(ELEMENT_ORDER);
+    let named =
+        |(name, value): (&String, &Value)| value.is_null() || of_a_list(name) || names.contains(&**name);
+    if !patch.iter().all(named) {
+        return Err(MergeError::RetainKeys);
+    }
+    original.retain(|name, _| names.contains(&**name));
+    Ok(())
+}
+
+/// Merges one member. `deletes` says that the value lists what to take from a list.
+fn member(
+    original: &mut Object,
+    name: &str,
+    value: Value,
+    meta: Meta<'_>,
+    deletes: bool,
+) -> Result<(), MergeError> {
+    if value.is_null() {
+        original.remove(name);
+        return Ok(());
+    }
+    let merged = match (original.get_mut(name).map(Value::take), value) {
+        (Some(Value::Object(old)), Value::Object(new)) => {
+            let field = meta.field(name)?;
+            match field.replaces() {
+                true => Some(Value::Object(new)),
+                false => Some(Value::Object(objects(old, new, field.meta)?)),
+            }
+        }
+        (Some(Value::Array(old)), Value::Array(new)) => {
+            Some(Value::Array(lists::merge(old, new, &meta.list(name)?, deletes)?))
+        }
+        (Some(old), _) if deletes => Some(old),
+        (None, _) if deletes => None,
+        (_, mut new) => {
+            discard_nulls(&mut new);
+            without_directives(new)
+        }
+    };
+    match merged {
+        Some(merged) => drop(original.insert(name.to_owned(), merged)),
+        None => drop(original.remove(name)),
+    }
+    Ok(())
+}
+
+/// Takes members that are null from what is new: there is nothing that they could remove.
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(discard_nulls);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
+}
+
+/// Leaves out objects with a directive: there is nothing that it could apply to.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(members) if members.contains_key(DIRECTIVE) => None,
+        Value::Object(members) => {
+            let kept =
+                members.into_iter().filter_map(|(name, member)| Some((name, without_directives(member)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::Array(entries) => {
+            Some(Value::Array(entries.into_iter().filter_map(without_directives).collect()))
+        }
+        other => Some(other),
+    }
+}

@@ -1,0 +1,93 @@
+//! What the table says of a field that is to be merged.
+
+use super::MergeError;
+use crate::field::{Base, Field, PatchStrategy, Shape};
+use crate::kind::Message;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meta<'s> {
+    /// A struct with fields.
+    Struct(Message<'s>),
+    /// A struct that writes itself in its own way: nothing in it has a name.
+    Opaque,
+    /// A list of values of the field's type.
+    List(Field<'s>),
+    /// A map, text, number or boolean.
+    Other(&'static str),
+}
+
+/// A field: the type of its value, and how it is merged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FieldMeta<'s> {
+    pub(super) meta: Meta<'s>,
+    pub(super) key: &'static str,
+    strategy: PatchStrategy,
+}
+
+impl FieldMeta<'_> {
+    pub(super) fn merges(&self) -> bool {
+        self.strategy.merge
+    }
+
+    pub(super) fn replaces(&self) -> bool {
+        self.strategy.replace
+    }
+}
+
+impl<'s> Meta<'s> {
+    /// The field of that name. Names are compared without case when none is the same, as Go does.
+    pub(super) fn field(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
+        let no_field =
+            |message: &str| MergeError::NoField { message: message.to_owned(), field: name.to_owned() };
+        let message = match self {
+            Self::Struct(message) => message,
+            Self::Opaque => return Err(no_field("with a form of its own")),
+            Self::List(_) => return Err(MergeError::NotAStruct { found: "slice" }),
+            Self::Other(found) => return Err(MergeError::NotAStruct { found }),
+        };
+        let by_case = || message.fields().into_iter().find(|field| field.name().eq_ignore_ascii_case(name));
+        let short = message.short_name().rsplit('.').next().unwrap_or_default();
+        let field = message.field(name).or_else(by_case).ok_or_else(|| no_field(short))?;
+        let meta = match field.data.shape {
+            Shape::List => Self::List(field),
+            Shape::Map => Self::Other("map"),
+            Shape::Value | Shape::Pointer => Self::of_one(field),
+        };
+        Ok(FieldMeta { meta, key: field.merge_key().unwrap_or_default(), strategy: field.patch_strategy() })
+    }
+
+    /// The field of that name, which must be a list: the type is that of its entries.
+    pub(super) fn list(self, name: &str) -> Result<FieldMeta<'s>, MergeError> {
+        let field = self.field(name)?;
+        let meta = match field.meta {
+            Self::List(list) => Self::of_one(list),
+            // Behind a pointer, anything is taken for a list; what is not optional and no list is refused.
+            Self::Opaque | Self::Struct(_) | Self::Other(_) if self.is_pointer(name) => field.meta,
+            _ => return Err(MergeError::NotAList { found: "struct" }),
+        };
+        Ok(FieldMeta { meta, ..field })
+    }
+
+    fn is_pointer(self, name: &str) -> bool {
+        match self {
+            Self::Struct(message) => {
+                message.field(name).is_some_and(|field| field.data.shape == Shape::Pointer)
+            }
+            _ => false,
+        }
+    }
+
+    fn of_one(field: Field<'s>) -> Self {
+        match field.data.base {
+            Base::Message(_) => field.message().map_or(Self::Opaque, Self::Struct),
+            Base::String => Self::Other("string"),
+            Base::Bool => Self::Other("bool"),
+            Base::Int32 => Self::Other("int32"),
+            Base::Int64 => Self::Other("int64"),
+            Base::Double => Self::Other("float64"),
+            Base::Bytes | Base::Strings(_) => Self::Other("slice"),
+            _ => Self::Opaque,
+        }
+    }
+}
