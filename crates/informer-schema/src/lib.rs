@@ -21,6 +21,7 @@
 //! This crate knows neither tokio nor HTTP, and keeps no state of its own: who needs the table makes one [`Schema`] and
 //! shares it.
 
+mod de;
 mod envelope;
 mod error;
 mod field;
@@ -28,18 +29,21 @@ mod kind;
 mod merge;
 mod quantity;
 mod resource;
+mod scan;
 mod schema;
 mod text;
 mod time;
 mod transcode;
 mod wire;
 
+pub use de::DecodeError;
 pub use envelope::{Envelope, MAGIC, enclose, frame, frame_length, watch_event, write_frame};
 pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};
 pub use merge::{MergeError, strategic_merge};
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
+pub use scan::{HeaderError, Scan};
 pub use schema::Schema;
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
 pub use transcode::MAX_DEPTH;

@@ -161,6 +161,9 @@ fn objects(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Ob
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let retained = retained.as_array().ok_or(MergeError::RetainKeys)?;
+    if retained.iter().any(|name| name.is_object() || name.is_array()) {
+        return Err(MergeError::RetainKeys);
+    }
     let names: std::collections::HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
     let of_a_list = |name: &str| name.starts_with(DELETE_FROM) || name.starts_with(ELEMENT_ORDER);
     let named =

@@ -4,6 +4,8 @@ mod json;
 mod protobuf;
 pub(crate) mod view;
 
+pub(crate) use json::is_type_meta;
+
 use crate::envelope::{Envelope, MAGIC};
 use crate::error::{Problem, TranscodeError};
 use crate::kind::Kind;

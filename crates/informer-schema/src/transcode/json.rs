@@ -54,7 +54,7 @@ fn members(message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>, out: &mut Vec
 }
 
 /// The one embedded type that is not on the wire.
-pub(super) fn is_type_meta(field: &FieldData) -> bool {
+pub(crate) fn is_type_meta(field: &FieldData) -> bool {
     field.flags.inline && field.number == 0 && matches!(field.base, Base::Message(_))
 }
 

@@ -1,0 +1,386 @@
+//! What a cache needs of an object, read from its bytes on the wire without decoding it.
+
+use std::borrow::Cow;
+
+use informer_core::{FieldPath, Header, ObjectKey, OwnerReference, ParseKeyError};
+use thiserror::Error;
+
+use crate::error::{Problem, TranscodeError};
+use crate::field::{Base, FieldData, Shape};
+use crate::kind::Kind;
+use crate::schema::MessageId;
+use crate::text::{self, Tape};
+use crate::time;
+use crate::transcode::each;
+use crate::transcode::view::{MessageView, Pieces, View, occurrences};
+use crate::wire::{Raw, Reader, Writer};
+
+// The numbers of `metadata` in every kind, and of what is in it. A test holds them against the table.
+const METADATA: u32 = 1;
+const NAME: u32 = 1;
+const NAMESPACE: u32 = 3;
+const UID: u32 = 5;
+const RESOURCE_VERSION: u32 = 6;
+const GENERATION: u32 = 7;
+const DELETION_TIMESTAMP: u32 = 9;
+const LABELS: u32 = 11;
+const OWNERS: u32 = 13;
+const MANAGED_FIELDS: u32 = 17;
+
+/// An object on the wire, without its envelope, of which `metadata` was read.
+///
+/// ```
+/// use informer_core::Object;
+/// use informer_schema::{Envelope, Scan, Schema};
+///
+/// let json = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"d","name":"a","labels":{"app":"web"}}}"#;
+/// let wire = Schema::builtin().to_protobuf(json)?;
+/// let scan = Scan::of(Envelope::parse(&wire)?.raw)?;
+/// let header = scan.header()?;
+/// assert_eq!(header.key().as_str(), "d/a");
+/// assert_eq!(header.labels().get("app"), Some("web"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    object: &'a [u8],
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+    version: &'a str,
+    generation: i64,
+    deletion: Option<&'a [u8]>,
+    managed: bool,
+}
+
+/// Why there is no header.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// The bytes are no object.
+    #[error("cannot read the labels or owners of an object")]
+    Wire(#[source] TranscodeError),
+    /// Name and namespace are no key.
+    #[error("the object has no valid key")]
+    Key(#[source] ParseKeyError),
+}
+
+fn failed(problem: Problem) -> TranscodeError {
+    TranscodeError {
+        doing: "read",
+        kind: "the metadata of an object".to_owned(),
+        path: String::new(),
+        problem,
+    }
+}
+
+impl<'a> Scan<'a> {
+    /// Reads the metadata of an object and goes over the rest.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no message, or metadata is not what every kind has there.
+    pub fn of(object: &'a [u8]) -> Result<Self, TranscodeError> {
+        let mut scan = Self {
+            object,
+            name: "",
+            namespace: "",
+            uid: "",
+            version: "",
+            generation: 0,
+            deletion: None,
+            managed: false,
+        };
+        each(object, |number, raw| match number {
+            METADATA => each(raw.bytes()?, |number, raw| scan.field(number, raw)),
+            _ => Ok(()),
+        })
+        .map_err(failed)?;
+        Ok(scan)
+    }
+
+    fn field(&mut self, number: u32, raw: Raw<'a>) -> Result<(), Problem> {
+        match number {
+            NAME => self.name = raw.text()?,
+            NAMESPACE => self.namespace = raw.text()?,
+            UID => self.uid = raw.text()?,
+            RESOURCE_VERSION => self.version = raw.text()?,
+            GENERATION => self.generation = raw.varint()?.cast_signed(),
+            DELETION_TIMESTAMP => self.deletion = Some(raw.bytes()?),
+            MANAGED_FIELDS => self.managed = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// `metadata.namespace`; empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &'a str {
+        self.namespace
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &'a str {
+        self.uid
+    }
+
+    /// `metadata.resourceVersion`.
+    pub fn resource_version(&self) -> &'a str {
+        self.version
+    }
+
+    /// Whether there are managed fields to cut.
+    pub fn has_managed_fields(&self) -> bool {
+        self.managed
+    }
+
+    /// All that a cache keeps beside the bytes.
+    ///
+    /// # Errors
+    ///
+    /// When labels or owners cannot be read, or name and namespace are no key.
+    pub fn header(&self) -> Result<Header, HeaderError> {
+        let key = match self.namespace {
+            "" => ObjectKey::cluster(self.name),
+            namespace => ObjectKey::new(namespace, self.name),
+        };
+        let (labels, owners, deletion) =
+            self.parts().map_err(|problem| HeaderError::Wire(failed(problem)))?;
+        Ok(Header::new(key.map_err(HeaderError::Key)?)
+            .with_uid(self.uid)
+            .with_version(self.version)
+            .with_generation((self.generation != 0).then_some(self.generation))
+            .with_deletion_timestamp(deletion)
+            .with_labels(labels)
+            .with_owners(owners))
+    }
+
+    #[expect(clippy::type_complexity, reason = "three parts of one header, named where they go")]
+    fn parts(&self) -> Result<(Vec<(&'a str, &'a str)>, Vec<OwnerReference>, Option<Box<str>>), Problem> {
+        let (mut labels, mut owners) = (Vec::new(), Vec::new());
+        each(self.object, |number, raw| match number {
+            METADATA => each(raw.bytes()?, |number, raw| {
+                match number {
+                    LABELS => labels.push(label(raw.bytes()?)?),
+                    OWNERS => owners.push(owner(raw.bytes()?)?),
+                    _ => {}
+                }
+                Ok(())
+            }),
+            _ => Ok(()),
+        })?;
+        let deletion = self.deletion.map(instant).transpose()?.flatten();
+        Ok((labels, owners, deletion))
+    }
+
+    /// The object without `metadata.managedFields`, all else byte for byte.
+    ///
+    /// # Errors
+    ///
+    /// None for what [`Scan::of`] has read; the type says that bytes are read again.
+    pub fn without_managed_fields(&self) -> Result<Cow<'a, [u8]>, TranscodeError> {
+        match self.managed {
+            true => cut(self.object).map(Cow::Owned).map_err(failed),
+            false => Ok(Cow::Borrowed(self.object)),
+        }
+    }
+}
+
+fn label(entry: &[u8]) -> Result<(&str, &str), Problem> {
+    let (mut key, mut value) = ("", "");
+    each(entry, |number, raw| {
+        match number {
+            1 => key = raw.text()?,
+            2 => value = raw.text()?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((key, value))
+}
+
+fn owner(data: &[u8]) -> Result<OwnerReference, Problem> {
+    let (mut kind, mut name, mut uid, mut api_version, mut controller) = ("", "", "", "", false);
+    each(data, |number, raw| {
+        match number {
+            1 => kind = raw.text()?,
+            3 => name = raw.text()?,
+            4 => uid = raw.text()?,
+            5 => api_version = raw.text()?,
+            6 => controller = raw.varint()? != 0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: uid.into(),
+        controller,
+    })
+}
+
+fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
+    let mut seconds = 0;
+    each(data, |number, raw| {
+        if number == 1 {
+            seconds = raw.varint()?.cast_signed();
+        }
+        Ok(())
+    })?;
+    if data.is_empty() || seconds == time::ZERO {
+        return Ok(None);
+    }
+    let mut text = Vec::with_capacity(20);
+    time::write(&mut text, seconds, None);
+    String::from_utf8(text).map(|text| Some(text.into())).map_err(|_| Problem::Utf8)
+}
+
+/// Copies a message and leaves the managed fields of its metadata out.
+fn cut(object: &[u8]) -> Result<Vec<u8>, Problem> {
+    let mut out = Vec::with_capacity(object.len());
+    let mut reader = Reader::new(object);
+    let mut start = 0;
+    while let Some((number, raw)) = reader.next()? {
+        match raw {
+            Raw::Bytes(metadata) if number == METADATA => {
+                let kept = without(metadata, MANAGED_FIELDS)?;
+                let mut head = Writer::default();
+                head.varint(kept.len() as u64);
+                head.tag(METADATA as u8, 2);
+                out.extend_from_slice(&head.into_bytes());
+                out.extend_from_slice(&kept);
+            }
+            _ => out.extend_from_slice(&object[start..reader.position()]),
+        }
+        start = reader.position();
+    }
+    Ok(out)
+}
+
+fn without(message: &[u8], gone: u32) -> Result<Vec<u8>, Problem> {
+    let mut out = Vec::with_capacity(message.len());
+    let mut reader = Reader::new(message);
+    let mut start = 0;
+    while let Some((number, _)) = reader.next()? {
+        if number != gone {
+            out.extend_from_slice(&message[start..reader.position()]);
+        }
+        start = reader.position();
+    }
+    Ok(out)
+}
+
+impl Kind<'_> {
+    /// The scalar at `path` as text, read from a message of this kind without decoding it: what
+    /// [`message_to_json`](Self::message_to_json) would show there. `None` where nothing is, or an object or a list.
+    ///
+    /// ```
+    /// use informer_schema::{Envelope, Schema};
+    ///
+    /// let schema = Schema::builtin();
+    /// let wire = schema.to_protobuf(br#"{"apiVersion":"v1","kind":"Pod","spec":{"nodeName":"n1"}}"#)?;
+    /// let envelope = Envelope::parse(&wire)?;
+    /// let pod = schema.kind_by_api_version("v1", "Pod").ok_or("no such kind")?;
+    /// assert_eq!(pod.scalar(envelope.raw, &"spec.nodeName".parse()?)?.as_deref(), Some("n1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the bytes on the way cannot be read.
+    pub fn scalar<'a>(self, raw: &'a [u8], path: &FieldPath) -> Result<Option<Cow<'a, str>>, TranscodeError> {
+        let message = MessageView::new(self.schema, self.data.message, raw);
+        let found = walk(View::Message(message), path.segments());
+        found.map_err(|fault| fault.told("read", self.describe()))
+    }
+}
+
+fn walk<'a, 'p>(
+    mut view: View<'_, 'a>,
+    path: impl Iterator<Item = &'p str>,
+) -> Result<Option<Cow<'a, str>>, crate::error::Fault> {
+    let mut path = path.peekable();
+    while path.peek().is_some() {
+        let next = match view {
+            View::Json(json) => return Ok(in_json(json, path)?),
+            View::Message(message) => path.next().map(|name| member(&message, name)),
+            View::Map(entries) => path.next().map(|name| entry(&entries.sorted()?, name)),
+            _ => None,
+        };
+        match next.transpose()?.flatten() {
+            Some(found) => view = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(match view {
+        View::Text(text) => Some(text),
+        View::Bool(value) => Some(value.to_string().into()),
+        View::Integer(value) => Some(value.to_string().into()),
+        View::Double(value) => {
+            let mut out = Vec::new();
+            text::write_double(&mut out, value)?;
+            Some(String::from_utf8_lossy(&out).into_owned().into())
+        }
+        View::Json(json) => in_json(json, std::iter::empty())?,
+        View::Null | View::Message(_) | View::List(_) | View::Map(_) => None,
+    })
+}
+
+type Step<'s, 'a> = Result<Option<View<'s, 'a>>, crate::error::Fault>;
+
+fn entry<'s, 'a>(entries: &[(&'a str, View<'s, 'a>)], name: &str) -> Step<'s, 'a> {
+    Ok(entries.iter().find(|(key, _)| *key == name).map(|(_, view)| view.clone()))
+}
+
+/// The member of that name, which may be in an embedded type.
+fn member<'s, 'a>(message: &MessageView<'s, 'a>, name: &str) -> Step<'s, 'a> {
+    for field in message.fields() {
+        if let (true, Base::Message(id)) = (field.flags.inline, field.base) {
+            if let Some(found) = member(&embedded(message, field, id)?, name)? {
+                return Ok(Some(found));
+            }
+        } else if field.name == name {
+            let raws = occurrences(&message.pieces, u32::from(field.number))?;
+            return message.view(field, &raws);
+        }
+    }
+    Ok(None)
+}
+
+fn embedded<'s, 'a>(
+    message: &MessageView<'s, 'a>,
+    field: &FieldData,
+    id: MessageId,
+) -> Result<MessageView<'s, 'a>, Problem> {
+    debug_assert_eq!(field.shape, Shape::Value, "embedded types are no pointers");
+    let raws = match field.number {
+        0 => Vec::new(),
+        number => occurrences(&message.pieces, u32::from(number))?,
+    };
+    let pieces: Result<Vec<_>, _> = raws.iter().map(|raw| raw.bytes()).collect();
+    Ok(MessageView { schema: message.schema, id, pieces: Pieces::Many(pieces?), depth: message.depth + 1 })
+}
+
+fn in_json<'a, 'p>(
+    json: &'a [u8],
+    path: impl Iterator<Item = &'p str>,
+) -> Result<Option<Cow<'a, str>>, Problem> {
+    let tape = Tape::parse(json)?;
+    let mut at = tape.root();
+    for name in path {
+        let found = (tape.kind(at) == text::Kind::Object).then(|| tape.member(at, name)).flatten();
+        let Some(found) = found else { return Ok(None) };
+        at = found;
+    }
+    Ok(match tape.kind(at) {
+        text::Kind::String => tape.string(at),
+        text::Kind::True | text::Kind::False | text::Kind::Number => Some(tape.slice(at).into()),
+        _ => None,
+    })
+}

@@ -1,0 +1,283 @@
+//! Headers, field paths and typed objects read from the wire, against the same read from JSON.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::fmt::Debug;
+use std::io::Read;
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use informer_core::{Gvk, Object};
+use informer_schema::{Envelope, Kind, Scan, Schema};
+use k8s_openapi::api::{apps, autoscaling, batch, core, discovery, networking, rbac, storage};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+struct Sample {
+    kind: Gvk,
+    wire: Vec<u8>,
+    json: String,
+}
+
+/// Read once for all tests and cases.
+static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
+static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
+
+fn samples() -> Vec<Sample> {
+    let mut text = String::new();
+    let packed = include_bytes!("corpus/objects.jsonl.gz");
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    let sample = |line: &str| {
+        let fields: Value = serde_json::from_str(line).unwrap();
+        let name = fields["kind"].as_str().unwrap();
+        let [group, version, kind] = name.split('/').collect::<Vec<_>>().try_into().unwrap();
+        Sample {
+            kind: Gvk::new(group, version, kind),
+            wire: STANDARD.decode(fields["wire"].as_str().unwrap()).unwrap(),
+            json: fields["json"].as_str().unwrap().to_owned(),
+        }
+    };
+    text.lines().map(sample).collect()
+}
+
+/// Typed from the wire is what typed from JSON is. Returns how many objects there were that the type takes.
+fn agree<T: DeserializeOwned + PartialEq + Debug>(gvk: &Gvk) -> usize {
+    let (schema, mut taken) = (&*SCHEMA, 0);
+    for sample in SAMPLES.iter().filter(|sample| sample.kind == *gvk) {
+        let ours = schema.decode::<T>(&sample.wire);
+        match serde_json::from_str::<T>(&sample.json) {
+            Ok(theirs) => {
+                assert_eq!(ours.unwrap(), theirs, "{}", sample.json);
+                taken += 1;
+            }
+            Err(_) => assert!(ours.is_err(), "{}", sample.json),
+        }
+    }
+    taken
+}
+
+#[test]
+fn typed_objects_are_those_of_json() {
+    let taken = [
+        agree::<core::v1::Pod>(&Gvk::new("", "v1", "Pod")),
+        agree::<k8s_openapi::List<core::v1::Pod>>(&Gvk::new("", "v1", "PodList")),
+        agree::<core::v1::Secret>(&Gvk::new("", "v1", "Secret")),
+        agree::<core::v1::ConfigMap>(&Gvk::new("", "v1", "ConfigMap")),
+        agree::<core::v1::Service>(&Gvk::new("", "v1", "Service")),
+        agree::<core::v1::Node>(&Gvk::new("", "v1", "Node")),
+        agree::<core::v1::Event>(&Gvk::new("", "v1", "Event")),
+        agree::<apps::v1::Deployment>(&Gvk::new("apps", "v1", "Deployment")),
+        agree::<apps::v1::StatefulSet>(&Gvk::new("apps", "v1", "StatefulSet")),
+        agree::<apps::v1::ControllerRevision>(&Gvk::new("apps", "v1", "ControllerRevision")),
+        agree::<batch::v1::CronJob>(&Gvk::new("batch", "v1", "CronJob")),
+        agree::<autoscaling::v2::HorizontalPodAutoscaler>(&Gvk::new(
+            "autoscaling",
+            "v2",
+            "HorizontalPodAutoscaler",
+        )),
+        agree::<discovery::v1::EndpointSlice>(&Gvk::new("discovery.k8s.io", "v1", "EndpointSlice")),
+        agree::<networking::v1::Ingress>(&Gvk::new("networking.k8s.io", "v1", "Ingress")),
+        agree::<rbac::v1::ClusterRole>(&Gvk::new("rbac.authorization.k8s.io", "v1", "ClusterRole")),
+        agree::<storage::v1::StorageClass>(&Gvk::new("storage.k8s.io", "v1", "StorageClass")),
+        agree::<apiextensions::v1::CustomResourceDefinition>(&Gvk::new(
+            "apiextensions.k8s.io",
+            "v1",
+            "CustomResourceDefinition",
+        )),
+    ];
+    assert!(taken.iter().sum::<usize>() > taken.len(), "{taken:?}");
+}
+
+#[test]
+fn every_object_is_the_same_as_json_values() {
+    let schema = &*SCHEMA;
+    for sample in &*SAMPLES {
+        let theirs: Value = serde_json::from_str(&sample.json).unwrap();
+        assert_eq!(schema.decode::<Value>(&sample.wire).unwrap(), theirs);
+    }
+}
+
+fn scalars(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                scalars(member, &format!("{path}['{name}']"), out);
+            }
+        }
+        Value::String(text) => out.push((path.to_owned(), text.clone())),
+        Value::Bool(_) | Value::Number(_) => out.push((path.to_owned(), value.to_string())),
+        Value::Array(_) | Value::Null => {}
+    }
+}
+
+#[test]
+fn field_paths_are_read_as_from_json() {
+    let (schema, mut count) = (&*SCHEMA, 0);
+    for sample in &*SAMPLES {
+        let json: Value = serde_json::from_str(&sample.json).unwrap();
+        let raw = Envelope::parse(&sample.wire).unwrap().raw;
+        let kind: Kind<'_> = schema.kind(&sample.kind).unwrap();
+        let mut expected = Vec::new();
+        scalars(&json, "", &mut expected);
+        for (path, value) in expected {
+            // Names with quotes are none that a path can tell; numbers of foreign JSON keep their text.
+            let Ok(path) = path.parse() else { continue };
+            if matches!(&*value, "12.5" | "-10000000000.0")
+                || ["['kind']", "['apiVersion']"].contains(&informer_core::FieldPath::as_str(&path))
+            {
+                continue;
+            }
+            assert_eq!(
+                kind.scalar(raw, &path).unwrap().as_deref(),
+                Some(&*value),
+                "{path:?} {}",
+                sample.json
+            );
+            count += 1;
+        }
+        assert_eq!(kind.scalar(raw, &"no.such.field".parse().unwrap()).unwrap(), None);
+        assert_eq!(kind.scalar(raw, &"metadata".parse().unwrap()).unwrap(), None);
+    }
+    assert!(count > 1_000, "{count}");
+}
+
+#[test]
+fn headers_are_what_json_says() {
+    let (schema, mut count) = (&*SCHEMA, 0);
+    for sample in &*SAMPLES {
+        let json: Value = serde_json::from_str(&sample.json).unwrap();
+        let metadata = &json["metadata"];
+        let of_objects =
+            schema.kind(&sample.kind).unwrap().field("metadata").and_then(|field| field.message());
+        if of_objects.is_none_or(|message| message.short_name() != "meta.v1.ObjectMeta") {
+            continue;
+        }
+        let raw = Envelope::parse(&sample.wire).unwrap().raw;
+        let scan = Scan::of(raw).unwrap();
+        let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
+        assert_eq!(scan.name(), text("name"));
+        assert_eq!(scan.namespace(), text("namespace"));
+        let Ok(header) = scan.header() else { continue };
+        assert_eq!(header.uid(), text("uid"));
+        assert_eq!(*header.resource_version(), *text("resourceVersion"));
+        assert_eq!(header.generation(), metadata["generation"].as_i64());
+        assert_eq!(header.deletion_timestamp(), metadata["deletionTimestamp"].as_str());
+        for (name, value) in metadata["labels"].as_object().into_iter().flatten() {
+            assert_eq!(header.labels().get(name), value.as_str());
+        }
+        let owners = metadata["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!(header.owners().len(), owners.len());
+        for (ours, theirs) in header.owners().iter().zip(owners) {
+            assert_eq!(
+                (&*ours.uid, &*ours.name),
+                (theirs["uid"].as_str().unwrap(), theirs["name"].as_str().unwrap())
+            );
+            assert_eq!(ours.controller, theirs["controller"].as_bool().unwrap_or_default());
+        }
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
+}
+
+#[test]
+fn managed_fields_are_cut_and_nothing_else() {
+    let (schema, mut count) = (&*SCHEMA, 0);
+    for sample in &*SAMPLES {
+        let envelope = Envelope::parse(&sample.wire).unwrap();
+        let kind = schema.kind(&sample.kind).unwrap();
+        let Ok(scan) = Scan::of(envelope.raw) else { continue };
+        if !scan.has_managed_fields() || kind.field("metadata").is_none() {
+            continue;
+        }
+        let mut json: Value = serde_json::from_str(&sample.json).unwrap();
+        json["metadata"].as_object_mut().unwrap().remove("managedFields");
+        let kept = scan.without_managed_fields().unwrap();
+        let whole = informer_schema::enclose(envelope.api_version, envelope.kind, &kept);
+        assert_eq!(schema.decode::<Value>(&whole).unwrap(), json);
+        assert!(kept.len() < envelope.raw.len());
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn an_error_names_the_field_and_shows_no_value() {
+    let schema = &*SCHEMA;
+    let json = br#"{"apiVersion":"v1","kind":"Secret","data":{"password":"not base64!"}}"#;
+    let error = schema.to_protobuf(json).unwrap_err();
+    assert_eq!(error.path(), "data.password");
+    assert!(!format!("{error} {error:?}").contains("not base64"));
+
+    let wire =
+        schema.to_protobuf(br#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"hidden"}}"#).unwrap();
+    #[derive(Debug, serde::Deserialize)]
+    struct Numbers {
+        #[expect(dead_code, reason = "only its type matters")]
+        data: std::collections::BTreeMap<String, u32>,
+    }
+    let error = schema.decode::<Numbers>(&wire).unwrap_err();
+    assert_eq!(error.to_string(), "cannot decode v1 ConfigMap at data.k: expected u32");
+    assert!(!format!("{error:?}").contains("hidden"));
+}
+
+#[test]
+fn nesting_is_bounded_in_both_directions() {
+    let schema = &*SCHEMA;
+    let nested = |depth: usize| {
+        let open = r#"{"not":"#.repeat(depth);
+        let json = format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{open}{{}}{}}}}}]}}}}"#,
+            "}".repeat(depth)
+        );
+        schema.to_protobuf(json.as_bytes())
+    };
+    let fine = nested(100).unwrap();
+    assert!(schema.to_json(&fine).is_ok());
+    assert_eq!(nested(1_000).unwrap_err().problem(), informer_schema::Problem::TooDeep);
+    let mut deep = Vec::new();
+    for _ in 0..2_000 {
+        deep = [&[0xfa, 0x01][..], &varint(deep.len()), &deep].concat();
+    }
+    let wire = informer_schema::enclose("v1", "Status", &deep);
+    assert!(schema.to_json(&wire).is_ok(), "fields that nobody knows are not entered");
+}
+
+fn varint(mut value: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    while value > 0x7f {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+    out
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0..300_usize) {
+        let schema = &*SCHEMA;
+        let kind = schema.kinds().nth(at % schema.kinds().len()).unwrap();
+        let wire = informer_schema::enclose(&kind.gvk().api_version(), kind.name(), &bytes);
+        if let Ok(json) = schema.to_json(&wire) {
+            prop_assert!(serde_json::from_slice::<Value>(&json).is_ok());
+            prop_assert!(schema.decode::<Value>(&wire).is_ok());
+        }
+        let _ = (schema.to_json(&bytes), schema.to_protobuf(&bytes), schema.watch_event_to_json(&bytes));
+        if let Ok(scan) = Scan::of(&bytes) {
+            let _ = (scan.header(), scan.without_managed_fields());
+        }
+        let _ = kind.scalar(&bytes, &"metadata.labels.app".parse().unwrap());
+    }
+
+    #[test]
+    fn what_was_written_is_read_again(name in "\\PC{0,12}", data in proptest::collection::btree_map("[a-z]{1,4}", "\\PC{0,12}", 0..5)) {
+        let schema = &*SCHEMA;
+        let object = serde_json::json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data});
+        let wire = schema.to_protobuf(object.to_string().as_bytes()).unwrap();
+        let json = schema.to_json(&wire).unwrap();
+        prop_assert_eq!(schema.to_protobuf(&json).unwrap(), wire);
+    }
+}
