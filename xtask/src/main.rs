@@ -8,6 +8,7 @@ mod fuzz;
 mod go;
 mod real;
 mod report;
+mod schema;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,9 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and cuts.
     Fleet(fleet::Fleet),
+    /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say whether it is what
+    /// they give.
+    Schema(schema::Options),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),
         Command::Fleet(options) => fleet::run(root(), options),
+        Command::Schema(options) => schema::run(root(), options, arguments.check),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

@@ -4,8 +4,10 @@ package main
 
 import (
 	"bufio"
+	"compress/gzip"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -14,10 +16,8 @@ func main() {
 		fail(fmt.Errorf("usage: schema table|corpus|patches [flags]"))
 	}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
-	server := flags.String("server", "", "address of a kube-apiserver that serves every version")
-	token := flags.String("token", "", "bearer token of an administrator")
-	servedToken := flags.String("default-token", "", "bearer token of an administrator of the other")
-	served := flags.String("default-server", "", "address of a kube-apiserver as it is without flags")
+	config := flags.String("kubeconfig", "", "of a kube-apiserver that serves every version")
+	usual := flags.String("default-kubeconfig", "", "of a kube-apiserver as it is without flags")
 	seed := flags.Int64("seed", 1, "seed of the random objects")
 	count := flags.Int("count", 2, "objects of each kind")
 	size := flags.Int("size", 60, "values in one object, about")
@@ -26,11 +26,11 @@ func main() {
 	var err error
 	switch os.Args[1] {
 	case "table":
-		err = table(out, &peer{*server, *token}, &peer{*served, *servedToken})
+		err = table(out, *config, *usual)
 	case "corpus":
-		err = corpus(out, *seed, *count, *size)
+		err = packed(out, corpus, *seed, *count, *size)
 	case "patches":
-		err = patches(out, *seed, *count, *size)
+		err = packed(out, patches, *seed, *count, *size)
 	default:
 		err = fmt.Errorf("unknown command %q", os.Args[1])
 	}
@@ -38,6 +38,18 @@ func main() {
 		err = out.Flush()
 	}
 	fail(err)
+}
+
+// packed compresses what a command writes, the same way each time.
+func packed(out io.Writer, write func(io.Writer, int64, int, int) error, seed int64, count, size int) error {
+	zipped, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if err := write(zipped, seed, count, size); err != nil {
+		return err
+	}
+	return zipped.Close()
 }
 
 func fail(err error) {

@@ -1,29 +1,39 @@
 package main
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"sort"
 	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // peer is a real server that is asked.
-type peer struct{ address, token string }
+type peer struct {
+	address string
+	client  *http.Client
+}
 
-// The serving certificate of a server that was started a moment ago on loopback is its own.
-var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+func newPeer(kubeconfig string) (*peer, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(config)
+	return &peer{strings.TrimSuffix(config.Host, "/"), client}, err
+}
 
 func (p *peer) get(path, accept string, into any) error {
 	request, err := http.NewRequest(http.MethodGet, p.address+path, nil)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+p.token)
 	request.Header.Set("Accept", accept)
-	response, err := client.Do(request)
+	response, err := p.client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,15 @@ import (
 )
 
 // table writes the whole table. Its grammar is told in docs/schema.md.
-func table(out io.Writer, all, plain *peer) error {
+func table(out io.Writer, config, usual string) error {
+	all, err := newPeer(config)
+	if err != nil {
+		return err
+	}
+	plain, err := newPeer(usual)
+	if err != nil {
+		return err
+	}
 	_, kinds, err := allKinds()
 	if err != nil {
 		return err

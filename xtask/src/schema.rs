@@ -1,0 +1,178 @@
+//! The table of `informer-schema`, and what holds its transcoder against Go's.
+
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+use thiserror::Error;
+
+use crate::go::{Go, GoError, Module, target};
+use crate::real::{Cluster, RealError, Server};
+use crate::report::Report;
+
+const CRATE: &str = "crates/informer-schema";
+
+/// The recorded objects are these of each kind, so that the tests need neither Go nor a server.
+const RECORDED: Fill = Fill { seed: 1, count: 2, size: 60 };
+
+/// A cold machine under load takes a fraction of this.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// What to do beside writing the table.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Leave the table; fill this many new objects of each kind, and compare the transcoder and the merging of patches
+    /// with Go's.
+    #[arg(long, value_name = "N")]
+    verify: Option<usize>,
+    /// The seed of the objects to verify with [default: another one each time].
+    #[arg(long, requires = "verify")]
+    seed: Option<u32>,
+}
+
+#[derive(Debug, Error)]
+enum SchemaError {
+    #[error(transparent)]
+    Go(#[from] GoError),
+    #[error(transparent)]
+    Real(#[from] RealError),
+    #[error("cannot run {program}")]
+    Start {
+        program: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{program} failed; its messages are above")]
+    Failed { program: String },
+    #[error("cannot write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Which objects to fill.
+#[derive(Clone, Copy)]
+struct Fill {
+    seed: u32,
+    count: usize,
+    /// Values in one object, about.
+    size: usize,
+}
+
+pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
+    let mut report = Report::new("schema");
+    let outcome = match options.verify {
+        Some(count) => verify(root, count, options.seed, &mut report),
+        None => generate(root, check, &mut report),
+    };
+    if let Err(error) = outcome {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        report.problems.push(format!("{error}{}", cause.unwrap_or_default()));
+    }
+    report
+}
+
+/// Writes the table and the recorded objects, or compares them with what is there.
+fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
+    let go = Go::find(root)?;
+    let program = go.build(Module::Servers, "schema")?;
+    let table = with_servers(root, &go, |all, plain| {
+        let flags =
+            [OsStr::new("table"), "--kubeconfig".as_ref(), all, "--default-kubeconfig".as_ref(), plain];
+        output(&program, &flags)
+    })?;
+    let files = [
+        ("src/builtin.txt", table),
+        ("tests/corpus/objects.jsonl.gz", filled(&program, "corpus", RECORDED)?),
+        ("tests/corpus/patches.jsonl.gz", filled(&program, "patches", RECORDED)?),
+    ];
+    for (name, bytes) in files {
+        let path = root.join(CRATE).join(name);
+        report.figure(format!("{name}, bytes"), bytes.len() as f64);
+        if !check {
+            std::fs::write(&path, bytes).map_err(|source| SchemaError::Write { path, source })?;
+        } else if std::fs::read(&path).ok() != Some(bytes) {
+            report.problems.push(format!("{CRATE}/{name} is not what `cargo xtask schema` writes"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs two servers: one that serves every version, and one as it is without flags, which says what is served by default.
+fn with_servers<T>(
+    root: &Path,
+    go: &Go,
+    work: impl FnOnce(&OsStr, &OsStr) -> Result<T, SchemaError>,
+) -> Result<T, SchemaError> {
+    let folder = |name: &str| target(root).join("real-schema").join(name);
+    let all = started(go, &folder("all"), &["--runtime-config=api/all=true".to_owned()])?;
+    let outcome = started(go, &folder("plain"), &[]).map_err(SchemaError::from).and_then(|plain| {
+        let config = |name: &str| folder(name).join("admin.conf");
+        let outcome = work(config("all").as_os_str(), config("plain").as_os_str());
+        plain.stop_all()?;
+        outcome
+    });
+    all.stop_all()?;
+    outcome
+}
+
+fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealError> {
+    let mut cluster = Cluster::prepare(folder)?;
+    let up = cluster
+        .start(go, Server::Etcd, &[], READY_WITHIN)
+        .and_then(|()| cluster.start(go, Server::KubeApiserver, flags, READY_WITHIN));
+    match up {
+        Ok(()) => Ok(cluster),
+        Err(error) => {
+            let _ = cluster.stop_all();
+            Err(error)
+        }
+    }
+}
+
+/// Runs the golden tests of the crate over new objects.
+fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
+    let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
+    let program = Go::find(root)?.build(Module::Servers, "schema")?;
+    let folder = target(root).join("schema-corpus");
+    let write = |path: PathBuf, bytes: Vec<u8>| {
+        std::fs::write(&path, bytes).map_err(|source| SchemaError::Write { path, source })
+    };
+    std::fs::create_dir_all(&folder).map_err(|source| SchemaError::Write { path: folder.clone(), source })?;
+    let fill = Fill { seed, count, size: 120 };
+    write(folder.join("objects.jsonl.gz"), filled(&program, "corpus", fill)?)?;
+    write(folder.join("patches.jsonl.gz"), filled(&program, "patches", fill)?)?;
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root)
+        .args(["test", "-p", "informer-schema", "--test", "golden", "--test", "merge"])
+        .env("INFORMER_SCHEMA_CORPUS", &folder)
+        .status()
+        .map_err(|source| SchemaError::Start { program: "cargo test".to_owned(), source })?;
+    report.figure("seed", f64::from(seed));
+    report.figure("objects of each kind", count as f64);
+    match status.success() {
+        true => Ok(()),
+        false => Err(SchemaError::Failed { program: format!("the comparison with seed {seed}") }),
+    }
+}
+
+fn filled(program: &Path, what: &str, fill: Fill) -> Result<Vec<u8>, SchemaError> {
+    let (seed, count, size) = (fill.seed.to_string(), fill.count.to_string(), fill.size.to_string());
+    output(program, &[what, "--seed", &seed, "--count", &count, "--size", &size])
+}
+
+/// What a program writes; its messages go to ours.
+fn output(program: &Path, flags: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, SchemaError> {
+    let name = program.display().to_string();
+    let output = Command::new(program).args(flags).stderr(std::process::Stdio::inherit()).output();
+    let output = output.map_err(|source| SchemaError::Start { program: name.clone(), source })?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(SchemaError::Failed { program: name }),
+    }
+}
