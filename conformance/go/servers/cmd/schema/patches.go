@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -16,7 +17,8 @@ type merged struct {
 	Original json.RawMessage `json:"original"`
 	Patch    json.RawMessage `json:"patch"`
 	Result   json.RawMessage `json:"result,omitempty"`
-	Error    string          `json:"error,omitempty"`
+	// Which of several faults is found first is random upstream.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // patches writes patches that Go makes of two random objects, and the same ones after random damage with directives.
@@ -57,13 +59,13 @@ func merge(k kind, original, patch []byte) (one *merged) {
 	one = &merged{Kind: k.name(), Original: original, Patch: patch}
 	// Upstream compares values that cannot be compared; a server answers the panic with an error, too.
 	defer func() {
-		if found := recover(); found != nil {
-			one.Error = fmt.Sprint(found)
+		if recover() != nil {
+			one.Refused = true
 		}
 	}()
 	result, err := strategicpatch.StrategicMergePatch(original, patch, reflect.New(k.typ).Elem().Interface())
 	if err != nil {
-		one.Error = err.Error()
+		one.Refused = true
 	} else {
 		one.Result = result
 	}
@@ -76,10 +78,39 @@ func (f *filler) patch(k kind, original, modified []byte) ([]byte, error) {
 		return f.damage(modified)
 	}
 	patch, err := strategicpatch.CreateTwoWayMergePatch(original, modified, reflect.New(k.typ).Elem().Interface())
-	if err != nil || f.random.Intn(2) == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if patch, err = settled(patch); err != nil || f.random.Intn(2) == 0 {
 		return patch, err
 	}
 	return f.damage(patch)
+}
+
+// settled sorts the names to retain: upstream lists them as a map has them.
+func settled(patch []byte) ([]byte, error) {
+	var tree any
+	if err := json.Unmarshal(patch, &tree); err != nil {
+		return nil, err
+	}
+	settle(tree)
+	return json.Marshal(tree)
+}
+
+func settle(value any) {
+	switch node := value.(type) {
+	case map[string]any:
+		if names, ok := node["$retainKeys"].([]any); ok {
+			slices.SortFunc(names, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		for _, member := range node {
+			settle(member)
+		}
+	case []any:
+		for _, entry := range node {
+			settle(entry)
+		}
+	}
 }
 
 func (f *filler) damage(patch []byte) ([]byte, error) {
@@ -122,7 +153,7 @@ func (f *filler) damageTree(value any) {
 					delete(node, key)
 				}
 			case 3:
-				node["$retainKeys"] = retained(keys, key)
+				node["$retainKeys"] = retained(sorted(keys), key)
 			case 4:
 				if list, ok := node[key].([]any); ok {
 					node[key] = append(list, map[string]any{"$patch": "replace"})
