@@ -26,6 +26,7 @@ mod envelope;
 mod error;
 mod field;
 mod kind;
+mod list;
 mod merge;
 mod quantity;
 mod resource;
@@ -41,6 +42,7 @@ pub use envelope::{Envelope, MAGIC, enclose, frame, frame_length, watch_event, w
 pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};
+pub use list::{ListPart, ListSplitter};
 pub use merge::{MergeError, strategic_merge};
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};

@@ -88,6 +88,23 @@ impl<'a> Reader<'a> {
         Ok(Some((number, raw)))
     }
 
+    /// Number and wire type of the next field, and how many bytes it has behind its head.
+    pub(crate) fn head(&mut self) -> Result<(u32, u8, u64), Problem> {
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
+        let length = match tag & 7 {
+            0 => {
+                self.varint()?;
+                0
+            }
+            1 => 8,
+            2 => self.varint()?,
+            5 => 4,
+            _ => return Err(Problem::Tag),
+        };
+        Ok((number, (tag & 7) as u8, length))
+    }
+
     pub(crate) fn varint(&mut self) -> Result<u64, Problem> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use informer_core::{Gvk, Object};
-use informer_schema::{Envelope, Kind, Scan, Schema};
+use informer_schema::{Envelope, Kind, ListPart, ListSplitter, Problem, Scan, Schema};
 use k8s_openapi::api::{apps, autoscaling, batch, core, discovery, networking, rbac, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use proptest::prelude::*;
@@ -255,7 +255,63 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
+fn split(wire: &[u8], chunk: usize) -> Result<(Vec<Vec<u8>>, String), informer_schema::TranscodeError> {
+    let (mut splitter, mut items, mut version) = (ListSplitter::new(1 << 20), Vec::new(), String::new());
+    for chunk in wire.chunks(chunk) {
+        splitter.push(chunk, |part| match part {
+            ListPart::Item(item) => items.push(item.to_vec()),
+            ListPart::Metadata { resource_version, .. } => version = resource_version.to_owned(),
+            ListPart::Names { .. } => {}
+        })?;
+    }
+    splitter.finish().map(|()| (items, version))
+}
+
+#[test]
+fn lists_are_cut_at_any_border_of_chunks() {
+    let mut count = 0;
+    for sample in SAMPLES.iter().filter(|sample| sample.kind.kind.ends_with("List")) {
+        let json: Value = serde_json::from_str(&sample.json).unwrap();
+        // Lists of names and of groups have no items that are objects of a kind.
+        let kind = SCHEMA.kind(&sample.kind).unwrap();
+        let Some(item) = kind.item() else { continue };
+        for chunk in [1, 2, 3, 7, 64, sample.wire.len()] {
+            let (items, version) = split(&sample.wire, chunk).unwrap();
+            let read: Vec<Value> = items
+                .iter()
+                .map(|raw| serde_json::from_slice(&item.message_to_json(raw).unwrap()).unwrap())
+                .collect();
+            assert_eq!(read, json["items"].as_array().cloned().unwrap_or_default());
+            assert_eq!(version, json["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+            count += read.len();
+        }
+        for end in 0..sample.wire.len() - 4 {
+            assert!(split(&sample.wire[..end], 16).is_err(), "{end} of {}", sample.wire.len());
+        }
+    }
+    assert!(count > 300, "{count}");
+}
+
+#[test]
+fn what_is_no_list_is_refused_and_long_items_too() {
+    let status = SCHEMA.to_protobuf(br#"{"apiVersion":"v1","kind":"Status","status":"Failure"}"#).unwrap();
+    assert_eq!(split(&status, 9).unwrap_err().problem(), Problem::Value { expected: "a list" });
+    assert_eq!(split(b"{}", 1).unwrap_err().problem(), Problem::Magic);
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"PodList","items":[{{"metadata":{{"name":"{}"}}}}]}}"#,
+        "x".repeat(2 << 20)
+    );
+    let long = SCHEMA.to_protobuf(json.as_bytes()).unwrap();
+    assert_eq!(split(&long, 4096).unwrap_err().problem(), Problem::TooLong);
+}
+
 proptest! {
+    #[test]
+    fn random_lists_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), chunk in 1..9_usize) {
+        let _ = split(&bytes, chunk);
+        let _ = split(&informer_schema::enclose("v1", "PodList", &bytes), chunk);
+    }
+
     #[test]
     fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0..300_usize) {
         let schema = &*SCHEMA;
