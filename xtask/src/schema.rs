@@ -81,10 +81,10 @@ pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
 fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
     let go = Go::find(root)?;
     let program = go.build(Module::Servers, "schema")?;
-    let table = with_servers(root, &go, |all, plain| {
+    let (table, served) = with_servers(root, &go, |all, plain| {
         let flags =
             [OsStr::new("table"), "--kubeconfig".as_ref(), all, "--default-kubeconfig".as_ref(), plain];
-        output(&program, &flags)
+        Ok((output(&program, &flags)?, lists(&program, all)?))
     })?;
     let files = [
         ("src/builtin.txt", table),
@@ -100,7 +100,17 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
             report.problems.push(format!("{CRATE}/{name} is not what `cargo xtask schema` writes"));
         }
     }
+    // Uids and times are others in each server, so that there is nothing to compare with.
+    if !check {
+        let path = root.join(CRATE).join("tests/corpus/served.jsonl.gz");
+        std::fs::write(&path, served).map_err(|source| SchemaError::Write { path, source })?;
+    }
     Ok(())
+}
+
+/// Every list of a server, in both encodings.
+fn lists(program: &Path, kubeconfig: &OsStr) -> Result<Vec<u8>, SchemaError> {
+    output(program, &[OsStr::new("served"), "--kubeconfig".as_ref(), kubeconfig])
 }
 
 /// Runs two servers: one that serves every version, and one as it is without flags, which says what is served by default.
@@ -138,7 +148,9 @@ fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealErro
 /// Runs the golden tests of the crate over new objects.
 fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
-    let program = Go::find(root)?.build(Module::Servers, "schema")?;
+    let go = Go::find(root)?;
+    let program = go.build(Module::Servers, "schema")?;
+    let served = with_servers(root, &go, |all, _| lists(&program, all))?;
     let folder = target(root).join("schema-corpus");
     let write = |path: PathBuf, bytes: Vec<u8>| {
         std::fs::write(&path, bytes).map_err(|source| SchemaError::Write { path, source })
@@ -146,6 +158,7 @@ fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> 
     std::fs::create_dir_all(&folder).map_err(|source| SchemaError::Write { path: folder.clone(), source })?;
     let fill = Fill { seed, count, size: 120 };
     write(folder.join("objects.jsonl.gz"), filled(&program, "corpus", fill)?)?;
+    write(folder.join("served.jsonl.gz"), served)?;
     write(folder.join("patches.jsonl.gz"), filled(&program, "patches", fill)?)?;
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)

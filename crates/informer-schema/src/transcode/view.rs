@@ -133,6 +133,10 @@ impl<'s, 'a> MessageView<'s, 'a> {
         let absent = if field.flags.omit_empty { None } else { Some(View::Null) };
         let many = |raws| Many { schema: self.schema, base: field.base, raws, depth: self.depth + 1 };
         match field.shape {
+            // A server never sends a list of objects without its items, and the wire cannot tell none from an empty one.
+            Shape::List if raws.is_empty() && self.depth == 0 && field.name == "items" => {
+                Ok(Some(View::List(many(Vec::new()))))
+            }
             Shape::List | Shape::Map if raws.is_empty() => Ok(absent),
             Shape::List => Ok(Some(View::List(many(unpacked(field.base, raws)?)))),
             Shape::Map => Ok(Some(View::Map(many(raws.to_vec())))),

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("usage: schema table|corpus|patches [flags]"))
+		fail(fmt.Errorf("usage: schema table|served|corpus|patches [flags]"))
 	}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	config := flags.String("kubeconfig", "", "of a kube-apiserver that serves every version")
@@ -27,6 +27,8 @@ func main() {
 	switch os.Args[1] {
 	case "table":
 		err = table(out, *config, *usual)
+	case "served":
+		err = packed(out, func(out io.Writer, _ int64, _, _ int) error { return served(out, *config) }, 0, 0, 0)
 	case "corpus":
 		err = packed(out, corpus, *seed, *count, *size)
 	case "patches":

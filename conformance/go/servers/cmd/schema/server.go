@@ -28,24 +28,29 @@ func newPeer(kubeconfig string) (*peer, error) {
 }
 
 func (p *peer) get(path, accept string, into any) error {
-	request, err := http.NewRequest(http.MethodGet, p.address+path, nil)
+	body, err := p.read(path, accept)
 	if err != nil {
 		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+func (p *peer) read(path, accept string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodGet, p.address+path, nil)
+	if err != nil {
+		return nil, err
 	}
 	request.Header.Set("Accept", accept)
 	response, err := p.client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", path, response.Status)
 	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", path, response.Status)
-	}
-	return json.Unmarshal(body, into)
+	return body, err
 }
 
 // model is what a server publishes of a type.
