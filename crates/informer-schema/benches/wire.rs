@@ -1,5 +1,4 @@
 //! What it costs to read a pod from the wire, beside the same from JSON.
-#![expect(missing_docs, reason = "criterion's macros make items without")]
 #![expect(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::hint::black_box;

@@ -18,6 +18,23 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
+//! | to | there is |
+//! |---|---|
+//! | turn objects into the other encoding, byte for byte as a server | [`Schema::to_json`], [`Schema::to_protobuf`], [`Kind::message_to_json`] |
+//! | read and write what stands around them | [`Envelope`], [`enclose`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
+//! | cut a list into objects as it comes in | [`ListSplitter`] |
+//! | know an object without decoding it, and drop its managed fields | [`Scan`] |
+//! | read one field | [`Kind::scalar`] |
+//! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`Kind::decode_message`] |
+//! | apply a strategic merge patch | [`strategic_merge`] |
+//!
+//! # Bad input
+//!
+//! Whatever the bytes are, readers return an error that names the field and no value; none panics. Memory is bounded by the input:
+//! what is found in it takes a small multiple of its bytes, and JSON at most [`MAX_GROWTH`] times as many. Nesting is bounded by [`MAX_DEPTH`] and [`MAX_JSON_DEPTH`], lengths by
+//! [`MAX_INPUT`] and by the limit of a [`ListSplitter`]. Protobuf is read as the format allows it (fields in any order, messages in
+//! pieces, unknown fields); it is written as Go writes it.
+//!
 //! This crate knows neither tokio nor HTTP, and keeps no state of its own: who needs the table makes one [`Schema`] and
 //! shares it.
 
@@ -48,4 +65,4 @@ pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};
 pub use schema::Schema;
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
-pub use transcode::MAX_DEPTH;
+pub use transcode::{MAX_DEPTH, MAX_GROWTH};

@@ -16,6 +16,13 @@ use crate::wire::{Reader, Writer};
 /// Nesting of messages that is read or written, far beyond any object that a server accepts; it bounds the stack.
 pub const MAX_DEPTH: usize = 128;
 
+/// How many times longer than its wire form JSON may become; objects of users grow two- or threefold. An empty message is two bytes
+/// on the wire, and hundreds of names and zeros in JSON: without a bound, a few megabytes would become gigabytes.
+pub const MAX_GROWTH: usize = 64;
+
+/// What JSON may have in any case, so that small objects are not judged.
+const FREE_GROWTH: usize = 1 << 16;
+
 impl Schema {
     /// Writes an object that came as protobuf, in its envelope, as a server would write it as JSON: without white space, fields in
     /// the order of their types, maps sorted.

@@ -245,6 +245,15 @@ fn nesting_is_bounded_in_both_directions() {
     assert!(schema.to_json(&wire).is_ok(), "fields that nobody knows are not entered");
 }
 
+#[test]
+fn empty_messages_do_not_become_gigabytes() {
+    let list = [0x12, 0].repeat(1 << 20);
+    let wire = informer_schema::enclose("v1", "NodeList", &list);
+    assert_eq!(SCHEMA.to_json(&wire).unwrap_err().problem(), Problem::TooLong);
+    let wire = informer_schema::enclose("v1", "NodeList", &[0x12, 0].repeat(100));
+    assert!(SCHEMA.to_json(&wire).is_ok());
+}
+
 fn varint(mut value: usize) -> Vec<u8> {
     let mut out = Vec::new();
     while value > 0x7f {

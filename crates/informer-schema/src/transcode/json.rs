@@ -1,7 +1,8 @@
 //! From the wire to JSON.
 
 use super::view::{MessageView, View};
-use crate::error::Fault;
+use super::{FREE_GROWTH, MAX_GROWTH};
+use crate::error::{Fault, Problem};
 use crate::field::{Base, FieldData};
 use crate::schema::{MessageId, Schema};
 use crate::text;
@@ -16,41 +17,89 @@ pub(super) fn write(
     type_meta: TypeMeta<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    object(&MessageView::new(schema, id, data), type_meta, out)
+    let limit = out.len() + FREE_GROWTH + data.len().saturating_mul(MAX_GROWTH);
+    Json { out, limit }.object(&MessageView::new(schema, id, data), type_meta)
 }
 
-fn object(message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    out.push(b'{');
-    members(message, type_meta, out)?;
-    // Every member ends in a comma; the last one gives way.
-    if out.last() == Some(&b',') {
-        out.pop();
-    }
-    out.push(b'}');
-    Ok(())
+/// The text so far, and how long it may become.
+struct Json<'o> {
+    out: &'o mut Vec<u8>,
+    limit: usize,
 }
 
-fn members(message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let mut found = message.find()?;
-    for (place, field) in message.fields().iter().enumerate() {
-        let raws = found.take(place);
-        if is_type_meta(field) {
-            write_type_meta(type_meta, out);
-            continue;
+impl Json<'_> {
+    fn object(&mut self, message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>) -> Result<(), Fault> {
+        if self.out.len() > self.limit {
+            return Err(Problem::TooLong.into());
         }
-        match message.view(field, raws)? {
-            None => {}
-            Some(View::Message(embedded)) if field.flags.inline => members(&embedded, None, out)?,
-            Some(view) => {
-                out.push(b'"');
-                out.extend_from_slice(field.name.as_bytes());
-                out.extend_from_slice(b"\":");
-                value(&view, out).map_err(|fault| fault.within(field.name))?;
-                out.push(b',');
+        self.out.push(b'{');
+        self.members(message, type_meta)?;
+        // Every member ends in a comma; the last one gives way.
+        if self.out.last() == Some(&b',') {
+            self.out.pop();
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn members(&mut self, message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>) -> Result<(), Fault> {
+        let mut found = message.find()?;
+        for (place, field) in message.fields().iter().enumerate() {
+            let raws = found.take(place);
+            if is_type_meta(field) {
+                write_type_meta(type_meta, self.out);
+                continue;
+            }
+            match message.view(field, raws)? {
+                None => {}
+                Some(View::Message(embedded)) if field.flags.inline => self.members(&embedded, None)?,
+                Some(view) => {
+                    self.out.push(b'"');
+                    self.out.extend_from_slice(field.name.as_bytes());
+                    self.out.extend_from_slice(b"\":");
+                    self.value(&view).map_err(|fault| fault.within(field.name))?;
+                    self.out.push(b',');
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn value(&mut self, view: &View<'_, '_>) -> Result<(), Fault> {
+        match view {
+            View::Null => self.out.extend_from_slice(b"null"),
+            View::Bool(value) => self.out.extend_from_slice(if *value { b"true" } else { b"false" }),
+            View::Integer(value) => self.out.extend_from_slice(value.to_string().as_bytes()),
+            View::Double(value) => text::write_double(self.out, *value)?,
+            View::Text(value) => text::write_string(self.out, value),
+            View::Json(json) => text::write_compact(self.out, json)?,
+            View::Message(message) => self.object(message, None)?,
+            View::List(many) => {
+                self.out.push(b'[');
+                for (index, raw) in many.raws.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push(b',');
+                    }
+                    let written = many.entry(*raw).and_then(|entry| self.value(&entry));
+                    written.map_err(|fault| fault.entry(index))?;
+                }
+                self.out.push(b']');
+            }
+            View::Map(many) => {
+                self.out.push(b'{');
+                for (index, (key, entry)) in many.sorted()?.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push(b',');
+                    }
+                    text::write_string(self.out, key);
+                    self.out.push(b':');
+                    self.value(entry).map_err(|fault| fault.within(key))?;
+                }
+                self.out.push(b'}');
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The one embedded type that is not on the wire.
@@ -67,40 +116,4 @@ fn write_type_meta(type_meta: TypeMeta<'_>, out: &mut Vec<u8>) {
             out.push(b',');
         }
     }
-}
-
-fn value(view: &View<'_, '_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    match view {
-        View::Null => out.extend_from_slice(b"null"),
-        View::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-        View::Integer(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        View::Double(value) => text::write_double(out, *value)?,
-        View::Text(value) => text::write_string(out, value),
-        View::Json(json) => text::write_compact(out, json)?,
-        View::Message(message) => object(message, None, out)?,
-        View::List(many) => {
-            out.push(b'[');
-            for (index, raw) in many.raws.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                let written = many.entry(*raw).and_then(|entry| value(&entry, out));
-                written.map_err(|fault| fault.entry(index))?;
-            }
-            out.push(b']');
-        }
-        View::Map(many) => {
-            out.push(b'{');
-            for (index, (key, entry)) in many.sorted()?.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                text::write_string(out, key);
-                out.push(b':');
-                value(entry, out).map_err(|fault| fault.within(key))?;
-            }
-            out.push(b'}');
-        }
-    }
-    Ok(())
 }
