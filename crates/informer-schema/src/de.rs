@@ -12,7 +12,7 @@ use crate::error::{Fault, Problem, TranscodeError};
 use crate::kind::Kind;
 use crate::schema::Schema;
 use crate::transcode::is_type_meta;
-use crate::transcode::view::{Many, MessageView, View};
+use crate::transcode::view::{Found, Many, MessageView, View};
 
 /// Why bytes are no value of a type. Values are never told.
 #[derive(Debug, Error)]
@@ -73,8 +73,7 @@ impl Kind<'_> {
         type_meta: (&str, &str),
     ) -> Result<T, DecodeError> {
         let message = MessageView::new(self.schema, self.data.message, raw);
-        let read = members(&message, Some(type_meta)).map_err(Error::from);
-        read.and_then(|members| T::deserialize(Members { members })).map_err(|error| match error.cause {
+        T::deserialize(Members { message, type_meta: Some(type_meta) }).map_err(|error| match error.cause {
             Cause::Wire(problem) => {
                 let mut fault = Fault::from(problem);
                 for name in error.path.iter() {
@@ -170,50 +169,23 @@ impl de::Error for Error {
     }
 }
 
-/// The members of a message as JSON has them; those of embedded types are among them.
-fn members<'s, 'a>(
-    message: &MessageView<'s, 'a>,
-    type_meta: Option<(&str, &str)>,
-) -> Result<Vec<(&'s str, View<'s, 'a>)>, Fault> {
-    let mut out = Vec::with_capacity(message.fields().len().min(16));
-    collect(message, type_meta, &mut out)?;
-    Ok(out)
-}
-
-fn collect<'s, 'a>(
-    message: &MessageView<'s, 'a>,
-    type_meta: Option<(&str, &str)>,
-    out: &mut Vec<(&'s str, View<'s, 'a>)>,
-) -> Result<(), Fault> {
-    let mut found = message.find()?;
-    for (place, field) in message.fields().iter().enumerate() {
-        let raws = found.take(place);
-        if is_type_meta(field) {
-            let (kind, api_version) = type_meta.unwrap_or_default();
-            let text = |text: &str| View::Text(text.to_owned().into());
-            let named = [("kind", kind), ("apiVersion", api_version)].into_iter();
-            out.extend(named.filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, text(value))));
-            continue;
-        }
-        match message.view(field, raws)? {
-            None => {}
-            Some(View::Message(embedded)) if field.flags.inline => collect(&embedded, None, out)?,
-            Some(view) => out.push((field.name, view)),
-        }
-    }
-    Ok(())
-}
-
 /// An object with names and values.
-struct Members<'s, 'a> {
-    members: Vec<(&'s str, View<'s, 'a>)>,
+struct Members<'s, 'a, 't> {
+    message: MessageView<'s, 'a>,
+    type_meta: Option<(&'t str, &'t str)>,
 }
 
-impl<'s, 'a> Deserializer<'a> for Members<'s, 'a> {
+impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_map(MemberAccess { rest: self.members.into_iter(), value: None })
+        visitor.visit_map(MemberAccess {
+            innermost: Frame::new(self.message)?,
+            outer: Vec::new(),
+            type_meta: self.type_meta,
+            names: Vec::new(),
+            value: None,
+        })
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -235,16 +207,70 @@ impl<'s, 'a> Deserializer<'a> for Members<'s, 'a> {
     }
 }
 
-struct MemberAccess<'s, 'a> {
-    rest: std::vec::IntoIter<(&'s str, View<'s, 'a>)>,
+/// A message that is being read.
+struct Frame<'s, 'a> {
+    message: MessageView<'s, 'a>,
+    found: Found<'a>,
+    place: usize,
+}
+
+impl<'s, 'a> Frame<'s, 'a> {
+    fn new(message: MessageView<'s, 'a>) -> Result<Self, Error> {
+        let found = message.find()?;
+        Ok(Self { message, found, place: 0 })
+    }
+}
+
+/// The members of a message as JSON has them; those of embedded types stand among them.
+struct MemberAccess<'s, 'a, 't> {
+    innermost: Frame<'s, 'a>,
+    outer: Vec<Frame<'s, 'a>>,
+    type_meta: Option<(&'t str, &'t str)>,
+    /// The names of the object, the last one first.
+    names: Vec<(&'static str, &'t str)>,
     value: Option<(&'s str, View<'s, 'a>)>,
 }
 
-impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a> {
+impl<'s, 'a> MemberAccess<'s, 'a, '_> {
+    fn next_member(&mut self) -> Result<Option<(&'s str, View<'s, 'a>)>, Error> {
+        loop {
+            if let Some((name, text)) = self.names.pop() {
+                return Ok(Some((name, View::Text(text.to_owned().into()))));
+            }
+            let frame = &mut self.innermost;
+            let Some(field) = frame.message.fields().get(frame.place) else {
+                let Some(outer) = self.outer.pop() else { return Ok(None) };
+                self.innermost = outer;
+                continue;
+            };
+            let raws = frame.found.take(frame.place);
+            frame.place += 1;
+            if raws.is_empty() && field.quiet {
+                continue;
+            }
+            if is_type_meta(field) {
+                let (kind, api_version) = self.type_meta.take().unwrap_or_default();
+                self.names = vec![("apiVersion", api_version), ("kind", kind)];
+                self.names.retain(|(_, text)| !text.is_empty());
+                continue;
+            }
+            match frame.message.view(field, raws)? {
+                None => {}
+                Some(View::Message(embedded)) if field.flags.inline => {
+                    let outer = std::mem::replace(frame, Frame::new(embedded)?);
+                    self.outer.push(outer);
+                }
+                Some(view) => return Ok(Some((field.name, view))),
+            }
+        }
+    }
+}
+
+impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.value = self.rest.next();
+        self.value = self.next_member()?;
         let key = self.value.as_ref().map(|(name, _)| *name);
         key.map(|name| seed.deserialize(StrDeserializer::new(name))).transpose()
     }
@@ -252,10 +278,6 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a> {
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
         seed.deserialize(Value(view)).map_err(|error| error.within(name))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.rest.len())
     }
 }
 
@@ -275,10 +297,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
             View::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
             View::Text(Cow::Owned(text)) => visitor.visit_string(text),
             View::Json(json) => embedded(json, visitor),
-            View::Message(message) => {
-                let members = members(&message, None)?;
-                Members { members }.deserialize_any(visitor)
-            }
+            View::Message(message) => Members { message, type_meta: None }.deserialize_any(visitor),
             View::List(many) => visitor.visit_seq(EntryAccess { many, at: 0 }),
             View::Map(many) => {
                 let entries = many.sorted()?;

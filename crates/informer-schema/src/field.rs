@@ -121,6 +121,27 @@ impl Flags {
     }
 }
 
+impl Base {
+    /// Whether a value is a struct in Go, which is never empty.
+    fn is_struct(self) -> bool {
+        !matches!(
+            self,
+            Self::String
+                | Self::Bool
+                | Self::Int32
+                | Self::Int64
+                | Self::Double
+                | Self::Bytes
+                | Self::Strings(_)
+        )
+    }
+
+    pub(crate) fn is_quiet(self, shape: Shape, flags: Flags) -> bool {
+        let never_empty = shape == Shape::Value && self.is_struct();
+        flags.omit_empty && !never_empty || flags.omit_zero && matches!(self, Self::Time | Self::MicroTime)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FieldData {
     pub(crate) name: &'static str,
@@ -129,6 +150,8 @@ pub(crate) struct FieldData {
     pub(crate) shape: Shape,
     pub(crate) base: Base,
     pub(crate) flags: Flags,
+    /// Whether JSON has no such member when the wire has no such field.
+    pub(crate) quiet: bool,
     /// `key=value`, apart by tabs.
     pub(crate) extra: &'static str,
 }

@@ -363,7 +363,7 @@ fn embedded<'s, 'a>(
         0 => Vec::new(),
         number => occurrences(&message.pieces, u32::from(number))?,
     };
-    let pieces: Result<Vec<_>, _> = raws.iter().map(|raw| raw.bytes()).collect();
+    let pieces: Result<Vec<_>, _> = raws.iter().map(|(_, raw)| raw.bytes()).collect();
     Ok(MessageView { schema: message.schema, id, pieces: Pieces::Many(pieces?), depth: message.depth + 1 })
 }
 

@@ -68,12 +68,14 @@ fn field(schema: &mut Schema, rest: &'static str) {
     let [json, number, kind, flags] = cells(rest);
     let extra = rest.splitn(5, '\t').nth(4).unwrap_or_default();
     let (shape, base) = base(schema, kind);
+    let flags = Flags::parse(flags);
     schema.fields.push(FieldData {
         name: name(json),
         number: number.parse().expect(MADE_HERE),
         shape,
         base,
-        flags: Flags::parse(flags),
+        flags,
+        quiet: base.is_quiet(shape, flags),
         extra,
     });
     schema.messages.last_mut().expect(MADE_HERE).fields.end += 1;

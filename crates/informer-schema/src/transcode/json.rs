@@ -46,6 +46,9 @@ impl Json<'_> {
         let mut found = message.find()?;
         for (place, field) in message.fields().iter().enumerate() {
             let raws = found.take(place);
+            if raws.is_empty() && field.quiet {
+                continue;
+            }
             if is_type_meta(field) {
                 write_type_meta(type_meta, self.out);
                 continue;

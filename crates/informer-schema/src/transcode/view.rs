@@ -26,11 +26,11 @@ pub(crate) enum Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn of(raws: &[Raw<'a>]) -> Result<Self, Problem> {
+    fn of(raws: &[Placed<'a>]) -> Result<Self, Problem> {
         match *raws {
             [] => Ok(Self::None),
-            [one] => one.bytes().map(Self::One),
-            _ => raws.iter().map(|raw| raw.bytes()).collect::<Result<_, _>>().map(Self::Many),
+            [(_, one)] => one.bytes().map(Self::One),
+            _ => raws.iter().map(|(_, raw)| raw.bytes()).collect::<Result<_, _>>().map(Self::Many),
         }
     }
 
@@ -74,14 +74,17 @@ pub(crate) enum View<'s, 'a> {
 pub(crate) struct Many<'s, 'a> {
     pub(crate) schema: &'s Schema,
     pub(crate) base: Base,
-    pub(crate) raws: Vec<Raw<'a>>,
+    pub(crate) raws: Vec<Placed<'a>>,
     pub(crate) depth: usize,
 }
 
-/// The fields of a message on the wire: the place of each in the table, sorted by it, in the order of the wire.
+/// A field on the wire with its place in the table.
+pub(crate) type Placed<'a> = (u8, Raw<'a>);
+
+/// The fields of a message on the wire, sorted by their places, in the order of the wire.
+#[derive(Debug)]
 pub(crate) struct Found<'a> {
-    places: Vec<u8>,
-    raws: Vec<Raw<'a>>,
+    pairs: Vec<Placed<'a>>,
     at: usize,
 }
 
@@ -99,7 +102,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::TooDeep);
         }
-        let mut pairs: Vec<(u8, Raw<'a>)> = Vec::with_capacity(16);
+        let mut pairs: Vec<Placed<'a>> = Vec::with_capacity(8);
         let mut sorted = true;
         for piece in self.pieces.as_slice() {
             let mut reader = Reader::new(piece);
@@ -114,12 +117,11 @@ impl<'s, 'a> MessageView<'s, 'a> {
         if !sorted {
             pairs.sort_by_key(|(place, _)| *place);
         }
-        let (places, raws) = pairs.into_iter().unzip();
-        Ok(Found { places, raws, at: 0 })
+        Ok(Found { pairs, at: 0 })
     }
 
     /// What a field says; `None` where JSON has no such member.
-    pub(crate) fn view(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+    pub(crate) fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let view = self.value(field, raws).map_err(|fault| fault.within(field.name))?;
         let flags = field.flags;
         let left_out = |view: &View<'_, '_>| {
@@ -128,7 +130,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(view.filter(|view| !left_out(view)))
     }
 
-    fn value(&self, field: &FieldData, raws: &[Raw<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+    fn value(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth + 1 };
         let absent = if field.flags.omit_empty { None } else { Some(View::Null) };
         let many = |raws| Many { schema: self.schema, base: field.base, raws, depth: self.depth + 1 };
@@ -164,21 +166,21 @@ fn is_empty(field: &FieldData, view: &View<'_, '_>) -> bool {
 }
 
 /// Numbers of a list may come as one block.
-fn unpacked<'a>(base: Base, raws: &[Raw<'a>]) -> Result<Vec<Raw<'a>>, Problem> {
+fn unpacked<'a>(base: Base, raws: &[Placed<'a>]) -> Result<Vec<Placed<'a>>, Problem> {
     if !matches!(base, Base::Int32 | Base::Int64 | Base::Bool)
-        || !raws.iter().any(|raw| matches!(raw, Raw::Bytes(_)))
+        || !raws.iter().any(|(_, raw)| matches!(raw, Raw::Bytes(_)))
     {
         return Ok(raws.to_vec());
     }
     let mut all = Vec::new();
-    for raw in raws {
+    for (_, raw) in raws {
         let Raw::Bytes(block) = raw else {
-            all.push(*raw);
+            all.push((0, *raw));
             continue;
         };
         let mut reader = Reader::new(block);
         while reader.position() < block.len() {
-            all.push(Raw::Varint(reader.varint()?));
+            all.push((0, Raw::Varint(reader.varint()?)));
         }
     }
     Ok(all)
@@ -186,18 +188,18 @@ fn unpacked<'a>(base: Base, raws: &[Raw<'a>]) -> Result<Vec<Raw<'a>>, Problem> {
 
 impl<'a> Found<'a> {
     /// What the wire has of the field at `place`. Places must be asked for in order.
-    pub(crate) fn take(&mut self, place: usize) -> &[Raw<'a>] {
+    pub(crate) fn take(&mut self, place: usize) -> &[Placed<'a>] {
         let start = self.at;
-        while self.places.get(self.at).is_some_and(|found| usize::from(*found) == place) {
+        while self.pairs.get(self.at).is_some_and(|(found, _)| usize::from(*found) == place) {
             self.at += 1;
         }
-        &self.raws[start..self.at]
+        &self.pairs[start..self.at]
     }
 }
 
 impl<'s, 'a> Many<'s, 'a> {
     /// One value of a list.
-    pub(crate) fn entry(&self, raw: Raw<'a>) -> Result<View<'s, 'a>, Fault> {
+    pub(crate) fn entry(&self, raw: Placed<'a>) -> Result<View<'s, 'a>, Fault> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }
 
@@ -205,12 +207,12 @@ impl<'s, 'a> Many<'s, 'a> {
     pub(crate) fn sorted(&self) -> Result<Vec<(&'a str, View<'s, 'a>)>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         let mut entries = Vec::with_capacity(self.raws.len());
-        for raw in &self.raws {
+        for (_, raw) in &self.raws {
             let (mut key, mut value) = ("", None);
             super::each(raw.bytes()?, |number, raw| {
                 match number {
                     1 => key = raw.text()?,
-                    2 => value = Some(raw),
+                    2 => value = Some((0, raw)),
                     _ => {}
                 }
                 Ok(())
@@ -239,12 +241,12 @@ struct Context<'s> {
 impl<'s> Context<'s> {
     /// One value. It may be absent, which is its zero, or there several times: then the last one counts, and messages are put
     /// together.
-    fn one<'a>(self, base: Base, raws: &[Raw<'a>]) -> Result<View<'s, 'a>, Fault> {
+    fn one<'a>(self, base: Base, raws: &[Placed<'a>]) -> Result<View<'s, 'a>, Fault> {
         if let Base::Message(id) = base {
             let pieces = Pieces::of(raws)?;
             return Ok(View::Message(MessageView { schema: self.schema, id, pieces, depth: self.depth }));
         }
-        let last = raws.last().copied();
+        let last = raws.last().map(|(_, raw)| *raw);
         Ok(match base {
             Base::String => View::Text(last.map_or(Ok(""), Raw::text)?.into()),
             Base::Bool => View::Bool(last.map_or(Ok(0), Raw::varint)? != 0),
@@ -298,12 +300,12 @@ fn block(raw: Option<Raw<'_>>) -> Result<&[u8], Problem> {
 }
 
 /// All values of one field.
-pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Raw<'a>>, Problem> {
+pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Placed<'a>>, Problem> {
     let mut raws = Vec::new();
     for piece in pieces.as_slice() {
         super::each(piece, |number, raw| {
             if number == wanted {
-                raws.push(raw);
+                raws.push((0, raw));
             }
             Ok(())
         })?;
