@@ -26,6 +26,7 @@
 //! | know an object without decoding it, and drop its managed fields | [`Scan`] |
 //! | read one field | [`Kind::scalar`] |
 //! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`Kind::decode_message`] |
+//! | find members that a kind does not have, or that are there twice | [`Kind::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
 //!
 //! # Bad input
@@ -49,6 +50,7 @@ mod quantity;
 mod resource;
 mod scan;
 mod schema;
+mod strict;
 mod text;
 mod time;
 mod transcode;
@@ -64,5 +66,6 @@ pub use merge::{MergeError, strategic_merge};
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};
 pub use schema::Schema;
+pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
 pub use transcode::{MAX_DEPTH, MAX_GROWTH};

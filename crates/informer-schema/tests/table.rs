@@ -100,6 +100,21 @@ fn resources_are_those_of_discovery() {
 }
 
 #[test]
+fn members_that_are_ignored_are_told_in_the_order_of_the_text() {
+    let schema = Schema::builtin();
+    let json = br#"{"kind":"Pod","b":1,"spec":{"containers":[{"name":"a"},{"imge":"x","name":"b","name":"c"}],"nodeName":"n","nodeName":"m"},"b":2}"#;
+    let problems = kind(&schema, "", "v1", "Pod").strict_problems(json).expect("is JSON");
+    let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let expected = [
+        r#"unknown field "b""#,
+        r#"unknown field "spec.containers[1].imge""#,
+        r#"duplicate field "spec.containers[1].name""#,
+        r#"duplicate field "spec.nodeName""#,
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn kinds_of_meta_are_found_in_every_group() {
     let schema = Schema::builtin();
     for (group, version) in [("", "v1"), ("apps", "v1"), ("meta.k8s.io", "v1")] {

@@ -1,0 +1,158 @@
+//! Members of JSON that a type does not have, or that are there twice: what a server warns of, or refuses when asked to be strict.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::error::{Fault, Problem, TranscodeError};
+use crate::field::{Base, Field, Shape};
+use crate::kind::{Kind, Message};
+use crate::text::{At, Kind as Json, Tape};
+use crate::transcode::MAX_DEPTH;
+
+/// How many are told of one object, so that an answer stays readable. A server has the same bound.
+pub const MAX_STRICT_PROBLEMS: usize = 100;
+
+/// A member that is ignored. Its text is that of a server's warning, which shows names and no values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StrictProblem {
+    /// The type has no field of this name.
+    Unknown {
+        /// The way to it, as `spec.containers[0].imge`.
+        path: String,
+    },
+    /// The member is there more than once; the last one counts.
+    Duplicate {
+        /// The way to it.
+        path: String,
+    },
+}
+
+impl fmt::Display for StrictProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { path } => write!(f, "unknown field {path:?}"),
+            Self::Duplicate { path } => write!(f, "duplicate field {path:?}"),
+        }
+    }
+}
+
+impl Kind<'_> {
+    /// Members of an object in JSON that this kind does not have, and those that are there twice, in the order of the text, each told
+    /// once.
+    ///
+    /// ```
+    /// let schema = informer_schema::Schema::builtin();
+    /// let map = schema.kind_by_api_version("v1", "ConfigMap").ok_or("no such kind")?;
+    /// let json = br#"{"metadata":{"name":"a","nam":"b"},"data":{"k":"1","k":"2"}}"#;
+    /// let problems: Vec<String> = map.strict_problems(json)?.iter().map(ToString::to_string).collect();
+    /// assert_eq!(problems, [r#"unknown field "metadata.nam""#, r#"duplicate field "data.k""#]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the text is no JSON, or nests too deeply. Values of wrong types are passed over: who writes the object finds them.
+    pub fn strict_problems(self, json: &[u8]) -> Result<Vec<StrictProblem>, TranscodeError> {
+        let failed = |problem| Fault::from(problem).told("read", self.describe());
+        let tape = Tape::parse(json).map_err(failed)?;
+        let mut walk =
+            Walk { tape: &tape, path: String::new(), depth: 0, found: Vec::new(), told: HashSet::new() };
+        walk.message(self.message(), tape.root()).map_err(failed)?;
+        Ok(walk.found)
+    }
+}
+
+struct Walk<'w, 't> {
+    tape: &'w Tape<'t>,
+    path: String,
+    depth: usize,
+    found: Vec<StrictProblem>,
+    told: HashSet<StrictProblem>,
+}
+
+impl Walk<'_, '_> {
+    fn message(&mut self, message: Message<'_>, at: At) -> Result<(), Problem> {
+        if self.depth > MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        if self.tape.kind(at) != Json::Object {
+            return Ok(());
+        }
+        self.depth += 1;
+        let mut seen = HashSet::new();
+        for (key, value) in self.tape.members(at) {
+            let Some(name) = self.tape.string(key) else { continue };
+            let Some(field) = message.field(&name) else {
+                self.tell(&name, |path| StrictProblem::Unknown { path });
+                continue;
+            };
+            if !seen.insert(field.name()) {
+                self.tell(&name, |path| StrictProblem::Duplicate { path });
+            }
+            self.within(&name, |walk| walk.field(field, value))?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn field(&mut self, field: Field<'_>, at: At) -> Result<(), Problem> {
+        match (field.data.shape, self.tape.kind(at)) {
+            (Shape::List, Json::Array) => {
+                for (index, entry) in self.tape.entries(at).enumerate() {
+                    let length = self.path.len();
+                    self.path.push_str(&format!("[{index}]"));
+                    self.value(field, entry)?;
+                    self.path.truncate(length);
+                }
+                Ok(())
+            }
+            (Shape::Map, Json::Object) => {
+                let mut seen = HashSet::new();
+                for (key, value) in self.tape.members(at) {
+                    let Some(name) = self.tape.string(key) else { continue };
+                    if !seen.insert(name.clone()) {
+                        self.tell(&name, |path| StrictProblem::Duplicate { path });
+                    }
+                    self.within(&name, |walk| walk.value(field, value))?;
+                }
+                Ok(())
+            }
+            (Shape::Value | Shape::Pointer, _) => self.value(field, at),
+            _ => Ok(()),
+        }
+    }
+
+    /// One value. Types that read themselves are not looked into, as upstream does not.
+    fn value(&mut self, field: Field<'_>, at: At) -> Result<(), Problem> {
+        match (field.data.base, field.message()) {
+            (Base::Message(_), Some(message)) => self.message(message, at),
+            _ => Ok(()),
+        }
+    }
+
+    fn within(
+        &mut self,
+        name: &str,
+        walk: impl FnOnce(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        let outcome = walk(self);
+        self.path.truncate(length);
+        outcome
+    }
+
+    fn named(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    fn tell(&mut self, name: &str, problem: impl FnOnce(String) -> StrictProblem) {
+        let problem = problem(self.named(name));
+        if self.found.len() < MAX_STRICT_PROBLEMS && self.told.insert(problem.clone()) {
+            self.found.push(problem);
+        }
+    }
+}
