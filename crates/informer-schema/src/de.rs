@@ -211,13 +211,12 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
 struct Frame<'s, 'a> {
     message: MessageView<'s, 'a>,
     found: Found<'a>,
-    place: usize,
 }
 
 impl<'s, 'a> Frame<'s, 'a> {
     fn new(message: MessageView<'s, 'a>) -> Result<Self, Error> {
         let found = message.find()?;
-        Ok(Self { message, found, place: 0 })
+        Ok(Self { message, found })
     }
 }
 
@@ -238,16 +237,12 @@ impl<'s, 'a> MemberAccess<'s, 'a, '_> {
                 return Ok(Some((name, View::Text(text.to_owned().into()))));
             }
             let frame = &mut self.innermost;
-            let Some(field) = frame.message.fields().get(frame.place) else {
+            let Some((place, raws)) = frame.found.next() else {
                 let Some(outer) = self.outer.pop() else { return Ok(None) };
                 self.innermost = outer;
                 continue;
             };
-            let raws = frame.found.take(frame.place);
-            frame.place += 1;
-            if raws.is_empty() && field.quiet {
-                continue;
-            }
+            let field = &frame.message.fields()[place];
             if is_type_meta(field) {
                 let (kind, api_version) = self.type_meta.take().unwrap_or_default();
                 self.names = vec![("apiVersion", api_version), ("kind", kind)];

@@ -15,6 +15,8 @@ pub(crate) struct MessageData {
     pub(crate) fields: Range<u32>,
     pub(crate) numbers: Range<u32>,
     pub(crate) atomic: bool,
+    /// One bit for each field that JSON may have even if the wire has not, by place.
+    pub(crate) always: u64,
 }
 
 /// A type with fields: a kind, or a part of one.

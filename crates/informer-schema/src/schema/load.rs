@@ -61,7 +61,14 @@ fn message(schema: &mut Schema, rest: &'static str) {
     let [short, prefix] = cells(rest);
     let start = u32::try_from(schema.fields.len()).expect(MADE_HERE);
     let atomic = rest.ends_with("map=atomic");
-    schema.messages.push(MessageData { short, prefix, fields: start..start, numbers: 0..0, atomic });
+    schema.messages.push(MessageData {
+        short,
+        prefix,
+        fields: start..start,
+        numbers: 0..0,
+        atomic,
+        always: 0,
+    });
 }
 
 fn field(schema: &mut Schema, rest: &'static str) {
@@ -168,6 +175,10 @@ fn number(schema: &mut Schema) {
     for message in &mut schema.messages {
         let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];
         let start = schema.numbers.len();
+        // Sets of fields are bits of one number; the largest type has 44.
+        assert!(fields.len() <= 64, "{} has more fields than a set holds", message.short);
+        let loud = fields.iter().zip(0..64).filter(|(field, _)| !field.quiet);
+        message.always = loud.fold(0, |set, (_, place)| set | 1 << place);
         let highest = fields.iter().map(|field| usize::from(field.number)).max().unwrap_or(0);
         schema.numbers.resize(start + highest + 1, 0);
         for (field, place) in fields.iter().zip(1..).filter(|(field, _)| field.number > 0) {

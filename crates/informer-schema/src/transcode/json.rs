@@ -44,11 +44,8 @@ impl Json<'_> {
 
     fn members(&mut self, message: &MessageView<'_, '_>, type_meta: TypeMeta<'_>) -> Result<(), Fault> {
         let mut found = message.find()?;
-        for (place, field) in message.fields().iter().enumerate() {
-            let raws = found.take(place);
-            if raws.is_empty() && field.quiet {
-                continue;
-            }
+        while let Some((place, raws)) = found.next() {
+            let field = &message.fields()[place];
             if is_type_meta(field) {
                 write_type_meta(type_meta, self.out);
                 continue;

@@ -86,6 +86,8 @@ pub(crate) type Placed<'a> = (u8, Raw<'a>);
 pub(crate) struct Found<'a> {
     pairs: Vec<Placed<'a>>,
     at: usize,
+    /// The fields that JSON may have and that were not asked for yet, one bit each.
+    left: u64,
 }
 
 impl<'s, 'a> MessageView<'s, 'a> {
@@ -104,6 +106,7 @@ impl<'s, 'a> MessageView<'s, 'a> {
         }
         let mut pairs: Vec<Placed<'a>> = Vec::with_capacity(8);
         let mut sorted = true;
+        let mut left = self.schema.message_at(self.id).data.always;
         for piece in self.pieces.as_slice() {
             let mut reader = Reader::new(piece);
             while let Some((number, raw)) = reader.next()? {
@@ -111,13 +114,14 @@ impl<'s, 'a> MessageView<'s, 'a> {
                 let Some(place) = self.schema.place_of(self.id, number) else { continue };
                 let place = place as u8;
                 sorted &= pairs.last().is_none_or(|(last, _)| *last <= place);
+                left |= 1 << place;
                 pairs.push((place, raw));
             }
         }
         if !sorted {
             pairs.sort_by_key(|(place, _)| *place);
         }
-        Ok(Found { pairs, at: 0 })
+        Ok(Found { pairs, at: 0, left })
     }
 
     /// What a field says; `None` where JSON has no such member.
@@ -187,13 +191,18 @@ fn unpacked<'a>(base: Base, raws: &[Placed<'a>]) -> Result<Vec<Placed<'a>>, Prob
 }
 
 impl<'a> Found<'a> {
-    /// What the wire has of the field at `place`. Places must be asked for in order.
-    pub(crate) fn take(&mut self, place: usize) -> &[Placed<'a>] {
+    /// The place of the next field that JSON may have, and what the wire has of it.
+    pub(crate) fn next(&mut self) -> Option<(usize, &[Placed<'a>])> {
+        let place = self.left.trailing_zeros() as usize;
+        if self.left == 0 {
+            return None;
+        }
+        self.left &= self.left - 1;
         let start = self.at;
         while self.pairs.get(self.at).is_some_and(|(found, _)| usize::from(*found) == place) {
             self.at += 1;
         }
-        &self.pairs[start..self.at]
+        Some((place, &self.pairs[start..self.at]))
     }
 }
 
