@@ -1,0 +1,112 @@
+//! Where two transcripts differ, and which of that is known.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::run::Transcript;
+
+/// One place where the two servers differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The scenario.
+    pub scenario: String,
+    /// Where: the number of the answer, then the path within it, as `3/body/metadata/name`.
+    pub at: String,
+    /// What the real server answered there.
+    pub real: String,
+    /// What the embedded one answered.
+    pub embedded: String,
+}
+
+/// A difference that is known, and why it is there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// Which scenarios: a name, in which `*` stands for anything.
+    pub scenario: String,
+    /// Which places: a path, in which `*` stands for anything.
+    pub at: String,
+    /// Why the two differ there.
+    pub reason: String,
+}
+
+/// The list of known differences.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Differences(pub Vec<Rule>);
+
+impl Differences {
+    /// The number of the first rule that covers a difference.
+    pub fn rule_of(&self, difference: &Difference) -> Option<usize> {
+        self.0.iter().position(|rule| {
+            matches(&rule.scenario, &difference.scenario) && matches(&rule.at, &difference.at)
+        })
+    }
+}
+
+/// Whether a text has the form of a pattern with `*`.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
+            (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| matches(rest, &text[at..]))
+        }),
+    }
+}
+
+/// All differences between what the two servers answered.
+pub(crate) fn compare(scenario: &str, real: &Transcript, embedded: &Transcript) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let count = real.answers.len().max(embedded.answers.len());
+    for index in 0..count {
+        let value = |transcript: &Transcript| {
+            let answer = transcript.answers.get(index);
+            answer.map_or(Value::Null, |answer| serde_json::to_value(answer).expect("answers are plain data"))
+        };
+        walk(&(index + 1).to_string(), &value(real), &value(embedded), &mut |at, real, embedded| {
+            found.push(Difference {
+                scenario: scenario.to_owned(),
+                at: at.to_owned(),
+                real: shown(real),
+                embedded: shown(embedded),
+            });
+        });
+    }
+    found
+}
+
+fn shown(value: &Value) -> String {
+    if value.is_null() { "nothing".to_owned() } else { value.to_string() }
+}
+
+fn walk(at: &str, real: &Value, embedded: &Value, tell: &mut impl FnMut(&str, &Value, &Value)) {
+    match (real, embedded) {
+        (Value::Object(left), Value::Object(right)) => {
+            let extra = right.keys().filter(|name| !left.contains_key(*name));
+            for name in left.keys().chain(extra) {
+                let (left, right) = (left.get(name), right.get(name));
+                // A member that is null is told apart from one that is not there.
+                match (left, right) {
+                    (Some(left), Some(right)) => walk(&format!("{at}/{name}"), left, right, tell),
+                    (left, right) => {
+                        let there = |side: Option<&Value>| match side {
+                            Some(Value::Null) => Value::from("<null>"),
+                            Some(value) => value.clone(),
+                            None => Value::Null,
+                        };
+                        tell(&format!("{at}/{name}"), &there(left), &there(right));
+                    }
+                }
+            }
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            for index in 0..left.len().max(right.len()) {
+                let (left, right) = (left.get(index), right.get(index));
+                let missing = Value::Null;
+                walk(&format!("{at}/{index}"), left.unwrap_or(&missing), right.unwrap_or(&missing), tell);
+            }
+        }
+        (left, right) if left == right => {}
+        (left, right) => tell(at, left, right),
+    }
+}

@@ -1,0 +1,117 @@
+//! `informer-differential`: runs the scenarios on one of the two servers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use informer_differential::{Outcome, RealServer, Suite, Target, attach};
+use serde_json::json;
+
+/// Runs the scenarios on a server, and compares with what the real one was recorded to answer.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The server.
+    #[arg(long, value_enum, default_value_t = Server::Embedded)]
+    server: Server,
+    /// The folder with etcd and kube-apiserver.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+    /// The port of a real server that is running already, with this package's users.
+    #[arg(long, requires = "certificate")]
+    port: Option<u16>,
+    /// That server's certificate.
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// Keep what the real server answers as the new recording.
+    #[arg(long)]
+    record: bool,
+    /// Only scenarios whose name has this in it.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    scenario: String,
+    /// Write figures and problems to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Server {
+    Embedded,
+    Real,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let mut cause: Option<&dyn std::error::Error> = Some(&*error);
+            while let Some(error) = cause {
+                eprintln!("{error}");
+                cause = error.source();
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let suite = Suite::open(Path::new(env!("CARGO_MANIFEST_DIR")), &arguments.scenario)?;
+    match (arguments.server, arguments.record) {
+        (Server::Embedded, true) => Err("only what the real server answers is recorded: --server real".into()),
+        (Server::Embedded, false) => on(&suite, arguments, &Target::embedded()).await,
+        (Server::Real, _) => {
+            if let (Some(port), Some(certificate)) = (arguments.port, &arguments.certificate) {
+                return on(&suite, arguments, &attach(port, certificate).await?).await;
+            }
+            let programs = arguments.programs.as_deref().ok_or("--server real needs --programs DIR")?;
+            let real = RealServer::start(programs).await?;
+            on(&suite, arguments, &real.target).await
+        }
+    }
+}
+
+/// Runs the suite on a server, and says what came of it.
+async fn on(
+    suite: &Suite,
+    arguments: &Arguments,
+    target: &Target,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let outcome = match arguments.record {
+        true => suite.record(target).await?,
+        false => suite.check(target).await?,
+    };
+    tell(suite, &outcome);
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, figures(&outcome).to_string())?;
+    }
+    Ok(outcome.unknown.is_empty())
+}
+
+fn tell(suite: &Suite, outcome: &Outcome) {
+    for difference in &outcome.unknown {
+        println!(
+            "{} at {}\n  recorded {}\n  answered {}",
+            difference.scenario, difference.at, difference.real, difference.embedded
+        );
+    }
+    for (rule, count) in suite.known.0.iter().zip(&outcome.known).filter(|(_, count)| **count > 0) {
+        println!("known, {count} times: {} at {}: {}", rule.scenario, rule.at, rule.reason);
+    }
+    println!(
+        "{} scenarios, {} answers, {} unknown differences",
+        outcome.scenarios,
+        outcome.answers,
+        outcome.unknown.len()
+    );
+}
+
+fn figures(outcome: &Outcome) -> serde_json::Value {
+    json!({
+        "scenarios": outcome.scenarios,
+        "answers": outcome.answers,
+        "known": outcome.known.iter().sum::<usize>(),
+        "unknown": outcome.unknown.iter().map(|d| format!("{} at {}", d.scenario, d.at)).collect::<Vec<_>>(),
+    })
+}

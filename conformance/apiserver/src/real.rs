@@ -1,0 +1,169 @@
+//! A real kube-apiserver with its etcd, started on loopback and stopped again.
+//!
+//! # Shutdown
+//!
+//! Dropping the server kills both programs and removes their folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tempfile::TempDir;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+use crate::target::Target;
+
+/// Who there is, for both servers: the token of USER is `USER-token`.
+const USERS: &str = "users.csv";
+/// How long the pair may take to be ready; it takes about three seconds on two idle cores.
+const START_WAIT: Duration = Duration::from_secs(60);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// A running pair of kube-apiserver and etcd.
+#[derive(Debug)]
+pub struct RealServer {
+    /// How it is reached.
+    pub target: Target,
+    _programs: [Child; 2],
+    _folder: TempDir,
+}
+
+/// The pair did not come up.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A program or a file is missing.
+    #[error("cannot use {}; `cargo xtask real build` makes the programs", path.display())]
+    File {
+        /// The program or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No port or folder is to be had.
+    #[error("cannot prepare the start")]
+    Prepare(#[from] io::Error),
+    /// Keys or certificates do not work.
+    #[error("cannot make keys, or trust the server's: {0}")]
+    Keys(String),
+    /// It is not ready in time.
+    #[error("kube-apiserver is not ready after {} seconds", START_WAIT.as_secs())]
+    Slow,
+}
+
+impl RealServer {
+    /// Starts the pair from a folder that holds `etcd` and `kube-apiserver`.
+    ///
+    /// # Errors
+    ///
+    /// When a program is missing, or the pair is not ready in time.
+    pub async fn start(programs: &Path) -> Result<Self, StartError> {
+        let folder = TempDir::new()?;
+        let [client, peer, port] = free_ports().await?;
+        write_keys(folder.path())?;
+        let url = format!("http://127.0.0.1:{client}");
+        let etcd = spawn(&programs.join("etcd"), &[
+            format!("--data-dir={}", folder.path().join("etcd").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+            "--unsafe-no-fsync".to_owned(),
+        ])?;
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let users = Path::new(env!("CARGO_MANIFEST_DIR")).join(USERS);
+        let server = spawn(&programs.join("kube-apiserver"), &[
+            format!("--etcd-servers={url}"),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--cert-dir={}", at("certs")),
+            "--service-account-issuer=https://example.local".to_owned(),
+            format!("--service-account-key-file={}", at("sa.pub")),
+            format!("--service-account-signing-key-file={}", at("sa.key")),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            format!("--token-auth-file={}", users.display()),
+            "--authorization-mode=RBAC".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+        ])?;
+        let certificate = folder.path().join("certs/apiserver.crt");
+        let target = tokio::time::timeout(START_WAIT, ready(port, &certificate)).await;
+        let target = target.map_err(|_| StartError::Slow)??;
+        Ok(Self { target, _programs: [server, etcd], _folder: folder })
+    }
+}
+
+/// A server that somebody else has started with this package's users, by its port and its certificate.
+///
+/// # Errors
+///
+/// When the certificate cannot be read.
+pub async fn attach(port: u16, certificate: &Path) -> Result<Target, StartError> {
+    tokio::time::timeout(START_WAIT, ready(port, certificate)).await.map_err(|_| StartError::Slow)?
+}
+
+fn spawn(program: &Path, arguments: &[String]) -> Result<Child, StartError> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command.spawn().map_err(|source| StartError::File { path: program.to_owned(), source })
+}
+
+async fn free_ports() -> io::Result<[u16; 3]> {
+    let mut ports = [0; 3];
+    let mut listeners = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        *port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(ports)
+}
+
+fn write_keys(folder: &Path) -> Result<(), StartError> {
+    let pair = rcgen::KeyPair::generate().map_err(|error| StartError::Keys(error.to_string()))?;
+    std::fs::write(folder.join("sa.key"), pair.serialize_pem())?;
+    Ok(std::fs::write(folder.join("sa.pub"), pair.public_key_pem())?)
+}
+
+/// Waits until the server says so itself, and until its own roles are there.
+async fn ready(port: u16, certificate: &Path) -> Result<Target, StartError> {
+    let target = loop {
+        match std::fs::read(certificate) {
+            Ok(pem) if pem.ends_with(b"-----END CERTIFICATE-----\n") => {
+                break Target::Real { port, tls: trusting(&pem)? };
+            }
+            _ => tokio::time::sleep(ASK_AGAIN).await,
+        }
+    };
+    for path in ["/readyz", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:public-info-viewer"] {
+        loop {
+            let request = Request::builder().uri(path).header("authorization", "Bearer admin-token");
+            let request = request.body(Full::<Bytes>::default()).expect("a plain request");
+            match target.send(request).await {
+                Ok(answer) if answer.status() == 200 => break,
+                _ => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
+    }
+    Ok(target)
+}
+
+fn trusting(pem: &[u8]) -> Result<Arc<rustls::ClientConfig>, StartError> {
+    let failed = |error: &dyn std::fmt::Display| StartError::Keys(error.to_string());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| failed(&error))?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}

@@ -1,0 +1,235 @@
+//! Runs a scenario and writes down what was answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::normal::Names;
+use crate::scenario::{Scenario, Step};
+use crate::target::{Lines, PATIENCE, SendError, Stream, Target, read_all};
+
+/// Headers that clients act on; the others differ without meaning.
+const HEADERS: [&str; 9] = [
+    "cache-control",
+    "content-encoding",
+    "content-type",
+    "location",
+    "retry-after",
+    "vary",
+    "warning",
+    "www-authenticate",
+    "x-content-type-options",
+];
+/// How long a repeated request waits before it is sent again.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What a scenario was answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// One for each step that is compared.
+    pub answers: Vec<Answer>,
+}
+
+/// What one step was answered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// The step, as the scenario has it.
+    pub step: String,
+    /// The HTTP status of a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The headers that matter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Vec<String>>,
+    /// The body: JSON where it is JSON, else text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// The events that were read from a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<Value>>,
+}
+
+/// A scenario that could not be run.
+#[derive(Debug, Error)]
+#[error("step {step} of scenario {scenario}: {why}")]
+pub struct RunError {
+    scenario: String,
+    step: usize,
+    why: String,
+    #[source]
+    cause: Option<SendError>,
+}
+
+/// Runs a scenario on a server. `id` tells its objects from those of other runs.
+///
+/// # Errors
+///
+/// When the server cannot be reached, or a step of the scenario makes no sense.
+pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Transcript, RunError> {
+    let mut run = Run { target, names: Names::new(id), streams: BTreeMap::new(), answers: Vec::new() };
+    let failed = |step: usize, (why, cause): Failed| RunError { scenario: scenario.name.clone(), step, why, cause };
+    let namespace = json!({"metadata": {"name": run.names.fill("{ns}")}});
+    let setup = Step {
+        request: Some("POST /api/v1/namespaces".to_owned()),
+        body: Some(namespace),
+        setup: true,
+        ..Step::default()
+    };
+    run.step(&setup).await.map_err(|why| failed(0, why))?;
+    for (index, step) in scenario.steps.iter().enumerate() {
+        run.step(step).await.map_err(|why| failed(index + 1, why))?;
+    }
+    let Run { names, mut answers, .. } = run;
+    names.normalise(&mut answers);
+    Ok(Transcript { answers })
+}
+
+type Failed = (String, Option<SendError>);
+
+struct Run<'a> {
+    target: &'a Target,
+    names: Names,
+    streams: BTreeMap<String, Lines>,
+    answers: Vec<Answer>,
+}
+
+impl Run<'_> {
+    async fn step(&mut self, step: &Step) -> Result<(), Failed> {
+        if let Some(name) = &step.close {
+            self.streams.remove(name);
+        }
+        if let Some(name) = &step.read {
+            let events = self.read(name, step.events).await?;
+            self.answers.push(Answer { step: format!("read {name}"), events: Some(events), ..Answer::default() });
+        }
+        match &step.request {
+            Some(request) => self.request(step, request).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn read(&mut self, name: &str, events: Option<usize>) -> Result<Vec<Value>, Failed> {
+        let lines = self.streams.get_mut(name).ok_or_else(|| (format!("no stream {name:?} is open"), None))?;
+        let mut read = Vec::new();
+        while events.is_none_or(|events| read.len() < events) {
+            let line = lines.next().await.map_err(|error| (format!("reading {name:?}, after {read:?}"), Some(error)))?;
+            match line {
+                Some(line) => read.push(json_or_text(&line)),
+                None if events.is_none() => break,
+                None => {
+                    read.push("<end>".into());
+                    break;
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    async fn request(&mut self, step: &Step, request: &str) -> Result<(), Failed> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let answer = self.target.send(self.build(step, request)?).await;
+            let answer = answer.map_err(|error| (format!("sending {request:?}"), Some(error)))?;
+            let (answer, stream) = self.take(step, request, answer).await?;
+            if !reached(&answer, &step.until) {
+                if waited >= PATIENCE {
+                    return Err((format!("{request:?} never came to what is waited for; last: {answer:?}"), None));
+                }
+                waited += AGAIN;
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            if let (Some(name), Some(stream)) = (&step.watch, stream) {
+                self.streams.insert(name.clone(), Lines::new(stream));
+            }
+            for (name, pointer) in &step.capture {
+                let found = answer.body.as_ref().and_then(|body| body.pointer(pointer));
+                let Some(found) = found else {
+                    return Err((format!("nothing to capture at {pointer:?} in {answer:?}"), None));
+                };
+                self.names.capture(name, found);
+            }
+            self.keep(step, answer);
+            return Ok(());
+        }
+    }
+
+    fn keep(&mut self, step: &Step, mut answer: Answer) {
+        self.names.learn(&answer);
+        if step.setup {
+            return;
+        }
+        if let (Some(body), false) = (&answer.body, step.only.is_empty()) {
+            let parts = step.only.iter().map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or_default()));
+            answer.body = Some(Value::Object(parts.collect()));
+        }
+        self.answers.push(answer);
+    }
+
+    fn build(&self, step: &Step, request: &str) -> Result<Request<Full<Bytes>>, Failed> {
+        let request = self.names.fill(request);
+        let (method, path) = request.split_once(' ').unwrap_or(("GET", &request));
+        let mut builder = Request::builder().method(method).uri(path).header("user-agent", "differential/1");
+        match step.user.as_deref().unwrap_or("admin") {
+            "nobody" => {}
+            user => builder = builder.header("authorization", format!("Bearer {user}-token")),
+        }
+        if step.body.is_some() && !step.headers.contains_key("content-type") {
+            builder = builder.header("content-type", "application/json");
+        }
+        for (name, value) in &step.headers {
+            builder = builder.header(name, self.names.fill(value));
+        }
+        let body = match (&step.body, &step.raw) {
+            (Some(body), _) => self.names.fill(&body.to_string()),
+            (None, Some(raw)) => self.names.fill(raw),
+            (None, None) => String::new(),
+        };
+        let built = builder.body(Full::new(Bytes::from(body)));
+        built.map_err(|error| (format!("building {request:?}"), Some(error.into())))
+    }
+
+    async fn take(
+        &self,
+        step: &Step,
+        request: &str,
+        answer: http::Response<Stream>,
+    ) -> Result<(Answer, Option<Stream>), Failed> {
+        let (head, body) = answer.into_parts();
+        let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in head.headers.iter().filter(|(name, _)| HEADERS.contains(&name.as_str())) {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            headers.entry(name.as_str().to_owned()).or_default().push(text);
+        }
+        let mut taken = Answer {
+            step: request.to_owned(),
+            status: Some(head.status.as_u16()),
+            headers,
+            ..Answer::default()
+        };
+        if step.watch.is_some() && head.status.is_success() {
+            return Ok((taken, Some(body)));
+        }
+        let bytes = read_all(body).await.map_err(|error| (format!("reading the answer to {request:?}"), Some(error)))?;
+        taken.body = Some(json_or_text(&bytes)).filter(|_| !bytes.is_empty());
+        Ok((taken, None))
+    }
+}
+
+fn reached(answer: &Answer, until: &BTreeMap<String, Value>) -> bool {
+    until.iter().all(|(pointer, wanted)| match pointer.as_str() {
+        "status" => answer.status.map(Value::from).as_ref() == Some(wanted),
+        pointer => answer.body.as_ref().and_then(|body| body.pointer(pointer)) == Some(wanted),
+    })
+}
+
+fn json_or_text(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
+}

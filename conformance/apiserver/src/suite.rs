@@ -1,0 +1,213 @@
+//! All scenarios, their recordings, and the known differences, on disk.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::compare::{Difference, Differences, compare};
+use crate::run::{RunError, Transcript, run};
+use crate::scenario::Scenario;
+use crate::target::Target;
+
+/// A recording is kept once two runs agree: whatever else the real server does at that moment is not part of it.
+const RECORDINGS_MAX: usize = 6;
+
+/// The suite in a folder.
+#[derive(Debug)]
+pub struct Suite {
+    root: PathBuf,
+    /// In the order of their names.
+    pub scenarios: Vec<Scenario>,
+    /// What is known to differ.
+    pub known: Differences,
+}
+
+/// What running a suite came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Scenarios that ran.
+    pub scenarios: usize,
+    /// Requests and reads that were compared.
+    pub answers: usize,
+    /// Differences that no rule covers.
+    pub unknown: Vec<Difference>,
+    /// How often each known difference was met, in the order of the rules.
+    pub known: Vec<usize>,
+}
+
+/// A suite that cannot be read, run or written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SuiteError {
+    /// A file cannot be read or written.
+    #[error("cannot use {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} cannot be understood: {why}", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A scenario could not be run.
+    #[error("a scenario could not be run")]
+    Run(#[from] RunError),
+}
+
+impl Suite {
+    /// Reads a suite; `filter` is a part of the names of the scenarios to take.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or understood.
+    pub fn open(root: &Path, filter: &str) -> Result<Self, SuiteError> {
+        let mut files = Vec::new();
+        collect(&root.join("scenarios"), &mut files)?;
+        files.sort_unstable();
+        let mut scenarios = Vec::new();
+        for file in files {
+            let name = file.strip_prefix(root.join("scenarios")).unwrap_or(&file).with_extension("");
+            let name = name.to_string_lossy().into_owned();
+            if name.contains(filter) {
+                let scenario: Scenario = yaml(&file)?;
+                scenarios.push(Scenario { name, ..scenario });
+            }
+        }
+        let known = yaml(&root.join("differences.yaml"))?;
+        Ok(Self { root: root.to_owned(), scenarios, known })
+    }
+
+    /// The suite of this package.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn own() -> Result<Self, SuiteError> {
+        Self::open(Path::new(env!("CARGO_MANIFEST_DIR")), "")
+    }
+
+    /// Runs all scenarios and compares the answers with the recorded ones.
+    ///
+    /// # Errors
+    ///
+    /// When a scenario cannot be run, or has no recording.
+    pub async fn check(&self, target: &Target) -> Result<Outcome, SuiteError> {
+        let mut outcome = Outcome { known: vec![0; self.known.0.len()], ..Outcome::default() };
+        for scenario in &self.scenarios {
+            let recorded = self.recorded(scenario)?;
+            outcome.scenarios += 1;
+            let answered = match run(scenario, target, &id(0)).await {
+                Ok(answered) => answered,
+                Err(error) => {
+                    outcome.unknown.push(Difference {
+                        scenario: scenario.name.clone(),
+                        at: error.to_string(),
+                        real: "an answer that the scenario can go on with".to_owned(),
+                        embedded: "something else".to_owned(),
+                    });
+                    continue;
+                }
+            };
+            outcome.answers += answered.answers.len();
+            for difference in compare(&scenario.name, &recorded, &answered) {
+                match self.known.rule_of(&difference) {
+                    Some(rule) => outcome.known[rule] += 1,
+                    None => outcome.unknown.push(difference),
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Records anew what the real server answers. The differences are those between two runs of a scenario that is
+    /// answered differently every time; it is not recorded.
+    ///
+    /// # Errors
+    ///
+    /// When a scenario cannot be run.
+    pub async fn record(&self, target: &Target) -> Result<Outcome, SuiteError> {
+        let mut outcome = Outcome::default();
+        for scenario in &self.scenarios {
+            let transcript = match steady(scenario, target).await? {
+                Ok(transcript) => transcript,
+                Err(apart) => {
+                    outcome.unknown.extend(apart);
+                    continue;
+                }
+            };
+            outcome.scenarios += 1;
+            outcome.answers += transcript.answers.len();
+            let path = self.recording(scenario);
+            let text = serde_json::to_string_pretty(&transcript).expect("transcripts are plain data") + "\n";
+            let written = fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, text));
+            written.map_err(|source| SuiteError::File { path, source })?;
+        }
+        Ok(outcome)
+    }
+
+    fn recording(&self, scenario: &Scenario) -> PathBuf {
+        self.root.join("recorded").join(&scenario.name).with_extension("json")
+    }
+
+    fn recorded(&self, scenario: &Scenario) -> Result<Transcript, SuiteError> {
+        let path = self.recording(scenario);
+        let text = fs::read(&path).map_err(|source| SuiteError::File { path: path.clone(), source })?;
+        serde_json::from_slice(&text).map_err(|error| SuiteError::Shape { path, why: error.to_string() })
+    }
+}
+
+/// Runs a scenario until two runs agree; if none do, where the last two differ.
+async fn steady(
+    scenario: &Scenario,
+    target: &Target,
+) -> Result<Result<Transcript, Vec<Difference>>, SuiteError> {
+    let mut last = run(scenario, target, &id(0)).await?;
+    let mut apart = Vec::new();
+    for number in 1..RECORDINGS_MAX {
+        let next = run(scenario, target, &id(number)).await?;
+        apart = compare(&scenario.name, &last, &next);
+        if apart.is_empty() {
+            return Ok(Ok(next));
+        }
+        last = next;
+    }
+    Ok(Err(apart))
+}
+
+/// A word of six letters that no other run uses. It comes from the process and a counter, not from a clock.
+fn id(number: usize) -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let mut bits = RandomState::new().hash_one(number);
+    let letter = |bits: &mut u64| {
+        let letter = b'a' + u8::try_from(*bits % 26).expect("less than 26");
+        *bits /= 26;
+        char::from(letter)
+    };
+    (0..6).map(|_| letter(&mut bits)).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), SuiteError> {
+    let unreadable = |source| SuiteError::File { path: folder.to_owned(), source };
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        match path.is_dir() {
+            true => collect(&path, files)?,
+            false if path.extension().is_some_and(|extension| extension == "yaml") => files.push(path),
+            false => {}
+        }
+    }
+    Ok(())
+}
+
+fn yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SuiteError> {
+    let text = fs::read_to_string(path).map_err(|source| SuiteError::File { path: path.to_owned(), source })?;
+    serde_norway::from_str(&text).map_err(|error| SuiteError::Shape { path: path.to_owned(), why: error.to_string() })
+}

@@ -1,0 +1,140 @@
+//! The two servers behind one interface.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use informer_apiserver::ApiServer;
+use rustls::pki_types::ServerName;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tower::ServiceExt;
+
+/// How long an answer, or an event, is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request that got no answer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The server cannot be reached, or broke off.
+    #[error("the connection to the server failed")]
+    Connection(#[source] BoxError),
+    /// It did not answer in time.
+    #[error("the server did not answer within {} seconds", PATIENCE.as_secs())]
+    Silence,
+    /// The scenario's request is none.
+    #[error("the request cannot be built")]
+    Request(#[from] http::Error),
+}
+
+/// A body that is read frame by frame.
+pub(crate) type Stream = Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>;
+
+/// A server that scenarios run on.
+#[derive(Debug)]
+pub enum Target {
+    /// In this process, without a socket.
+    Embedded(ApiServer),
+    /// Over TLS on loopback.
+    Real {
+        /// Its port.
+        port: u16,
+        /// Trusts its certificate.
+        tls: Arc<rustls::ClientConfig>,
+    },
+}
+
+impl Target {
+    /// The embedded server, set up as the real one is.
+    pub fn embedded() -> Self {
+        // Versions of several digits, so that they are told from other numbers.
+        Self::Embedded(ApiServer::builder().first_version(100_000).require_namespaces(true).build())
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Stream>, SendError> {
+        let answer = async {
+            match self {
+                Self::Embedded(server) => {
+                    let answer = server.service().oneshot(request).await.unwrap_or_else(|never| match never {});
+                    Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
+                }
+                Self::Real { port, tls } => over_tls(*port, Arc::clone(tls), request).await,
+            }
+        };
+        tokio::time::timeout(PATIENCE, answer).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
+    }
+}
+
+/// One connection a request: whatever a scenario does to it, the next step has its own.
+async fn over_tls(
+    port: u16,
+    tls: Arc<rustls::ClientConfig>,
+    mut request: Request<Full<Bytes>>,
+) -> Result<Response<Stream>, BoxError> {
+    let socket = TcpStream::connect(("127.0.0.1", port)).await?;
+    let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+    let socket = TlsConnector::from(tls).connect(name, socket).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await?;
+    // The connection ends with its request: nobody needs to wait for it.
+    drop(tokio::spawn(connection));
+    let host = format!("127.0.0.1:{port}");
+    request.headers_mut().insert(http::header::HOST, host.parse()?);
+    let answer = sender.send_request(request).await?;
+    // Held until the body is read, since a connection without its sender takes no body.
+    Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
+}
+
+/// Reads a body to its end.
+pub(crate) async fn read_all(mut body: Stream) -> Result<Vec<u8>, SendError> {
+    let all = async {
+        let mut all = Vec::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                all.extend_from_slice(&data);
+            }
+        }
+        Ok(all)
+    };
+    tokio::time::timeout(PATIENCE, all).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
+}
+
+/// A watch whose lines are read one by one.
+pub(crate) struct Lines {
+    body: Stream,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    pub(crate) fn new(body: Stream) -> Self {
+        Self { body, rest: Vec::new() }
+    }
+
+    /// The next line; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, SendError> {
+        let line = async {
+            loop {
+                if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                    return Ok(Some(self.rest.drain(..=end).collect()));
+                }
+                match self.body.frame().await {
+                    Some(frame) => {
+                        if let Ok(data) = frame?.into_data() {
+                            self.rest.extend_from_slice(&data);
+                        }
+                    }
+                    None => return Ok(None),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, line).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
+    }
+}
