@@ -1,4 +1,6 @@
-//! Runs the suite of informer behaviour on the embedded server or on a real one.
+//! Suites that run on the embedded server and on a real one.
+
+mod apiserver;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +12,18 @@ use crate::go::target;
 use crate::real::{self, Place, Up};
 use crate::report::Report;
 
-/// What of the suite to run, and where.
+/// Which suite to run, what of it, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
+    /// The suite.
+    #[arg(long, value_enum, default_value_t = Suite::Informer)]
+    suite: Suite,
     /// The server.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
+    /// Keep what the real server answers as the new recording (suite apiserver).
+    #[arg(long)]
+    record: bool,
     /// Only scenarios whose name contains this.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
@@ -26,6 +34,14 @@ pub(crate) struct Conformance {
     /// and stopped after it.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Suite {
+    /// The behaviour of informers.
+    Informer,
+    /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
+    Apiserver,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,6 +68,13 @@ struct Outcome {
 }
 
 pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
+    match options.suite {
+        Suite::Informer => informer(root, options),
+        Suite::Apiserver => apiserver::run(root, options),
+    }
+}
+
+fn informer(root: &Path, options: &Conformance) -> Report {
     let mut report = Report::new("conformance");
     let outcome = match (options.server, &options.dir) {
         (Kind::Embedded, _) => suite(root, options, None, &mut report),

@@ -72,28 +72,34 @@ impl RealServer {
         let [client, peer, port] = free_ports().await?;
         write_keys(folder.path())?;
         let url = format!("http://127.0.0.1:{client}");
-        let etcd = spawn(&programs.join("etcd"), &[
-            format!("--data-dir={}", folder.path().join("etcd").display()),
-            format!("--listen-client-urls={url}"),
-            format!("--advertise-client-urls={url}"),
-            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-            "--unsafe-no-fsync".to_owned(),
-        ])?;
+        let etcd = spawn(
+            &programs.join("etcd"),
+            &[
+                format!("--data-dir={}", folder.path().join("etcd").display()),
+                format!("--listen-client-urls={url}"),
+                format!("--advertise-client-urls={url}"),
+                format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+                "--unsafe-no-fsync".to_owned(),
+            ],
+        )?;
         let at = |name: &str| folder.path().join(name).display().to_string();
         let users = Path::new(env!("CARGO_MANIFEST_DIR")).join(USERS);
-        let server = spawn(&programs.join("kube-apiserver"), &[
-            format!("--etcd-servers={url}"),
-            format!("--secure-port={port}"),
-            "--bind-address=127.0.0.1".to_owned(),
-            format!("--cert-dir={}", at("certs")),
-            "--service-account-issuer=https://example.local".to_owned(),
-            format!("--service-account-key-file={}", at("sa.pub")),
-            format!("--service-account-signing-key-file={}", at("sa.key")),
-            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-            format!("--token-auth-file={}", users.display()),
-            "--authorization-mode=RBAC".to_owned(),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
-        ])?;
+        let server = spawn(
+            &programs.join("kube-apiserver"),
+            &[
+                format!("--etcd-servers={url}"),
+                format!("--secure-port={port}"),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--cert-dir={}", at("certs")),
+                "--service-account-issuer=https://example.local".to_owned(),
+                format!("--service-account-key-file={}", at("sa.pub")),
+                format!("--service-account-signing-key-file={}", at("sa.key")),
+                "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+                format!("--token-auth-file={}", users.display()),
+                "--authorization-mode=RBAC".to_owned(),
+                "--disable-admission-plugins=ServiceAccount".to_owned(),
+            ],
+        )?;
         let certificate = folder.path().join("certs/apiserver.crt");
         let target = tokio::time::timeout(START_WAIT, ready(port, &certificate)).await;
         let target = target.map_err(|_| StartError::Slow)??;

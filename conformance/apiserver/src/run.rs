@@ -74,7 +74,8 @@ pub struct RunError {
 /// When the server cannot be reached, or a step of the scenario makes no sense.
 pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Transcript, RunError> {
     let mut run = Run { target, names: Names::new(id), streams: BTreeMap::new(), answers: Vec::new() };
-    let failed = |step: usize, (why, cause): Failed| RunError { scenario: scenario.name.clone(), step, why, cause };
+    let failed =
+        |step: usize, (why, cause): Failed| RunError { scenario: scenario.name.clone(), step, why, cause };
     let namespace = json!({"metadata": {"name": run.names.fill("{ns}")}});
     let setup = Step {
         request: Some("POST /api/v1/namespaces".to_owned()),
@@ -107,7 +108,11 @@ impl Run<'_> {
         }
         if let Some(name) = &step.read {
             let events = self.read(name, step.events).await?;
-            self.answers.push(Answer { step: format!("read {name}"), events: Some(events), ..Answer::default() });
+            self.answers.push(Answer {
+                step: format!("read {name}"),
+                events: Some(events),
+                ..Answer::default()
+            });
         }
         match &step.request {
             Some(request) => self.request(step, request).await,
@@ -116,10 +121,14 @@ impl Run<'_> {
     }
 
     async fn read(&mut self, name: &str, events: Option<usize>) -> Result<Vec<Value>, Failed> {
-        let lines = self.streams.get_mut(name).ok_or_else(|| (format!("no stream {name:?} is open"), None))?;
+        let lines =
+            self.streams.get_mut(name).ok_or_else(|| (format!("no stream {name:?} is open"), None))?;
         let mut read = Vec::new();
         while events.is_none_or(|events| read.len() < events) {
-            let line = lines.next().await.map_err(|error| (format!("reading {name:?}, after {read:?}"), Some(error)))?;
+            let line = lines
+                .next()
+                .await
+                .map_err(|error| (format!("reading {name:?}, after {read:?}"), Some(error)))?;
             match line {
                 Some(line) => read.push(json_or_text(&line)),
                 None if events.is_none() => break,
@@ -140,11 +149,17 @@ impl Run<'_> {
             let (answer, stream) = self.take(step, request, answer).await?;
             if !reached(&answer, &step.until) {
                 if waited >= PATIENCE {
-                    return Err((format!("{request:?} never came to what is waited for; last: {answer:?}"), None));
+                    return Err((
+                        format!("{request:?} never came to what is waited for; last: {answer:?}"),
+                        None,
+                    ));
                 }
                 waited += AGAIN;
                 tokio::time::sleep(AGAIN).await;
                 continue;
+            }
+            if step.setup && answer.status.is_some_and(|status| status >= 400) && step.until.is_empty() {
+                return Err((format!("the preparation {request:?} was refused: {answer:?}"), None));
             }
             if let (Some(name), Some(stream)) = (&step.watch, stream) {
                 self.streams.insert(name.clone(), Lines::new(stream));
@@ -167,7 +182,10 @@ impl Run<'_> {
             return;
         }
         if let (Some(body), false) = (&answer.body, step.only.is_empty()) {
-            let parts = step.only.iter().map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or_default()));
+            let parts = step
+                .only
+                .iter()
+                .map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or_default()));
             answer.body = Some(Value::Object(parts.collect()));
         }
         self.answers.push(answer);
@@ -217,8 +235,19 @@ impl Run<'_> {
         if step.watch.is_some() && head.status.is_success() {
             return Ok((taken, Some(body)));
         }
-        let bytes = read_all(body).await.map_err(|error| (format!("reading the answer to {request:?}"), Some(error)))?;
-        taken.body = Some(json_or_text(&bytes)).filter(|_| !bytes.is_empty());
+        let bytes = read_all(body)
+            .await
+            .map_err(|error| (format!("reading the answer to {request:?}"), Some(error)))?;
+        let yaml = taken
+            .headers
+            .get("content-type")
+            .is_some_and(|types| types.contains(&"application/yaml".to_owned()));
+        let body = match yaml {
+            // How YAML is broken into lines is a matter of its writer.
+            true => serde_norway::from_slice(&bytes).unwrap_or_else(|_| json_or_text(&bytes)),
+            false => json_or_text(&bytes),
+        };
+        taken.body = Some(body).filter(|_| !bytes.is_empty() && !request.starts_with("HEAD "));
         Ok((taken, None))
     }
 }

@@ -147,7 +147,8 @@ impl Suite {
             outcome.answers += transcript.answers.len();
             let path = self.recording(scenario);
             let text = serde_json::to_string_pretty(&transcript).expect("transcripts are plain data") + "\n";
-            let written = fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, text));
+            let written =
+                fs::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| fs::write(&path, text));
             written.map_err(|source| SuiteError::File { path, source })?;
         }
         Ok(outcome)
@@ -208,6 +209,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), SuiteError> {
 }
 
 fn yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SuiteError> {
-    let text = fs::read_to_string(path).map_err(|source| SuiteError::File { path: path.to_owned(), source })?;
-    serde_norway::from_str(&text).map_err(|error| SuiteError::Shape { path: path.to_owned(), why: error.to_string() })
+    let text =
+        fs::read_to_string(path).map_err(|source| SuiteError::File { path: path.to_owned(), source })?;
+    serde_norway::from_str(&text)
+        .map_err(|error| SuiteError::Shape { path: path.to_owned(), why: error.to_string() })
 }

@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use informer_apiserver::ApiServer;
+use informer_apiserver::{ApiServer, Controllers, Tokens};
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -56,21 +56,28 @@ pub enum Target {
 impl Target {
     /// The embedded server, set up as the real one is.
     pub fn embedded() -> Self {
+        let users: Tokens =
+            include_str!("../users.csv").parse().expect("the users of this package are well-formed");
         // Versions of several digits, so that they are told from other numbers.
-        Self::Embedded(ApiServer::builder().first_version(100_000).require_namespaces(true).build())
+        let builder = ApiServer::builder().first_version(100_000).require_namespaces(true);
+        Self::Embedded(builder.tokens(users).rbac(true).controllers(Controllers::NONE).build())
     }
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Stream>, SendError> {
         let answer = async {
             match self {
                 Self::Embedded(server) => {
-                    let answer = server.service().oneshot(request).await.unwrap_or_else(|never| match never {});
+                    let answer =
+                        server.service().oneshot(request).await.unwrap_or_else(|never| match never {});
                     Ok(answer.map(|body| Box::pin(body.map_err(Into::into)) as Stream))
                 }
                 Self::Real { port, tls } => over_tls(*port, Arc::clone(tls), request).await,
             }
         };
-        tokio::time::timeout(PATIENCE, answer).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
+        tokio::time::timeout(PATIENCE, answer)
+            .await
+            .map_err(|_| SendError::Silence)?
+            .map_err(SendError::Connection)
     }
 }
 
@@ -135,6 +142,9 @@ impl Lines {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, line).await.map_err(|_| SendError::Silence)?.map_err(SendError::Connection)
+        tokio::time::timeout(PATIENCE, line)
+            .await
+            .map_err(|_| SendError::Silence)?
+            .map_err(SendError::Connection)
     }
 }

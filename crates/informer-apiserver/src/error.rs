@@ -20,6 +20,8 @@ pub struct ApiError {
     pub(crate) continue_token: Option<String>,
     /// Not a Status but this text: unknown paths.
     pub(crate) plain: bool,
+    /// Refused by the authorizer, which marks its answers.
+    pub(crate) unauthorized: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -41,6 +43,7 @@ pub(crate) struct Details {
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Cause {
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -90,6 +93,7 @@ impl ApiError {
             details: None,
             continue_token: None,
             plain: false,
+            unauthorized: false,
         }
     }
 
@@ -136,6 +140,11 @@ impl ApiError {
         Self::new(404, "NotFound", message).with(named(kind, name))
     }
 
+    /// The error, with details that name an object.
+    pub(crate) fn named(kind: &Kind, name: &str, error: Self) -> Self {
+        error.with(named(kind, name))
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
@@ -176,18 +185,20 @@ impl ApiError {
 
     /// A field of an object that breaks a rule.
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
+        Self::invalid_fields(kind, name, vec![cause])
+    }
+
+    /// Fields of an object that break rules.
+    pub(crate) fn invalid_fields(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
         let message =
-            format!("{} \"{name}\" is invalid: {}: {}", kind.qualified_kind(), cause.field, cause.message);
-        let details = Details { kind: kind.kind.clone(), causes: vec![cause], ..named(kind, name) };
+            format!("{} \"{name}\" is invalid: {}", kind.qualified_kind(), Cause::all_told(&causes));
+        let details = Details { kind: kind.kind.clone(), causes, ..named(kind, name) };
         Self::new(422, "Invalid", message).with(details)
     }
 
     /// Request options that do not go together; `options` is as `ListOptions`.
     pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Self {
-        let mut all: Vec<String> =
-            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let text = if all.len() == 1 { all.remove(0) } else { format!("[{}]", all.join(", ")) };
-        let message = format!("{options}.meta.k8s.io \"\" is invalid: {text}");
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::all_told(&causes));
         let details =
             Details { group: "meta.k8s.io".into(), kind: options.into(), causes, ..Details::default() };
         Self::new(422, "Invalid", message).with(details)
@@ -239,6 +250,12 @@ impl ApiError {
         Self::new(code, reason, message).with(Details { retry_after_seconds: seconds, ..Details::default() })
     }
 
+    pub(crate) fn internal(why: &str) -> Self {
+        let cause = Cause { reason: "", message: why.to_owned(), field: String::new() };
+        Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
+            .with(Details { causes: vec![cause], ..Details::default() })
+    }
+
     /// As JSON, with its newline.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         status_json("Failure", self.code, self)
@@ -285,6 +302,18 @@ fn named(kind: &Kind, name: &str) -> Details {
 }
 
 impl Cause {
+    /// Field and message of one or several causes, each said once.
+    fn all_told(causes: &[Self]) -> String {
+        let mut all: Vec<String> = Vec::new();
+        for cause in causes {
+            let told = format!("{}: {}", cause.field, cause.message);
+            if !all.contains(&told) {
+                all.push(told);
+            }
+        }
+        if all.len() == 1 { all.remove(0) } else { format!("[{}]", all.join(", ")) }
+    }
+
     pub(crate) fn forbidden(field: &str, message: &str) -> Self {
         Self { reason: "FieldValueForbidden", message: format!("Forbidden: {message}"), field: field.into() }
     }
@@ -297,6 +326,11 @@ impl Cause {
     pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
         let message = format!("Unsupported value: {value}: supported values: {supported}");
         Self { reason: "FieldValueNotSupported", message, field: field.into() }
+    }
+
+    pub(crate) fn too_long(field: &str, bytes: usize) -> Self {
+        let message = format!("Too long: may not be more than {bytes} bytes");
+        Self { reason: "FieldValueTooLong", message, field: field.into() }
     }
 
     pub(crate) fn required(field: &str, message: &str) -> Self {

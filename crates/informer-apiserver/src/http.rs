@@ -1,15 +1,22 @@
 //! The server over HTTP: routes, parameters, bodies, and the service that clients call.
 
+mod accept;
+mod answer;
 mod body;
+mod call;
 mod discovery;
 mod listen;
+mod options;
 mod query;
 mod route;
 mod service;
+mod special;
 
 pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
+pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};
+pub(crate) use route::segments;
 pub(crate) use service::BODY_BYTES_MAX;

@@ -1,13 +1,16 @@
 //! Which kinds are served: the built-in ones and what tests register.
 
 mod builtin;
+mod subresources;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::Gvr;
 
+use crate::table::PrinterColumn;
 pub(crate) use builtin::built_in;
+pub(crate) use subresources::Subresource;
 
 /// A kind of objects that the server serves.
 ///
@@ -32,6 +35,18 @@ pub struct Kind {
     pub(crate) traits: Traits,
     /// Built-in kinds: what a bookmark object carries besides its metadata.
     pub(crate) bookmark: &'static str,
+    /// Custom kinds: where the `/scale` subresource finds its numbers.
+    pub(crate) scale: Option<ScalePaths>,
+    /// Custom kinds: the columns of tables after the name.
+    pub(crate) columns: Vec<PrinterColumn>,
+}
+
+/// Where `/scale` finds its numbers, as JSON paths without the leading dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    pub(crate) selector: Option<String>,
 }
 
 /// How a kind differs from a plain object.
@@ -55,6 +70,10 @@ impl Traits {
     pub(crate) const OWN_FIELDS: Self = Self(64);
     /// `deletecollection` is not served.
     pub(crate) const NO_DELETE_COLLECTION: Self = Self(128);
+    /// Is asked, not stored: only `create` is served.
+    pub(crate) const REVIEW: Self = Self(256);
+    /// Metadata may be changed through `/status`, too: labels, annotations, finalizers.
+    pub(crate) const STATUS_METADATA: Self = Self(512);
 
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -87,6 +106,8 @@ impl Kind {
                 .with(Traits::NEEDS_VERSION)
                 .with(Traits::OWN_FIELDS),
             bookmark: "",
+            scale: None,
+            columns: Vec::new(),
         }
     }
 
@@ -144,12 +165,29 @@ impl Kind {
         qualify(&self.kind, &self.gvr.group)
     }
 
+    /// `core`, or `apps`: how error messages name the package of the kind's type.
+    pub(crate) fn go_package(&self) -> &str {
+        match (self.is_custom(), self.gvr.group.split('.').next().unwrap_or_default()) {
+            (true, _) => "unstructured",
+            (false, "") => "core",
+            (false, package) => package,
+        }
+    }
+
+    /// True for the kind of this name in this built-in group.
+    pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
+        !self.is_custom() && self.gvr.group == group && self.kind == kind
+    }
+
     /// Verbs in the order of discovery.
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
         const BUILT_IN: [&str; 8] =
             ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         const CUSTOM: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+        if self.traits.has(Traits::REVIEW) {
+            return vec!["create"];
+        }
         let all = if self.is_custom() { CUSTOM } else { BUILT_IN };
         let missing = self.traits.has(Traits::NO_DELETE_COLLECTION);
         all.into_iter().filter(|verb| !missing || *verb != "deletecollection").collect()

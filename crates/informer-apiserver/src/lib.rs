@@ -26,12 +26,15 @@
 //!
 //! What is served and how it is worded follows the
 //! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as kube-apiserver 1.36 implements
-//! them. Not served: protobuf, Table, server-side apply, strategic merge patches, admission, authentication.
+//! them; `docs/apiserver.md` says how that is shown, and what is not served. Everybody may do everything, unless the
+//! builder is given [tokens](ApiServerBuilder::tokens) or asked for [roles](ApiServerBuilder::rbac).
 
+mod auth;
 mod clock;
 mod error;
 mod faults;
 mod http;
+mod jsonpath;
 mod kinds;
 mod list;
 mod load;
@@ -39,10 +42,12 @@ mod requests;
 mod select;
 mod server;
 mod storage;
+mod table;
 mod upset;
 mod watch;
 mod write;
 
+pub use auth::{ParseTokensError, Tokens, User};
 pub use clock::{Clock, ManualClock, Sleep, TokioClock};
 pub use error::ApiError;
 pub use faults::{
@@ -52,5 +57,5 @@ pub use http::{ApiBody, ApiService, BrokenOff, Listening};
 pub use kinds::Kind;
 pub use load::LoadError;
 pub use requests::{RequestRecord, Verb};
-pub use server::{ApiServer, ApiServerBuilder, Lagging, RewindError};
+pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError};
 pub use storage::History;

@@ -14,6 +14,7 @@ use crate::kinds::{Kind, Resource};
 use crate::select::Filter;
 use crate::server::Shared;
 use crate::storage::{Form, OrderedMap, Stored};
+use crate::table::TableForm;
 
 /// How long a read of a version that is yet to come waits for it, as upstream.
 pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
@@ -66,6 +67,7 @@ pub(crate) async fn list(
     // A list of version 0 ignores its limit.
     let limit = if asked == Some(0) { 0 } else { usize::try_from(options.limit).unwrap_or(usize::MAX) };
     if !options.continue_token.is_empty() {
+        read_token(&options.continue_token)?;
         if asked.is_some_and(|version| version > 0) {
             let why = "specifying resource version is not allowed when using continue";
             return Err(ApiError::bad_request(why));
@@ -180,7 +182,8 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
         | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => {
             error(format!("illegal base64 data at input byte {at}"))
         }
-        _ => error(format!("illegal base64 data at input byte {}", text.len())),
+        // A letter too few: Go points at the last one.
+        _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
     })?;
     let token: Token = serde_json::from_slice(&bytes).map_err(|_| {
         let first = bytes.first().map_or(' ', |byte| char::from(*byte));
@@ -230,6 +233,18 @@ impl Page {
             pending = Some((Vec::new(), tail));
             Some(chunk.freeze())
         })
+    }
+
+    /// The page as a table.
+    pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
+        let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.clone().into();
+        }
+        if let Some(remaining) = self.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        form.of(kind, metadata, self.items.iter().map(|stored| &**stored), now)
     }
 
     /// What stands before and behind the items.

@@ -27,6 +27,23 @@ pub enum Verb {
     Other,
 }
 
+impl Verb {
+    /// The verb as the API and its roles name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// One request, as it came in. Bodies are not kept.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -120,12 +120,25 @@ fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
     }
 }
 
-const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+pub(crate) const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
      with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+pub(crate) const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Whether a text can be the value of a label.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let outer = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    bytes.len() <= LABEL_BYTES_MAX
+        && outer(bytes.first())
+        && outer(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+/// The longest name or value of a label.
+const LABEL_BYTES_MAX: usize = 63;
 
 /// The error of the selector parser in upstream's words.
 fn label_text(error: &ParseLabelSelectorError) -> String {

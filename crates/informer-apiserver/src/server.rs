@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
 use crate::clock::{Clock, TokioClock};
 use crate::error::ApiError;
 use crate::faults::Faults;
@@ -48,6 +49,30 @@ pub(crate) struct Shared {
     pub(crate) requests: RequestLog,
     pub(crate) lagging: Lagging,
     pub(crate) require_namespaces: bool,
+    pub(crate) controllers: Controllers,
+    pub(crate) access: Access,
+    pub(crate) policy: PolicyCache,
+}
+
+/// Which of the cluster's own controllers are played by the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Controllers {
+    /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
+    /// kube-apiserver without kube-controller-manager.
+    pub namespaces: bool,
+}
+
+impl Controllers {
+    /// None of them, as in envtest.
+    pub const NONE: Self = Self { namespaces: false };
+}
+
+impl Default for Controllers {
+    /// All of them.
+    fn default() -> Self {
+        Self { namespaces: true }
+    }
 }
 
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.
@@ -83,6 +108,9 @@ pub struct ApiServerBuilder {
     require_namespaces: bool,
     first_version: u64,
     kinds: Vec<Kind>,
+    controllers: Controllers,
+    tokens: Tokens,
+    rbac: bool,
 }
 
 impl ApiServerBuilder {
@@ -116,6 +144,26 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Which of the cluster's controllers the server plays; all by default.
+    pub fn controllers(mut self, controllers: Controllers) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
+    /// Asks for one of these bearer tokens; requests without are refused, or anonymous where [roles](Self::rbac)
+    /// decide.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// Lets the stored roles and bindings decide who may do what, as `--authorization-mode=RBAC` does. Off by default:
+    /// then everybody may do everything.
+    pub fn rbac(mut self, rbac: bool) -> Self {
+        self.rbac = rbac;
+        self
+    }
+
     /// Serves another kind; the built-in ones are always there.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
@@ -133,6 +181,9 @@ impl ApiServerBuilder {
             requests: RequestLog::default(),
             lagging: self.lagging,
             require_namespaces: self.require_namespaces,
+            controllers: self.controllers,
+            access: Access::new(self.tokens, self.rbac),
+            policy: PolicyCache::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
         for kind in built_in().chain(self.kinds) {
@@ -142,6 +193,9 @@ impl ApiServerBuilder {
         for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
             let object = serde_json::json!({"metadata": {"name": name}});
             server.create(&namespaces, "", object).expect("the first objects of a new server are valid");
+        }
+        if self.rbac {
+            write_bootstrap_policy(&server);
         }
         server
     }
@@ -157,6 +211,9 @@ impl ApiServer {
             require_namespaces: false,
             first_version: 1,
             kinds: Vec::new(),
+            controllers: Controllers::default(),
+            tokens: Tokens::default(),
+            rbac: false,
         }
     }
 
@@ -199,7 +256,7 @@ impl ApiServer {
     /// What a client would get: the kind is not served, the object exists or is invalid.
     pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
-        let scope = Scope { resource: &resource, namespace: some(namespace) };
+        let scope = Scope::new(&resource, some(namespace));
         let written = self.shared.create(scope, object, WriteMode::Whole)?;
         Ok(written.value())
     }
@@ -211,7 +268,7 @@ impl ApiServer {
     /// As [`create`](Self::create); also when it does not exist or was changed.
     pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
-        let scope = Scope { resource: &resource, namespace: some(namespace) };
+        let scope = Scope::new(&resource, some(namespace));
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let written = self.shared.update(scope, &name, object, WriteMode::Whole)?;
         Ok(written.value())
@@ -224,7 +281,7 @@ impl ApiServer {
     /// When the kind is not served or the object does not exist.
     pub fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<(), ApiError> {
         let resource = self.shared.resource(gvr)?;
-        let scope = Scope { resource: &resource, namespace: some(namespace) };
+        let scope = Scope::new(&resource, some(namespace));
         self.shared.delete(scope, name, &DeleteOptions::now()).map(drop)
     }
 

@@ -26,6 +26,7 @@ use crate::list::CHUNK_BYTES;
 use crate::select::Filter;
 use crate::server::{Lagging, Shared};
 use crate::storage::{Ended, Event, EventType, Form, OrderedMap, Pulled, Stored};
+use crate::table::TableForm;
 
 /// Events pulled at a time: bounds what a stalled reader holds.
 const BATCH_MAX: usize = 256;
@@ -54,6 +55,7 @@ pub(crate) struct WatchDriver {
     resource: Arc<Resource>,
     filter: Filter,
     form: Form,
+    table: Option<Rows>,
     /// Everything up to here is delivered or in `queue`.
     cursor: u64,
     epoch: u64,
@@ -75,11 +77,27 @@ struct Initial {
     bookmark: bool,
 }
 
+/// How a watch writes tables.
+struct Rows {
+    form: TableForm,
+    /// The columns are told once.
+    defined: bool,
+}
+
+impl Rows {
+    fn line(&mut self, shared: &Shared, resource: &Resource, event: (EventType, &Stored, u64)) -> Bytes {
+        let first = !std::mem::replace(&mut self.defined, true);
+        self.form.line(&resource.kind, event, first, shared.clock.timestamp()).into()
+    }
+}
+
 /// What a watch request asks for.
 pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) filter: Filter,
     pub(crate) form: Form,
+    /// As a table, where that is wanted.
+    pub(crate) table: Option<TableForm>,
     pub(crate) options: &'a ListOptions,
     /// Fault: repeat the last so many versions.
     pub(crate) rewind: u64,
@@ -130,6 +148,7 @@ impl WatchDriver {
             resource: Arc::clone(request.resource),
             filter: request.filter.clone(),
             form: request.form,
+            table: request.table.map(|form| Rows { form, defined: false }),
             cursor: storage.version(),
             epoch: storage.epoch(request.resource.table),
             changed,
@@ -223,6 +242,11 @@ impl WatchDriver {
             if lines.is_empty() && self.coalesce && initial.items.len() > 8 {
                 lines.reserve(CHUNK_BYTES + stored.len());
             }
+            if let Some(rows) = &mut self.table {
+                let event = (EventType::Added, &*stored, stored.version);
+                lines.put_slice(&rows.line(&self.shared, &self.resource, event));
+                break;
+            }
             lines.put_slice(EventType::Added.head());
             stored.write(self.form, &mut lines);
             lines.put_slice(b"}\n");
@@ -246,7 +270,13 @@ impl WatchDriver {
         self.cursor = self.cursor.max(version);
         for event in &events {
             if let Some(kind) = self.view(event) {
-                self.queue.push_back(event.line(kind, self.form));
+                let line = match (&mut self.table, event.shown(kind)) {
+                    (Some(rows), Some((stored, version))) => {
+                        rows.line(&self.shared, &self.resource, (kind, stored, version))
+                    }
+                    _ => event.line(kind, self.form),
+                };
+                self.queue.push_back(line);
             }
         }
         Ok(events.is_empty().then_some(version))
@@ -296,6 +326,9 @@ impl WatchDriver {
 
     fn bookmark(&self, version: u64, initial_end: bool) -> Bytes {
         let kind = &self.resource.kind;
+        if let Some(rows) = &self.table {
+            return rows.form.bookmark(kind, version, initial_end, self.shared.clock.timestamp()).into();
+        }
         let mark = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
         let (name, api_version) = match self.form {
             Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),

@@ -3,7 +3,10 @@
 
 mod delete;
 mod metadata;
+mod namespace;
 mod patch;
+mod pods;
+mod scale;
 
 use std::sync::Arc;
 
@@ -14,7 +17,9 @@ use rand::RngExt;
 use serde_json::{Map, Value, json};
 
 pub(crate) use delete::DeleteOptions;
+pub(crate) use metadata::json_type;
 pub(crate) use patch::PatchType;
+pub(crate) use scale::{NewScale, selector_text};
 
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Resource, Traits};
@@ -36,6 +41,8 @@ type Object = Map<String, Value>;
 pub(crate) struct Scope<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
+    /// Decide everything and write nothing.
+    pub(crate) dry_run: bool,
 }
 
 /// Which part of the object a write may change.
@@ -43,8 +50,10 @@ pub(crate) struct Scope<'a> {
 pub(crate) enum WriteMode {
     /// The main endpoint: all but the status, where that has an endpoint of its own.
     Main,
-    /// `/status`: nothing but the status.
+    /// `/status`: the status, and of built-in kinds some metadata.
     Status,
+    /// `/finalize` of namespaces: the finalizers of the specification.
+    Finalize,
     /// Writes of this process: everything.
     Whole,
 }
@@ -67,7 +76,12 @@ impl Written {
     }
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// A write that is really done.
+    pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
+        Self { resource, namespace, dry_run: false }
+    }
+
     fn kind(&self) -> &Kind {
         &self.resource.kind
     }
@@ -108,7 +122,7 @@ impl Shared {
         if !metadata::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        self.check_namespace(scope, mode)?;
+        self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
@@ -118,8 +132,16 @@ impl Shared {
             }
             let name = metadata::text(&object, "name").to_owned();
             metadata::check_name(kind, &name, &object)?;
-            match self.commit(scope.resource, draft(kind, scope.key(&name)?, &object), Expect::Absent) {
-                Ok(stored) => return Ok(Written::stored(stored, true)),
+            let draft = draft(kind, scope.key(&name)?, &object);
+            let unversioned = scope.dry_run.then(|| draft.unversioned());
+            match self.commit(scope, draft, Expect::Absent) {
+                Ok(stored) => {
+                    return Ok(match unversioned {
+                        // What is not stored has no version.
+                        Some(object) => Written { object, stored: None, created: true },
+                        None => Written::stored(stored, true),
+                    });
+                }
                 Err(Changed) if generates => {}
                 Err(Changed) => {
                     let found = self.find(scope.resource, scope.namespace, &name);
@@ -132,14 +154,13 @@ impl Shared {
     }
 
     /// The namespace must exist (where the server insists) and must not be on its way out.
-    fn check_namespace(&self, scope: Scope<'_>, mode: WriteMode) -> Result<(), ApiError> {
+    fn check_namespace(&self, scope: Scope<'_>, mode: WriteMode, name: &str) -> Result<(), ApiError> {
         let (Some(namespace), true) = (scope.namespace, mode != WriteMode::Whole) else { return Ok(()) };
         let namespaces = self.resource(&informer_core::Gvr::new("", "v1", "namespaces"))?;
         match self.find(&namespaces, None, namespace) {
             Err(missing) if self.require_namespaces => Err(missing),
             Ok(found) if is_terminating(&parse(found.as_slice())) => {
-                let name = namespace.to_owned();
-                Err(ApiError::terminating_namespace(scope.kind(), &name))
+                Err(ApiError::terminating_namespace(scope.kind(), name, namespace))
             }
             _ => Ok(()),
         }
@@ -160,12 +181,12 @@ impl Shared {
         if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main {
             object.remove("status");
         }
-        match (kind.is_custom(), kind.kind.as_str()) {
-            (false, "Pod") => {
-                object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));
-            }
-            (false, "Namespace") => fill_namespace(object),
-            _ => {}
+        if kind.is("", "Namespace") {
+            namespace::fill(object);
+        } else if mode == WriteMode::Main {
+            fill_status(kind, object);
+        } else if kind.is("", "Pod") {
+            object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));
         }
     }
 
@@ -194,6 +215,9 @@ impl Shared {
             };
             if given.is_some_and(|given| given != current.version) {
                 return Err(ApiError::modified(kind, name));
+            }
+            if let Value::Object(stored) = parse(current.as_slice()) {
+                metadata::check_precondition(kind, &stored, &object)?;
             }
             if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
                 return Err(ApiError::version_missing(kind, name));
@@ -229,17 +253,33 @@ impl Shared {
         let Value::Object(old) = parse(current.as_slice()) else { return Err(ApiError::unknown_resource()) };
         let new = merge_update(kind, &old, object, mode)?;
         let key = current.key.clone();
-        if is_terminating_object(&new) && metadata::finalizers(&new).is_empty() && grace_of(&new) == 0 {
+        let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
+        if is_terminating_object(&new)
+            && metadata::finalizers(&new).is_empty()
+            && grace_of(&new) == 0
+            && !held
+        {
             // The last finalizer is gone: the object is removed, not written. The answer has the old version.
             let bytes = draft(kind, key, &new).preview(current.version);
-            let removed = self.remove(scope.resource, current);
+            let removed = self.remove(scope, current);
             return Ok(removed.map(|_| Written { object: bytes, stored: None, created: false }));
         }
         if is_same(&old, &new) {
             return Ok(Ok(Written::stored(Arc::clone(current), false)));
         }
-        let committed = self.commit(scope.resource, draft(kind, key, &new), Expect::At(current.version));
+        let committed = self.commit(scope, draft(kind, key, &new), Expect::At(current.version));
         Ok(committed.map(|stored| Written::stored(stored, false)))
+    }
+
+    /// Writes an object as it is, if nothing has changed meanwhile.
+    fn put(
+        &self,
+        scope: Scope<'_>,
+        current: &Stored,
+        object: &Object,
+    ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
+        let draft = draft(scope.kind(), current.key.clone(), object);
+        Ok(self.commit(scope, draft, Expect::At(current.version)))
     }
 
     pub(crate) fn patch(
@@ -267,13 +307,26 @@ impl Shared {
         Err(ApiError::modified(kind, name))
     }
 
-    fn commit(&self, resource: &Resource, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
+    fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
+        let Scope { resource, dry_run, .. } = scope;
+        if dry_run {
+            let current = self.storage.read().get(resource.table, draft.key()).map(|stored| stored.version);
+            return match (expect, current) {
+                (Expect::Absent, None) => Ok(Arc::new(draft.seal_dry(0))),
+                (Expect::At(seen), Some(version)) if seen == version => Ok(Arc::new(draft.seal_dry(version))),
+                _ => Err(Changed),
+            };
+        }
         let stored = self.storage.write().put(resource.table, draft, expect)?;
         self.announce(resource);
         Ok(stored)
     }
 
-    fn remove(&self, resource: &Resource, current: &Stored) -> Result<u64, Changed> {
+    fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {
+        let Scope { resource, dry_run, .. } = scope;
+        if dry_run {
+            return Ok(current.version);
+        }
         let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
         self.announce(resource);
         Ok(version)
@@ -326,39 +379,98 @@ impl Shared {
 
 /// The new object as the server takes it: what clients may not change is carried over.
 fn merge_update(kind: &Kind, old: &Object, mut new: Object, mode: WriteMode) -> Result<Object, ApiError> {
-    metadata::check_uid(kind, old, &new)?;
-    if mode == WriteMode::Status {
-        let status = new.remove("status");
-        new = old.clone();
-        match status {
-            Some(status) => new.insert("status".into(), status),
-            None => new.remove("status"),
-        };
-    } else if mode == WriteMode::Main && kind.traits.has(Traits::STATUS) {
-        match old.get("status") {
-            Some(status) => new.insert("status".into(), status.clone()),
-            None => new.remove("status"),
-        };
+    match mode {
+        WriteMode::Status => new = with_status(kind, old, &mut new),
+        WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
+        WriteMode::Main | WriteMode::Whole => {}
     }
-    metadata::check_finalizers(kind, old, &new)?;
+    if kind.is("", "Namespace") && mode == WriteMode::Main {
+        namespace::keep(old, &mut new);
+    }
+    metadata::check_update(kind, old, &new, mode)?;
     metadata::carry_over(old, &mut new);
-    if kind.traits.has(Traits::GENERATION) && differs_in_spec(old, &new) {
+    if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
     }
     Ok(new)
 }
 
-fn differs_in_spec(old: &Object, new: &Object) -> bool {
+/// The stored object with the new status, and with the metadata that may come with it.
+fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
+    let mut merged = old.clone();
+    copy_part("status", new, &mut merged);
+    if kind.traits.has(Traits::STATUS_METADATA) {
+        let names = ["labels", "annotations", "finalizers"];
+        // Deployments keep their labels.
+        let names = if kind.is("apps", "Deployment") { &names[1..] } else { &names[..] };
+        let given = metadata_of_mut(new).clone();
+        let metadata = metadata_of_mut(&mut merged);
+        for name in names {
+            match given.get(*name) {
+                Some(value) => metadata.insert((*name).to_owned(), value.clone()),
+                None => metadata.remove(*name),
+            };
+        }
+    }
+    // Checked against the stored one, as in any update.
+    for name in ["uid", "deletionTimestamp"] {
+        if let Some(value) = metadata_of(new).and_then(|metadata| metadata.get(name)) {
+            metadata_of_mut(&mut merged).insert(name.to_owned(), value.clone());
+        }
+    }
+    merged
+}
+
+/// Makes a part of an object that of another one, or takes it away.
+fn copy_part(name: &str, from: &Object, to: &mut Object) {
+    match from.get(name) {
+        Some(value) => to.insert(name.to_owned(), value.clone()),
+        None => to.remove(name),
+    };
+}
+
+/// Whether a change counts for the generation.
+fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
     let spec = |object: &Object| -> Object {
         let skipped = ["metadata", "status", "kind", "apiVersion"];
-        object
-            .iter()
-            .filter(|(name, _)| !skipped.contains(&name.as_str()))
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect()
+        // Without an endpoint of its own, the status is a part of the object like any other.
+        let skips =
+            |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
+        object.iter().filter(|(name, _)| !skips(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
     };
-    spec(old) != spec(new)
+    let annotations = |object: &Object| metadata_of(object).and_then(|m| m.get("annotations").cloned());
+    spec(old) != spec(new) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
+}
+
+/// The status that a new object has before anybody writes one.
+fn fill_status(kind: &Kind, object: &mut Object) {
+    if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
+        return;
+    }
+    let status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+        ("", "Pod") => json!({"phase": "Pending"}),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
+        ("apps", "StatefulSet") => json!({"replicas": 0, "availableReplicas": 0}),
+        ("apps", "DaemonSet") => json!({
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+        }),
+        ("policy", "PodDisruptionBudget") => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
+        ("", "Node") => json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {
+            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
+            "operatingSystem": "", "architecture": "",
+        }}),
+        ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
+        _ => json!({}),
+    };
+    object.insert("status".into(), status);
 }
 
 /// True where nothing but the version differs: then nothing is written.
@@ -374,16 +486,6 @@ fn is_same(old: &Object, new: &Object) -> bool {
         }
     }
     *old == new
-}
-
-fn fill_namespace(object: &mut Object) {
-    let name = metadata::text(object, "name").to_owned();
-    let labels = metadata_of_mut(object).entry("labels").or_insert_with(|| json!({}));
-    if let Some(labels) = labels.as_object_mut() {
-        labels.insert("kubernetes.io/metadata.name".into(), name.into());
-    }
-    object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
-    object.insert("status".into(), json!({"phase": "Active"}));
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {
@@ -408,7 +510,7 @@ fn random_name(prefix: &str) -> String {
     format!("{}{suffix}", &prefix[..end])
 }
 
-pub(super) fn wire_time(at: Timestamp) -> String {
+pub(crate) fn wire_time(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()
 }
 
@@ -427,13 +529,22 @@ impl ApiError {
         error
     }
 
-    fn terminating_namespace(kind: &Kind, namespace: &str) -> Self {
+    fn terminating_namespace(kind: &Kind, name: &str, namespace: &str) -> Self {
         let text =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        Self::forbidden(kind, "", &text)
+        let mut error = Self::forbidden(kind, name, &text);
+        if let Some(details) = &mut error.details {
+            details.causes.push(Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            });
+        }
+        error
     }
 
     pub(super) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
-        Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource()))
+        let message = format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource());
+        Self::named(kind, name, Self::new(403, "Forbidden", message))
     }
 }

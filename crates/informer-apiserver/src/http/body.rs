@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
@@ -43,6 +43,20 @@ impl ApiBody {
 
     pub(crate) fn chunks(chunks: Chunks) -> Self {
         Self { inner: Inner::Chunks(chunks), reset: None }
+    }
+
+    /// The whole body, to be written in another form.
+    pub(crate) async fn into_bytes(self) -> Result<Bytes, BrokenOff> {
+        match self.inner {
+            Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
+            Inner::Chunks(mut chunks) => {
+                let mut all = BytesMut::new();
+                while let Some(chunk) = chunks.next().await {
+                    all.extend_from_slice(&chunk?);
+                }
+                Ok(all.freeze())
+            }
+        }
     }
 
     /// Tells the connection when the body breaks off.

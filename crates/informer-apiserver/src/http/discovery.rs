@@ -7,9 +7,9 @@ use http::{Method, request};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::service::{Answer, header, json as json_answer, text};
+use super::answer::{Answer, header, json as json_answer, text};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Registry, Resource, Traits};
+use crate::kinds::{Kind, Registry, Resource, Subresource};
 use crate::server::Shared;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -45,8 +45,8 @@ pub(super) fn answer(
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments[..] {
         ["version"] => Ok(json_answer(200, VERSION)),
-        ["healthz" | "livez" | "readyz"] => Ok(health(head, segments[0])),
-        ["healthz" | "livez" | "readyz", "ping"] => Ok(text(200, "ok")),
+        ["healthz" | "livez" | "readyz"] => Ok(unsniffed(health(head, segments[0]))),
+        ["healthz" | "livez" | "readyz", "ping"] => Ok(unsniffed(text(200, "ok"))),
         ["api"] if wants_aggregated(head) => Ok(aggregated(&registry, head, true)),
         ["apis"] if wants_aggregated(head) => Ok(aggregated(&registry, head, false)),
         ["api"] => Ok(legacy(&json!({
@@ -71,6 +71,11 @@ pub(super) fn answer(
         ["apis", group, version] => resources(&registry, group, version),
         _ => Err(ApiError::unknown_path()),
     }
+}
+
+fn unsniffed(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    answer
 }
 
 fn health(head: &request::Parts, check: &str) -> Answer {
@@ -127,16 +132,21 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, 
             short_names: &kind.short_names,
             categories: &kind.categories,
         }));
-        if kind.traits.has(Traits::STATUS) {
-            list.push(json!(LegacyResource {
-                name: format!("{}/status", kind.gvr.resource),
+        for sub in kind.subresources() {
+            let mut resource = json!(LegacyResource {
+                name: format!("{}/{}", kind.gvr.resource, sub.name),
                 singular_name: "",
                 namespaced: kind.namespaced,
-                kind: &kind.kind,
-                verbs: STATUS_VERBS.to_vec(),
+                kind: sub.of.map_or(kind.kind.as_str(), |(_, _, kind)| kind),
+                verbs: sub.verbs.to_vec(),
                 short_names: &[],
                 categories: &[],
-            }));
+            });
+            if let Some((group, version, _)) = sub.of.filter(|(group, ..)| *group != kind.gvr.group) {
+                resource["group"] = group.into();
+                resource["version"] = version.into();
+            }
+            list.push(resource);
         }
     }
     match (list.is_empty(), group) {
@@ -155,8 +165,6 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, 
         }))),
     }
 }
-
-const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -239,16 +247,26 @@ fn aggregated_resource(kind: &Kind) -> Value {
         false => ("", ""),
     };
     let response_kind = json!({"group": group, "version": version, "kind": kind.kind});
-    let status = json!({"subresource": "status", "responseKind": response_kind, "verbs": STATUS_VERBS});
+    let subresource = |sub: Subresource| {
+        let kind = match sub.of {
+            Some((group, version, name)) if group != kind.gvr.group => {
+                json!({"group": group, "version": version, "kind": name})
+            }
+            Some((_, _, name)) => json!({"group": group, "version": version, "kind": name}),
+            None => response_kind.clone(),
+        };
+        json!({"subresource": sub.name, "responseKind": kind, "verbs": sub.verbs})
+    };
+    let subresources = kind.subresources().into_iter().map(subresource).collect();
     json!(AggregatedResource {
         resource: &kind.gvr.resource,
-        response_kind,
+        response_kind: response_kind.clone(),
         scope: if kind.namespaced { "Namespaced" } else { "Cluster" },
         singular_resource: &kind.singular,
         verbs: kind.verbs(),
         short_names: &kind.short_names,
         categories: &kind.categories,
-        subresources: if kind.traits.has(Traits::STATUS) { vec![status] } else { Vec::new() },
+        subresources,
     })
 }
 

@@ -18,6 +18,11 @@ impl Query {
         self.given(name).unwrap_or_default()
     }
 
+    /// All values of a parameter that is given several times.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+    }
+
     fn given(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -152,4 +157,42 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
         Ok(version) if digits => Ok(Some(version)),
         _ => Err(ApiError::bad_version(text, why)),
     }
+}
+
+/// The time that a request may take must be a duration, as `32s` or `1m30s`.
+pub(crate) fn check_timeout(query: &Query) -> Result<(), ApiError> {
+    let text = query.text("timeout");
+    if text.is_empty() {
+        return Ok(());
+    }
+    duration(text).map_err(|why| {
+        ApiError::bad_request(format!("invalid timeout specified in the request URL - time: {why}"))
+    })
+}
+
+/// Checks a duration, and says what is wrong with it in Go's words.
+fn duration(text: &str) -> Result<(), String> {
+    let invalid = || format!("invalid duration {text:?}");
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(());
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    while !rest.is_empty() {
+        let number = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.').unwrap_or(rest.len());
+        let (digits, unit) = rest.split_at(number);
+        if !digits.bytes().any(|byte| byte.is_ascii_digit()) || digits.matches('.').count() > 1 {
+            return Err(invalid());
+        }
+        let end = unit.find(|byte: char| byte.is_ascii_digit() || byte == '.').unwrap_or(unit.len());
+        let (unit, more) = unit.split_at(end);
+        match unit {
+            "" => return Err(format!("missing unit in duration {text:?}")),
+            "ns" | "us" | "\u{b5}s" | "\u{3bc}s" | "ms" | "s" | "m" | "h" => rest = more,
+            unit => return Err(format!("unknown unit {unit:?} in duration {text:?}")),
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use informer_core::Gvr;
 use percent_encoding::percent_decode_str;
 
 use crate::error::ApiError;
-use crate::kinds::{GroupKnown, Registry, Resource};
+use crate::kinds::{GroupKnown, Registry, Resource, Traits};
 use crate::requests::Verb;
 
 /// What a request is about.
@@ -71,14 +71,14 @@ pub(crate) fn route(
     }
     // Below the legacy prefix a name is a selector of a collection's watch.
     let item = parts.name.is_some() && !legacy_watch;
-    let verb = verb(method, item, watch || legacy_watch)?;
+    let verb = verb(method, item, watch || legacy_watch, parts.subresource.is_some())?;
     check(&resource, verb, &parts)?;
     let Parts { namespace, name, subresource, .. } = parts;
     Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, legacy_watch }))
 }
 
 /// The decoded segments of a path; a trailing slash is dropped. `None` where one is empty or no UTF-8.
-fn segments(path: &str) -> Option<Vec<String>> {
+pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
     let path = path.strip_prefix('/')?;
     let path = path.strip_suffix('/').unwrap_or(path);
     let decode = |segment: &str| {
@@ -117,12 +117,13 @@ fn split(rest: &[String]) -> Option<Parts> {
     }
 }
 
-fn verb(method: &Method, item: bool, watch: bool) -> Result<Verb, ApiError> {
+fn verb(method: &Method, item: bool, watch: bool, sub: bool) -> Result<Verb, ApiError> {
     match (method.as_str(), item) {
         ("GET", false) if watch => Ok(Verb::Watch),
         ("GET", true) => Ok(Verb::Get),
         ("GET", false) => Ok(Verb::List),
         ("POST", false) => Ok(Verb::Create),
+        ("POST", true) if sub => Ok(Verb::Create),
         ("PUT", true) => Ok(Verb::Update),
         ("PATCH", true) => Ok(Verb::Patch),
         ("DELETE", true) => Ok(Verb::Delete),
@@ -135,22 +136,23 @@ fn verb(method: &Method, item: bool, watch: bool) -> Result<Verb, ApiError> {
 fn check(resource: &Resource, verb: Verb, parts: &Parts) -> Result<(), ApiError> {
     let kind = &resource.kind;
     if let Some(sub) = parts.subresource.as_deref() {
-        let served = sub == "status" && kind.traits.has(crate::kinds::Traits::STATUS);
-        return match (served, verb) {
-            (true, Verb::Get | Verb::Update | Verb::Patch) => Ok(()),
-            (true, _) => Err(ApiError::method_not_allowed()),
-            (false, _) if kind.is_custom() => {
+        let served = kind.subresources().into_iter().find(|served| served.name == sub);
+        return match served {
+            Some(served) if served.verbs.contains(&verb.name()) => Ok(()),
+            Some(_) => Err(ApiError::method_not_allowed()),
+            None if kind.is_custom() => {
                 Err(ApiError::not_found(kind, parts.name.as_deref().unwrap_or_default()))
             }
-            (false, _) => Err(ApiError::unknown_resource()),
+            None => Err(ApiError::unknown_resource()),
         };
+    }
+    if kind.traits.has(Traits::REVIEW) && parts.name.is_some() {
+        return Err(ApiError::unknown_resource());
     }
     let everywhere = kind.namespaced && parts.namespace.is_none();
     match verb {
         Verb::Create | Verb::DeleteCollection if everywhere => Err(ApiError::method_not_allowed()),
-        Verb::DeleteCollection if !kind.verbs().contains(&"deletecollection") => {
-            Err(ApiError::method_not_allowed())
-        }
-        _ => Ok(()),
+        verb if kind.verbs().contains(&verb.name()) => Ok(()),
+        _ => Err(ApiError::method_not_allowed()),
     }
 }

@@ -23,6 +23,9 @@ const SPEC_STATUS: Traits = STATUS.with(GEN);
 const RETURNS: Traits = Traits::RETURNS_DELETED;
 const UPSERT: Traits = Traits::UPSERT;
 const OWN: Traits = Traits::OWN_FIELDS;
+const REVIEW: Traits = Traits::REVIEW;
+const STATUS_META: Traits = STATUS.with(Traits::STATUS_METADATA);
+const SPEC_STATUS_META: Traits = SPEC_STATUS.with(Traits::STATUS_METADATA);
 const N: bool = true;
 const C: bool = false;
 
@@ -50,6 +53,8 @@ impl Row {
 
 const CORE: (&str, &str) = ("", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
+const AUTHN: (&str, &str) = ("authentication.k8s.io", "v1");
+const AUTHZ: (&str, &str) = ("authorization.k8s.io", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
@@ -83,6 +88,7 @@ const DEPLOYMENT_MARK: &str = r#","spec":{"replicas":0,"selector":null,"template
 const EVENT_MARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
 
 const ROWS: &[Row] = &[
+    row(CORE, ("Binding", "bindings"), &[], N, REVIEW),
     row(CORE, ("ConfigMap", "configmaps"), &["cm"], N, NONE),
     row(CORE, ("Endpoints", "endpoints"), &["ep"], N, UPSERT),
     row(CORE, ("Event", "events"), &["ev"], N, UPSERT.with(OWN)).fields(EVENT_FIELDS).bookmark(EVENT_MARK),
@@ -96,12 +102,12 @@ const ROWS: &[Row] = &[
     )
     .fields(&["status.phase"])
     .bookmark(r#","spec":{},"status":{}"#),
-    row(CORE, ("Node", "nodes"), &["no"], C, STATUS.with(OWN)).fields(&["spec.unschedulable"]),
+    row(CORE, ("Node", "nodes"), &["no"], C, STATUS_META.with(OWN)).fields(&["spec.unschedulable"]),
     row(CORE, ("PersistentVolume", "persistentvolumes"), &["pv"], C, STATUS)
         .bookmark(r#","spec":{},"status":{}"#),
     row(CORE, ("PersistentVolumeClaim", "persistentvolumeclaims"), &["pvc"], N, STATUS)
         .bookmark(r#","spec":{"resources":{}},"status":{}"#),
-    row(CORE, ("Pod", "pods"), &["po"], N, SPEC_STATUS.with(RETURNS).with(OWN))
+    row(CORE, ("Pod", "pods"), &["po"], N, SPEC_STATUS_META.with(RETURNS).with(OWN))
         .fields(POD_FIELDS)
         .bookmark(r#","spec":{"containers":null},"status":{}"#),
     row(CORE, ("PodTemplate", "podtemplates"), &[], N, GEN.with(RETURNS))
@@ -109,29 +115,35 @@ const ROWS: &[Row] = &[
     row(CORE, ("ReplicationController", "replicationcontrollers"), &["rc"], N, SPEC_STATUS.with(OWN))
         .fields(&["status.replicas"])
         .bookmark(r#","spec":{},"status":{"replicas":0}"#),
-    row(CORE, ("ResourceQuota", "resourcequotas"), &["quota"], N, STATUS.with(RETURNS))
+    row(CORE, ("ResourceQuota", "resourcequotas"), &["quota"], N, STATUS_META.with(RETURNS))
         .bookmark(r#","spec":{},"status":{}"#),
     row(CORE, ("Secret", "secrets"), &[], N, OWN).fields(&["type"]),
     row(CORE, ("ServiceAccount", "serviceaccounts"), &["sa"], N, RETURNS),
-    row(CORE, ("Service", "services"), &["svc"], N, STATUS.with(RETURNS).with(UPSERT).with(OWN))
+    row(CORE, ("Service", "services"), &["svc"], N, STATUS_META.with(RETURNS).with(UPSERT).with(OWN))
         .fields(&["spec.clusterIP", "spec.type"])
         .bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#),
     row(("apiregistration.k8s.io", "v1"), ("APIService", "apiservices"), &[], C, STATUS)
         .bookmark(r#","spec":{"groupPriorityMinimum":0,"versionPriority":0},"status":{}"#),
     row(APPS, ("ControllerRevision", "controllerrevisions"), &[], N, NONE)
         .bookmark(r#","data":null,"revision":0"#),
-    row(APPS, ("DaemonSet", "daemonsets"), &["ds"], N, SPEC_STATUS),
-    row(APPS, ("Deployment", "deployments"), &["deploy"], N, SPEC_STATUS).bookmark(DEPLOYMENT_MARK),
-    row(APPS, ("ReplicaSet", "replicasets"), &["rs"], N, SPEC_STATUS),
-    row(APPS, ("StatefulSet", "statefulsets"), &["sts"], N, SPEC_STATUS),
+    row(APPS, ("DaemonSet", "daemonsets"), &["ds"], N, SPEC_STATUS_META),
+    row(APPS, ("Deployment", "deployments"), &["deploy"], N, SPEC_STATUS_META).bookmark(DEPLOYMENT_MARK),
+    row(APPS, ("ReplicaSet", "replicasets"), &["rs"], N, SPEC_STATUS_META),
+    row(APPS, ("StatefulSet", "statefulsets"), &["sts"], N, SPEC_STATUS_META),
+    row(AUTHN, ("SelfSubjectReview", "selfsubjectreviews"), &[], C, REVIEW),
+    row(AUTHN, ("TokenReview", "tokenreviews"), &[], C, REVIEW),
+    row(AUTHZ, ("LocalSubjectAccessReview", "localsubjectaccessreviews"), &[], N, REVIEW),
+    row(AUTHZ, ("SelfSubjectAccessReview", "selfsubjectaccessreviews"), &[], C, REVIEW),
+    row(AUTHZ, ("SelfSubjectRulesReview", "selfsubjectrulesreviews"), &[], C, REVIEW),
+    row(AUTHZ, ("SubjectAccessReview", "subjectaccessreviews"), &[], C, REVIEW),
     row(("autoscaling", "v2"), ("HorizontalPodAutoscaler", "horizontalpodautoscalers"), &["hpa"], N, STATUS),
     row(BATCH, ("CronJob", "cronjobs"), &["cj"], N, SPEC_STATUS),
-    row(BATCH, ("Job", "jobs"), &[], N, SPEC_STATUS.with(OWN)).fields(&["status.successful"]),
+    row(BATCH, ("Job", "jobs"), &[], N, SPEC_STATUS_META.with(OWN)).fields(&["status.successful"]),
     row(NETWORKING, ("IngressClass", "ingressclasses"), &[], C, GEN).bookmark(r#","spec":{}"#),
     row(NETWORKING, ("Ingress", "ingresses"), &["ing"], N, SPEC_STATUS)
         .bookmark(r#","spec":{},"status":{"loadBalancer":{}}"#),
     row(NETWORKING, ("NetworkPolicy", "networkpolicies"), &["netpol"], N, GEN),
-    row(("policy", "v1"), ("PodDisruptionBudget", "poddisruptionbudgets"), &["pdb"], N, SPEC_STATUS),
+    row(("policy", "v1"), ("PodDisruptionBudget", "poddisruptionbudgets"), &["pdb"], N, SPEC_STATUS_META),
     row(RBAC, ("ClusterRoleBinding", "clusterrolebindings"), &[], C, UPSERT),
     row(RBAC, ("ClusterRole", "clusterroles"), &[], C, UPSERT).bookmark(r#","rules":null"#),
     row(RBAC, ("RoleBinding", "rolebindings"), &[], N, UPSERT),
@@ -192,5 +204,7 @@ pub(crate) fn built_in() -> impl Iterator<Item = Kind> {
         selectable: row.fields.iter().map(|&field| field.to_owned()).collect(),
         traits: row.traits,
         bookmark: row.bookmark,
+        scale: None,
+        columns: Vec::new(),
     })
 }

@@ -202,6 +202,28 @@ impl Draft {
         [head, version.to_string().as_bytes(), tail].concat().into()
     }
 
+    pub(crate) fn key(&self) -> &str {
+        self.key.as_str()
+    }
+
+    /// The object without a version: one that is not stored has none.
+    pub(crate) fn unversioned(&self) -> Bytes {
+        const NAME: &str = r#""resourceVersion":""#;
+        let (mut from, mut to) = (self.version_at - NAME.len(), self.version_at + 1);
+        // One of the commas around it goes, too.
+        if from > 0 && self.body[from - 1] == b',' {
+            from -= 1;
+        } else if self.body.get(to) == Some(&b',') {
+            to += 1;
+        }
+        [&self.body[..from], &self.body[to..]].concat().into()
+    }
+
+    /// The object of a dry run.
+    pub(crate) fn seal_dry(self, version: u64) -> Stored {
+        self.seal(version, EventType::Modified)
+    }
+
     /// The committed object, with the line of the event that announces it.
     pub(super) fn seal(self, version: u64, kind: EventType) -> Stored {
         let digits = version.to_string();

@@ -15,6 +15,15 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
+    /// As events name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
     /// What stands before the object in the event's line.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
@@ -65,6 +74,17 @@ impl Event {
         }
         let slot = kind as usize * 2 + usize::from(form == Form::Metadata);
         self.lines[slot].get_or_init(|| self.encode(kind, form)).clone()
+    }
+
+    /// The object that watchers see, and its version.
+    pub(crate) fn shown(&self, kind: EventType) -> Option<(&Stored, u64)> {
+        match (kind, &self.previous, &self.next) {
+            (EventType::Deleted, Some(previous), _) | (_, Some(previous), None) => {
+                Some((previous, self.version))
+            }
+            (_, _, Some(next)) => Some((next, next.version)),
+            (_, None, None) => None,
+        }
     }
 
     fn encode(&self, kind: EventType, form: Form) -> Bytes {

@@ -11,7 +11,6 @@ use super::{Scope, TRIES_MAX, wire_time};
 use crate::error::{ApiError, Cause, success};
 use crate::http::Query;
 use crate::kinds::{Kind, Traits};
-use crate::select::Filter;
 use crate::server::{Shared, parse};
 use crate::storage::{Changed, Expect, Form, Stored, draft};
 
@@ -23,6 +22,7 @@ pub(crate) struct DeleteOptions {
     version: Option<String>,
     policy: Option<String>,
     orphan: Option<bool>,
+    pub(crate) dry_run: bool,
 }
 
 /// What a deletion answers.
@@ -41,7 +41,8 @@ impl DeleteOptions {
 
     /// From the body, or from the query where there is none.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
-        let options = match body {
+        let mut stages = query.all("dryRun");
+        let mut options = match body {
             None => Self {
                 grace: query.integer("gracePeriodSeconds")?,
                 policy: Some(query.text("propagationPolicy").to_owned()).filter(|policy| !policy.is_empty()),
@@ -56,13 +57,18 @@ impl DeleteOptions {
                     version: text(&body["preconditions"]["resourceVersion"]),
                     policy: text(&body["propagationPolicy"]),
                     orphan: body["orphanDependents"].as_bool(),
+                    dry_run: false,
                 }
             }
         };
-        options.check()
+        if let Some(given) = body.and_then(|body| body["dryRun"].as_array()) {
+            stages.extend(given.iter().filter_map(|stage| stage.as_str().map(str::to_owned)));
+        }
+        options.dry_run = !stages.is_empty();
+        options.check(&stages)
     }
 
-    fn check(self) -> Result<Self, ApiError> {
+    fn check(self, stages: &[String]) -> Result<Self, ApiError> {
         let mut causes = Vec::new();
         if let Some(policy) = self.policy.as_deref()
             && !matches!(policy, "Foreground" | "Background" | "Orphan")
@@ -78,6 +84,7 @@ impl DeleteOptions {
                 why,
             ));
         }
+        crate::http::check_dry_run(stages, &mut causes);
         match causes.is_empty() {
             true => Ok(self),
             false => Err(ApiError::invalid_options("DeleteOptions", causes)),
@@ -131,8 +138,13 @@ impl Shared {
         let Value::Object(object) = parse(current.as_slice()) else {
             return Err(ApiError::unknown_resource());
         };
-        if !kind.is_custom() && kind.kind == "Namespace" {
-            return self.delete_namespace(scope, current, object);
+        if kind.is("", "Namespace") {
+            let marked = self.mark_namespace(scope, current, object)?;
+            return Ok(marked.map(|marked| {
+                let answer = pending(&marked, &DeleteOptions::default());
+                self.settle_namespace(current.key.name());
+                answer
+            }));
         }
         let finalizers = options.finalizers(&object);
         let grace = grace(kind, &object, options);
@@ -148,7 +160,7 @@ impl Shared {
             });
         };
         let draft = draft(kind, current.key.clone(), &marked);
-        let Ok(marked) = self.commit(scope.resource, draft, Expect::At(current.version)) else {
+        let Ok(marked) = self.commit(scope, draft, Expect::At(current.version)) else {
             return Ok(Err(Changed));
         };
         Ok(match finalizers.is_empty() && grace == 0 {
@@ -189,7 +201,7 @@ impl Shared {
     }
 
     fn remove_now(&self, scope: Scope<'_>, current: &Stored) -> Result<Deleted, Changed> {
-        let version = self.remove(scope.resource, current)?;
+        let version = self.remove(scope, current)?;
         let kind = scope.kind();
         let body = match kind.traits.has(Traits::RETURNS_DELETED) {
             true => {
@@ -201,54 +213,6 @@ impl Shared {
             false => success(kind, current.key.name(), &current.uid).into(),
         };
         Ok(Deleted { body, accepted: false })
-    }
-
-    /// A namespace goes with everything in it. What has finalizers keeps it terminating.
-    fn delete_namespace(
-        &self,
-        scope: Scope<'_>,
-        current: &Arc<Stored>,
-        mut object: Map<String, Value>,
-    ) -> Result<Result<Deleted, Changed>, ApiError> {
-        let name = current.key.name().to_owned();
-        if matches!(name.as_str(), "default" | "kube-system" | "kube-public") {
-            return Err(ApiError::forbidden(scope.kind(), &name, "this namespace may not be deleted"));
-        }
-        if metadata::text(&object, "deletionTimestamp").is_empty() {
-            metadata_of_mut(&mut object).insert("deletionTimestamp".into(), self.now().into());
-            object.insert("status".into(), serde_json::json!({"phase": "Terminating"}));
-            let draft = draft(scope.kind(), current.key.clone(), &object);
-            if self.commit(scope.resource, draft, Expect::At(current.version)).is_err() {
-                return Ok(Err(Changed));
-            }
-        }
-        let marked = self.find(scope.resource, None, &name)?;
-        if self.empty_namespace(&name) {
-            return Ok(self.remove_now(scope, &marked));
-        }
-        Ok(Ok(pending(&marked, &DeleteOptions::default())))
-    }
-
-    /// Deletes what is in a namespace; true where nothing is left.
-    fn empty_namespace(&self, name: &str) -> bool {
-        let resources: Vec<_> = self.registry.read().iter().filter(|r| r.kind.namespaced).cloned().collect();
-        let filter = Filter::namespace(Some(name));
-        let inside = |table: usize| -> Vec<Arc<Stored>> {
-            let live = self.storage.read().live(table);
-            let prefix = filter.prefix();
-            live.from(&prefix)
-                .take_while(|stored| stored.key.as_str().starts_with(&prefix))
-                .cloned()
-                .collect()
-        };
-        for resource in &resources {
-            let scope = Scope { resource, namespace: Some(name) };
-            for stored in inside(resource.table) {
-                // Gone meanwhile is as good as deleted.
-                drop(self.delete(scope, stored.key.name(), &DeleteOptions::now()));
-            }
-        }
-        resources.iter().all(|resource| inside(resource.table).is_empty())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Object;
+use super::{Object, WriteMode};
 use crate::error::{ApiError, Cause};
 use crate::http::parse_version;
 use crate::kinds::Kind;
@@ -34,7 +34,12 @@ pub(super) fn finalizers(object: &Object) -> Vec<&str> {
 pub(super) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     match parse_version(text(object, "resourceVersion")) {
         Ok(version) => Ok(version.filter(|version| *version > 0)),
-        Err(message) => Err(ApiError::new(500, "", message)),
+        // The field is not named: the text goes straight to the number's parser.
+        Err(message) => {
+            let why =
+                message.split_once(": strconv").map_or(message.clone(), |(_, why)| format!("strconv{why}"));
+            Err(ApiError::new(500, "", why))
+        }
     }
 }
 
@@ -111,7 +116,7 @@ fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
     ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
-fn json_type(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -173,6 +178,10 @@ pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(kind, "", cause));
     }
+    if kind.is("", "Namespace") && name.contains('.') && is_subdomain(name) {
+        let cause = Cause::invalid("metadata.name", &format!("{name:?}"), "must not contain dots");
+        return Err(ApiError::invalid(kind, name, cause));
+    }
     // The names of RBAC's kinds need only be path segments.
     let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
         true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
@@ -185,20 +194,56 @@ pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
             Cause::invalid("metadata.name", &format!("{name:?}"), NAME_RULE),
         ));
     }
-    check_finalizer_names(kind, name, object)
+    match field_causes(object) {
+        causes if causes.is_empty() => Ok(()),
+        causes => Err(ApiError::invalid_fields(kind, name, causes)),
+    }
 }
 
-fn check_finalizer_names(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+/// The rules for finalizers, labels and annotations, which hold for every kind.
+fn field_causes(object: &Object) -> Vec<Cause> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
-    let bare = finalizers(object).into_iter().find(|name| !name.contains('/') && !STANDARD.contains(name));
-    match bare {
-        None => Ok(()),
-        Some(bare) => {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            let cause = Cause::invalid("metadata.finalizers", &format!("{bare:?}"), why);
-            Err(ApiError::invalid(kind, name, cause))
+    let mut causes = Vec::new();
+    let map = |name: &str| metadata_of(object).and_then(|metadata| metadata.get(name)?.as_object());
+    for (name, value) in map("labels").into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        if !is_qualified(name) {
+            causes.push(Cause::invalid("metadata.labels", &format!("{name:?}"), crate::select::NAME_RULE));
+        }
+        if !crate::select::is_label_value(value) {
+            causes.push(Cause::invalid("metadata.labels", &format!("{value:?}"), crate::select::VALUE_RULE));
         }
     }
+    let mut size = 0;
+    for (name, value) in map("annotations").into_iter().flatten() {
+        size += name.len() + value.as_str().unwrap_or_default().len();
+        if !is_qualified(&name.to_lowercase()) {
+            causes.push(Cause::invalid(
+                "metadata.annotations",
+                &format!("{name:?}"),
+                crate::select::NAME_RULE,
+            ));
+        }
+    }
+    if size > ANNOTATIONS_BYTES_MAX {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
+    }
+    for (index, name) in finalizers(object).into_iter().enumerate() {
+        if !name.contains('/') && !STANDARD.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), &format!("{name:?}"), why));
+        }
+    }
+    causes
+}
+
+/// Annotations of one object together, as upstream.
+const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+
+/// A name of at most 63 characters, with a DNS subdomain before a slash or without.
+fn is_qualified(text: &str) -> bool {
+    let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_subdomain) && !name.is_empty() && crate::select::is_label_value(name)
 }
 
 fn is_subdomain(name: &str) -> bool {
@@ -225,8 +270,8 @@ pub(super) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
     }
 }
 
-/// A uid in the body must be that of the stored object.
-pub(super) fn check_uid(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
+/// A uid in the body of an update must be that of the stored object: it is a precondition.
+pub(super) fn check_precondition(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
     let (given, stored) = (text(new, "uid"), text(old, "uid"));
     if given.is_empty() || given == stored {
         return Ok(());
@@ -241,11 +286,41 @@ pub(super) fn check_uid(kind: &Kind, old: &Object, new: &Object) -> Result<(), A
     Err(ApiError::conflict(kind, name, &why))
 }
 
+/// What an update may not change, and what it must not bring.
+pub(super) fn check_update(kind: &Kind, old: &Object, new: &Object, mode: WriteMode) -> Result<(), ApiError> {
+    let mut causes = new_finalizers(old, new);
+    if mode != WriteMode::Whole {
+        causes.extend(changed(old, new));
+    }
+    causes.extend(field_causes(new));
+    // Upstream checks built-in kinds before and within their own strategy, and tells everything twice.
+    if !kind.is_custom() {
+        causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
+    }
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_fields(kind, text(old, "name"), causes)),
+    }
+}
+
+/// Fields of the metadata that a client sent with another value than the stored one.
+fn changed(old: &Object, new: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for name in ["uid", "creationTimestamp", "deletionTimestamp"] {
+        let (given, stored) = (text(new, name), text(old, name));
+        // The server fills in what is missing; only the time of creation is taken from the stored object whatever came.
+        if given.is_empty() || given == stored || name == "creationTimestamp" {
+            continue;
+        }
+        causes.push(Cause::invalid(&format!("metadata.{name}"), &format!("{given:?}"), "field is immutable"));
+    }
+    causes
+}
+
 /// No finalizer may come to an object that is being deleted.
-pub(super) fn check_finalizers(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
-    check_finalizer_names(kind, text(old, "name"), new)?;
+fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
     if text(old, "deletionTimestamp").is_empty() {
-        return Ok(());
+        return Vec::new();
     }
     let known = finalizers(old);
     let added: Vec<String> = finalizers(new)
@@ -254,13 +329,13 @@ pub(super) fn check_finalizers(kind: &Kind, old: &Object, new: &Object) -> Resul
         .map(|name| format!("{name:?}"))
         .collect();
     if added.is_empty() {
-        return Ok(());
+        return Vec::new();
     }
     let why = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         added.join(", ")
     );
-    Err(ApiError::invalid(kind, text(old, "name"), Cause::forbidden("metadata.finalizers", &why)))
+    vec![Cause::forbidden("metadata.finalizers", &why)]
 }
 
 /// What no client changes: it is taken from the stored object.

@@ -1,34 +1,54 @@
 //! Merge patches (RFC 7396) and JSON patches (RFC 6902).
 
+use json_patch::PatchOperation;
 use serde_json::Value;
 
+use super::metadata::json_type;
 use crate::error::ApiError;
+use crate::kinds::Kind;
 
 /// Operations of one JSON patch, as upstream.
 const OPERATIONS_MAX: usize = 10_000;
+/// How deep the members of a patch may nest; the reader of JSON bounds the text alike.
+const DEPTH_MAX: usize = 128;
 
 /// A patch, read and ready to be applied again and again.
 #[derive(Debug)]
 pub(crate) enum PatchType {
     Merge(Value),
-    Json(json_patch::Patch),
+    Json(Vec<Value>),
 }
 
 impl PatchType {
     /// Reads a patch by its content type.
-    pub(crate) fn parse(content_type: &str, custom: bool, body: &[u8]) -> Result<Self, ApiError> {
+    pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
+        let undecodable = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
         let unreadable = |error: serde_json::Error| {
-            let why =
-                if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
-            ApiError::bad_request(format!("error decoding patch: {why}"))
+            undecodable(match error.is_eof() {
+                true => "unexpected end of JSON input".to_owned(),
+                false => error.to_string(),
+            })
         };
         match content_type {
             "application/merge-patch+json" => {
-                Ok(Self::Merge(serde_json::from_slice(body).map_err(unreadable)?))
+                let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+                match patch.is_object() || patch.is_null() {
+                    true => Ok(Self::Merge(patch)),
+                    false => Err(undecodable(format!(
+                        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                        json_type(&patch)
+                    ))),
+                }
             }
             "application/json-patch+json" => {
-                let patch: json_patch::Patch = serde_json::from_slice(body).map_err(unreadable)?;
-                match patch.0.len() {
+                let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+                let Value::Array(operations) = patch else {
+                    return Err(undecodable(format!(
+                        "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                        json_type(&patch)
+                    )));
+                };
+                match operations.len() {
                     count if count > OPERATIONS_MAX => Err(ApiError::new(
                         413,
                         "RequestEntityTooLarge",
@@ -36,10 +56,10 @@ impl PatchType {
                             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
                         ),
                     )),
-                    _ => Ok(Self::Json(patch)),
+                    _ => Ok(Self::Json(operations)),
                 }
             }
-            "application/strategic-merge-patch+json" if custom => Err(ApiError::new(
+            "application/strategic-merge-patch+json" if kind.is_custom() => Err(ApiError::new(
                 415,
                 "UnsupportedMediaType",
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -51,9 +71,15 @@ impl PatchType {
 
     pub(super) fn apply(&self, mut object: Value) -> Result<Value, ApiError> {
         match self {
-            Self::Merge(patch) => json_patch::merge(&mut object, patch),
-            Self::Json(patch) => {
-                json_patch::patch(&mut object, patch).map_err(|_| ApiError::unprocessable_patch())?;
+            Self::Merge(patch) if patch.is_object() => json_patch::merge(&mut object, patch),
+            Self::Merge(_) => {}
+            Self::Json(operations) => {
+                for operation in operations {
+                    apply_one(&mut object, operation).ok_or_else(ApiError::unprocessable_patch)?;
+                }
+                if depth(&object) > DEPTH_MAX {
+                    return Err(ApiError::unprocessable_patch());
+                }
             }
         }
         Ok(object)
@@ -63,10 +89,32 @@ impl PatchType {
     pub(super) fn names_version(&self) -> bool {
         match self {
             Self::Merge(patch) => patch["metadata"]["resourceVersion"].is_string(),
-            Self::Json(patch) => {
-                patch.0.iter().any(|operation| operation.path().as_str() == "/metadata/resourceVersion")
+            Self::Json(operations) => {
+                operations.iter().any(|operation| operation["path"] == "/metadata/resourceVersion")
             }
         }
+    }
+}
+
+/// Applies one operation; `None` where it does not apply.
+fn apply_one(object: &mut Value, operation: &Value) -> Option<()> {
+    let mut operation = operation.clone();
+    // Upstream's library lets `replace` add a member that is missing.
+    if operation["op"] == "replace"
+        && let Some((parent, _)) = operation["path"].as_str().and_then(|path| path.rsplit_once('/'))
+        && object.pointer(parent).is_some_and(Value::is_object)
+    {
+        operation["op"] = "add".into();
+    }
+    let operation: PatchOperation = serde_json::from_value(operation).ok()?;
+    json_patch::patch(object, &[operation]).ok()
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 

@@ -1,0 +1,41 @@
+//! The embedded server answers what the real one was recorded to answer, but for the differences that are listed.
+
+use informer_differential::{Outcome, Suite, Target};
+
+async fn outcome() -> (Suite, Outcome) {
+    let suite = Suite::own().expect("the suite of this package can be read");
+    let outcome = suite.check(&Target::embedded()).await.expect("every scenario has a recording");
+    (suite, outcome)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_embedded_server_answers_as_the_real_one_did() {
+    let (_, outcome) = outcome().await;
+    let unknown: Vec<String> = outcome
+        .unknown
+        .iter()
+        .map(|d| format!("{} at {}: recorded {}, answered {}", d.scenario, d.at, d.real, d.embedded))
+        .collect();
+    assert!(unknown.is_empty(), "{} differences that no rule covers:\n{}", unknown.len(), unknown.join("\n"));
+    assert!(outcome.scenarios >= 35 && outcome.answers >= 370, "scenarios are missing: {outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_listed_difference_is_met() {
+    let (suite, outcome) = outcome().await;
+    let rules = suite.known.0.iter().zip(&outcome.known);
+    let stale: Vec<_> = rules.filter(|(_, count)| **count == 0).map(|(rule, _)| rule).collect();
+    assert!(stale.is_empty(), "no longer different, take them off the list: {stale:?}");
+}
+
+#[test]
+fn the_page_shows_every_known_difference_and_the_number_of_scenarios() {
+    let suite = Suite::own().unwrap();
+    let page = include_str!("../../../docs/apiserver.md");
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for rule in &suite.known.0 {
+        assert!(flat.contains(&rule.reason), "docs/apiserver.md does not say: {}", rule.reason);
+    }
+    let count = format!("{} scenarios", suite.scenarios.len());
+    assert!(flat.contains(&count), "docs/apiserver.md does not say that there are {count}");
+}

@@ -1,0 +1,164 @@
+//! Who asks, and whether they may.
+//!
+//! A server without tokens, certificates or roles takes everybody for an administrator, as a test wants it. With tokens
+//! or client certificates a request must bring one; with roles ([`rbac`](crate::ApiServerBuilder::rbac)) whoever brings
+//! none is `system:anonymous`, and the stored roles and bindings decide.
+//!
+//! # Lock order
+//!
+//! `tokens` and the compiled policy are taken alone and never over an await; neither while `storage` is held.
+
+mod attributes;
+mod bootstrap;
+mod rbac;
+mod review;
+mod tokens;
+
+use std::collections::BTreeMap;
+
+use http::header::AUTHORIZATION;
+use http::request;
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+
+pub(crate) use attributes::Attributes;
+pub(crate) use bootstrap::write_bootstrap_policy;
+pub(crate) use rbac::PolicyCache;
+pub use tokens::{ParseTokensError, Tokens};
+
+use crate::error::ApiError;
+use tokens::Issued;
+
+/// Whoever is in it may do everything, whatever the roles say.
+const MASTERS: &str = "system:masters";
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who makes a request.
+///
+/// ```
+/// use informer_apiserver::User;
+///
+/// let alice = User::new("alice").groups(["developers"]);
+/// assert_eq!(alice.name(), "alice");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// A user without groups.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() }
+    }
+
+    /// The user's uid.
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        self.uid = uid.into();
+        self
+    }
+
+    /// The user's groups; `system:authenticated` is added to them.
+    pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.groups = groups.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who asks a server that asks nobody who they are.
+    fn administrator() -> Self {
+        Self::new("admin").groups([MASTERS]).authenticated()
+    }
+
+    fn anonymous() -> Self {
+        Self::new("system:anonymous").groups(["system:unauthenticated"])
+    }
+
+    fn authenticated(mut self) -> Self {
+        if !self.groups.iter().any(|group| group == AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// As reviews show it.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.clone().into();
+        }
+        if !self.groups.is_empty() {
+            info["groups"] = self.groups.clone().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
+    }
+}
+
+/// How a server tells users apart.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    tokens: RwLock<Tokens>,
+    issued: RwLock<Issued>,
+    /// Client certificates are asked for.
+    pub(crate) certificates: bool,
+    /// Roles decide.
+    pub(crate) rbac: bool,
+}
+
+impl Access {
+    pub(crate) fn new(tokens: Tokens, rbac: bool) -> Self {
+        Self { tokens: RwLock::new(tokens), rbac, ..Self::default() }
+    }
+
+    /// True where nobody is asked who they are.
+    fn is_open(&self) -> bool {
+        !self.rbac && !self.certificates && self.tokens.read().is_empty()
+    }
+
+    /// Finds out who makes a request: by its client certificate, or by its bearer token.
+    pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
+        if let Some(user) = head.extensions.get::<User>() {
+            return Ok(user.clone().authenticated());
+        }
+        let given = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = given.and_then(|value| {
+            let (scheme, token) = value.trim().split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        match token.filter(|token| !token.is_empty()) {
+            Some(token) => match self.user_of(token) {
+                Some(user) => Ok(user),
+                None if self.is_open() => Ok(User::administrator()),
+                None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+            },
+            None if self.is_open() => Ok(User::administrator()),
+            None if self.rbac => Ok(User::anonymous()),
+            None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+        }
+    }
+
+    /// Whose token it is.
+    pub(crate) fn user_of(&self, token: &str) -> Option<User> {
+        let known = self.tokens.read().user(token).cloned();
+        known.or_else(|| self.issued.read().user(token)).map(User::authenticated)
+    }
+
+    pub(crate) fn issue(&self, token: String, user: User) {
+        self.issued.write().add(token, user);
+    }
+
+    /// Whether the roles have a say in what a user does.
+    pub(crate) fn judges(&self, user: &User) -> bool {
+        self.rbac && !user.groups.iter().any(|group| group == MASTERS)
+    }
+}

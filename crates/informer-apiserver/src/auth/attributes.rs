@@ -1,0 +1,133 @@
+//! What a request does, as roles see it: from its path alone, whether or not such a resource is served.
+
+use http::Method;
+use serde_json::Value;
+
+use crate::error::{ApiError, Details};
+use crate::http::{Query, segments};
+
+use super::User;
+
+/// What a request does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) verb: String,
+    pub(crate) group: String,
+    /// With its subresource, as `pods/status`; empty where the path is not that of a resource.
+    pub(crate) resource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) path: String,
+}
+
+impl Attributes {
+    pub(crate) fn of_request(method: &Method, path: &str, query: &Query) -> Self {
+        let segments = segments(path).unwrap_or_default();
+        let texts: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let (group, rest) = match texts[..] {
+            ["api", _, ref rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _, ref rest @ ..] if !rest.is_empty() => (group, rest),
+            _ => {
+                let verb = method.as_str().to_lowercase();
+                return Self { verb, path: path.to_owned(), ..Self::default() };
+            }
+        };
+        let (watching, rest) = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            rest => (query.flag("watch").unwrap_or_default(), rest),
+        };
+        let (namespace, rest) = match rest {
+            // Requests about a namespace are in that namespace.
+            ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => (*name, rest),
+            ["namespaces", name, rest @ ..] if !rest.is_empty() => (*name, rest),
+            rest => ("", rest),
+        };
+        let (resource, name, sub) = match rest {
+            [resource, name, sub, ..] => (*resource, *name, Some(*sub)),
+            [resource, name] => (*resource, *name, None),
+            [resource] => (*resource, "", None),
+            [] => ("", "", None),
+        };
+        let name = match name {
+            // A collection narrowed to one name counts as a request about it.
+            "" => query.text("fieldSelector").strip_prefix("metadata.name=").unwrap_or_default(),
+            name => name,
+        };
+        let verb = match (method.as_str(), name.is_empty() || rest.len() < 2) {
+            ("GET" | "HEAD", true) if watching => "watch",
+            ("GET" | "HEAD", true) => "list",
+            ("GET" | "HEAD", false) => "get",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", true) => "deletecollection",
+            ("DELETE", false) => "delete",
+            (_, _) => "",
+        };
+        Self {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: sub.map_or_else(|| resource.to_owned(), |sub| format!("{resource}/{sub}")),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            path: path.to_owned(),
+        }
+    }
+
+    /// What a review asks about; `None` where it asks about nothing, or about two things.
+    pub(super) fn of_review(spec: &Value) -> Option<Self> {
+        let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+        let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
+        match (resource.is_object(), path.is_object()) {
+            (true, false) => {
+                let sub = text(resource, "subresource");
+                let name = text(resource, "resource");
+                Some(Self {
+                    verb: text(resource, "verb"),
+                    group: text(resource, "group"),
+                    resource: if sub.is_empty() { name } else { format!("{name}/{sub}") },
+                    namespace: text(resource, "namespace"),
+                    name: text(resource, "name"),
+                    path: String::new(),
+                })
+            }
+            (false, true) => {
+                Some(Self { verb: text(path, "verb"), path: text(path, "path"), ..Self::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The refusal of what a user may not do.
+    pub(super) fn refusal(&self, user: &User) -> ApiError {
+        let Self { verb, group, resource, namespace, name, path } = self;
+        let user = &user.name;
+        let mut error = if resource.is_empty() {
+            ApiError::new(403, "Forbidden", format!("forbidden: User {user:?} cannot {verb} path {path:?}"))
+        } else {
+            let kind = resource.split('/').next().unwrap_or_default();
+            let dot = if group.is_empty() { "" } else { "." };
+            let named = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+            let place = match namespace.as_str() {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            ApiError::new(
+                403,
+                "Forbidden",
+                format!(
+                    "{kind}{dot}{group}{named} is forbidden: User {user:?} cannot {verb} resource {resource:?} in API \
+                     group {group:?} {place}"
+                ),
+            )
+        };
+        error.unauthorized = true;
+        error.details = Some(Box::new(Details {
+            name: name.clone(),
+            group: group.clone(),
+            kind: resource.split('/').next().unwrap_or_default().to_owned(),
+            ..Details::default()
+        }));
+        error
+    }
+}

@@ -1,0 +1,120 @@
+//! Bearer tokens: from a file, and issued for service accounts.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::User;
+
+/// Tokens that a server issues and remembers; the oldest go first. A test issues a few.
+const ISSUED_MAX: usize = 10_000;
+
+/// Bearer tokens and whose they are.
+///
+/// ```
+/// use informer_apiserver::{Tokens, User};
+///
+/// let mut tokens: Tokens = "secret,alice,uid-1,\"developers,testers\"\n".parse()?;
+/// tokens.add("other", User::new("bob"));
+/// # Ok::<(), informer_apiserver::ParseTokensError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Tokens {
+    users: HashMap<String, User>,
+}
+
+/// A token file that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the token file is not `token,user,uid` or `token,user,uid,\"group,group\"`")]
+pub struct ParseTokensError {
+    line: usize,
+}
+
+impl Tokens {
+    /// Adds a token.
+    pub fn add(&mut self, token: impl Into<String>, user: User) -> &mut Self {
+        self.users.insert(token.into(), user);
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    pub(super) fn user(&self, token: &str) -> Option<&User> {
+        self.users.get(token)
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tokens({})", self.users.len())
+    }
+}
+
+/// The format of kube-apiserver's `--token-auth-file`.
+impl std::str::FromStr for Tokens {
+    type Err = ParseTokensError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut tokens = Self::default();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let broken = ParseTokensError { line: index + 1 };
+            let fields = fields(line).ok_or_else(|| broken.clone())?;
+            let [token, name, uid, rest @ ..] = &fields[..] else { return Err(broken) };
+            if token.is_empty() || name.is_empty() || rest.len() > 1 {
+                return Err(broken);
+            }
+            let groups = rest.first().map(String::as_str).unwrap_or_default();
+            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            tokens.add(token, User::new(name).uid(uid).groups(groups));
+        }
+        Ok(tokens)
+    }
+}
+
+/// The fields of a line of CSV; `None` where a quote is not closed.
+fn fields(line: &str) -> Option<Vec<String>> {
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.trim().chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(std::mem::take(&mut field).trim().to_owned()),
+            char => field.push(char),
+        }
+    }
+    fields.push(field.trim().to_owned());
+    (!quoted).then_some(fields)
+}
+
+/// The tokens that this server has issued.
+#[derive(Default)]
+pub(super) struct Issued {
+    users: HashMap<String, User>,
+    order: VecDeque<String>,
+}
+
+impl Issued {
+    pub(super) fn user(&self, token: &str) -> Option<User> {
+        self.users.get(token).cloned()
+    }
+
+    pub(super) fn add(&mut self, token: String, user: User) {
+        if self.order.len() == ISSUED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.users.remove(&oldest);
+        }
+        self.order.push_back(token.clone());
+        self.users.insert(token, user);
+    }
+}
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Issued({})", self.users.len())
+    }
+}

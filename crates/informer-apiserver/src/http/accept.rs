@@ -1,0 +1,171 @@
+//! What a client takes: the form and the encoding of the answer.
+
+use http::header::ACCEPT;
+use http::request;
+
+use super::answer::header;
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::storage::Form;
+use crate::table::{TableForm, WithObject};
+
+/// What an answer consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wants {
+    Item,
+    List,
+    Watch,
+}
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Yaml,
+}
+
+/// In which shape objects are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Form(Form),
+    Table(TableForm),
+}
+
+/// One clause of the Accept header.
+struct Clause<'a> {
+    media: &'a str,
+    transform: Option<&'a str>,
+    group: Option<&'a str>,
+    version: Option<&'a str>,
+    quality: f32,
+}
+
+/// The clauses, the most wanted first.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = accept
+        .split(',')
+        .map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let mut read = Clause { media, transform: None, group: None, version: None, quality: 1.0 };
+            for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+                match name {
+                    "as" => read.transform = Some(value),
+                    "g" => read.group = Some(value),
+                    "v" => read.version = Some(value),
+                    "q" => read.quality = value.parse().unwrap_or(1.0),
+                    _ => {}
+                }
+            }
+            read
+        })
+        .collect();
+    clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
+    clauses
+}
+
+fn encoding(media: &str) -> Option<Encoding> {
+    match media {
+        "application/json" | "*/*" => Some(Encoding::Json),
+        "application/yaml" => Some(Encoding::Yaml),
+        _ => None,
+    }
+}
+
+/// The encoding that errors and other plain answers have.
+pub(super) fn plain_encoding(head: &request::Parts) -> Encoding {
+    let accept = header(head, ACCEPT);
+    clauses(accept).iter().find_map(|clause| encoding(clause.media)).unwrap_or(Encoding::Json)
+}
+
+/// Whether an error is indented: upstream does so where the client asks for nothing but a transformed answer.
+pub(super) fn indents_errors(head: &request::Parts) -> bool {
+    let accept = header(head, ACCEPT);
+    !accept.is_empty() && clauses(accept).iter().all(|clause| clause.transform.is_some())
+}
+
+/// The shape and the encoding of the answer: the first acceptable clause of the Accept header.
+pub(super) fn negotiate(
+    head: &request::Parts,
+    wants: Wants,
+    kind: &Kind,
+    include_object: &str,
+) -> Result<(Shape, Encoding), ApiError> {
+    let accept = header(head, ACCEPT);
+    if accept.is_empty() {
+        return Ok((Shape::Form(Form::Object), Encoding::Json));
+    }
+    let clauses = clauses(accept);
+    let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
+    for clause in &clauses {
+        let Some(encoding) = encoding(clause.media).filter(|_| streams(clause.media)) else { continue };
+        if let Some(shape) = shape(clause, wants, kind, include_object)? {
+            return Ok((shape, encoding));
+        }
+    }
+    let routed = clauses.iter().any(|clause| {
+        encoding(clause.media).is_some() || clause.media == "application/vnd.kubernetes.protobuf"
+    });
+    Err(nothing_acceptable(wants, kind, routed))
+}
+
+fn shape(
+    clause: &Clause<'_>,
+    wants: Wants,
+    kind: &Kind,
+    include_object: &str,
+) -> Result<Option<Shape>, ApiError> {
+    let meta = clause.group == Some("meta.k8s.io");
+    let v1 = meta && clause.version == Some("v1");
+    let beta = meta && clause.version == Some("v1beta1");
+    match clause.transform {
+        None => Ok(Some(Shape::Form(Form::Object))),
+        Some("Table") if v1 || beta => {
+            Ok(Some(Shape::Table(TableForm { beta, with: WithObject::parse(include_object)? })))
+        }
+        Some(transform @ "PartialObjectMetadata") if v1 && wants == Wants::List => {
+            let name = &kind.list_kind;
+            Err(not_acceptable(&format!(
+                "you requested {transform}, but the requested object is a list (*{}.{name})",
+                kind.go_package()
+            )))
+        }
+        Some(transform @ "PartialObjectMetadataList") if v1 && wants == Wants::Item => {
+            let name = &kind.kind;
+            Err(not_acceptable(&format!(
+                "you requested {transform}, but the requested object is not a list (*{}.{name})",
+                kind.go_package()
+            )))
+        }
+        Some("PartialObjectMetadata" | "PartialObjectMetadataList") if v1 => {
+            Ok(Some(Shape::Form(Form::Metadata)))
+        }
+        Some(_) => Ok(None),
+    }
+}
+
+fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
+    const PLAIN: &str = "application/json, application/yaml";
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let streams = format!("application/json;stream=watch, {PROTOBUF};stream=watch");
+    if !routed && !kind.is_custom() {
+        // The router says no before the handler does: a GET of a collection can be a list or a watch.
+        let more = if wants == Wants::Item { String::new() } else { format!(", {streams}") };
+        let mut error = not_acceptable(&format!(
+            "406: Not Acceptable\n\nAvailable representations: {PLAIN}, {PROTOBUF}{more}"
+        ));
+        error.details = Some(Box::default());
+        return error;
+    }
+    let known = match (wants, kind.is_custom()) {
+        (Wants::Watch, false) => streams,
+        (Wants::Watch, true) => "application/json;stream=watch".to_owned(),
+        (_, false) => format!("{PLAIN}, {PROTOBUF}"),
+        (_, true) => PLAIN.to_owned(),
+    };
+    not_acceptable(&format!("only the following media types are accepted: {known}"))
+}
+
+fn not_acceptable(message: &str) -> ApiError {
+    ApiError::new(406, "NotAcceptable", message)
+}

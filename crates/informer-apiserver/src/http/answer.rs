@@ -1,0 +1,203 @@
+//! How answers are made: status, headers, and the bytes in the form that the client reads.
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Response, StatusCode, request};
+use serde_json::Value;
+
+use super::accept::Encoding;
+use super::body::{ApiBody, Chunks};
+use super::query::Query;
+use crate::error::ApiError;
+use crate::storage::{Form, Stored};
+use crate::write::Written;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+pub(super) type Answer = Response<ApiBody>;
+
+/// The text of a header; empty where it is absent.
+pub(super) fn header(head: &request::Parts, name: HeaderName) -> &str {
+    head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// An answer made of whole JSON.
+pub(super) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
+    with_type(status, JSON, ApiBody::whole(body))
+}
+
+/// An answer made of text.
+pub(super) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
+    with_type(status, TEXT, ApiBody::whole(body))
+}
+
+fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer
+}
+
+/// An answer that streams JSON.
+pub(super) fn streamed(chunks: Chunks) -> Answer {
+    with_type(200, JSON, ApiBody::chunks(chunks))
+}
+
+/// The answer to a refused request.
+pub(super) fn refused(error: &ApiError) -> Answer {
+    let mut answer = match error.plain {
+        true => text(error.code, error.message.clone()),
+        false => json(error.code, error.to_json()),
+    };
+    if let Some(seconds) = error.retry_after() {
+        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    if error.plain || error.unauthorized {
+        answer.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    }
+    answer
+}
+
+/// The answer of a fault.
+pub(super) fn spoiled(answer: crate::faults::Answer) -> Answer {
+    match answer {
+        crate::faults::Answer::Status(error) => refused(&error),
+        crate::faults::Answer::Text { code, retry_after, body } => {
+            let mut answer =
+                if body.trim_start().starts_with('{') { json(code, body) } else { text(code, body) };
+            if let Some(seconds) = retry_after {
+                answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
+            answer
+        }
+    }
+}
+
+/// The headers that every answer has.
+pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
+    let audit = match head.headers.get("audit-id") {
+        Some(id) => id.clone(),
+        None => HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a uuid is a header value"),
+    };
+    answer.headers_mut().insert("audit-id", audit);
+    answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+/// Whether people read the answer: then it is indented.
+pub(super) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
+    query.flag("pretty").unwrap_or_else(|| {
+        let agent = header(head, USER_AGENT);
+        ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
+    })
+}
+
+/// Writes the JSON of an answer in another form. Only asked for where that is needed, since it takes the body apart.
+pub(super) async fn rewritten(answer: Answer, encoding: Encoding, indent: bool) -> Answer {
+    let is_json = answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == JSON);
+    if !is_json || (encoding == Encoding::Json && !indent) {
+        return answer;
+    }
+    let (mut head, body) = answer.into_parts();
+    let Ok(bytes) = body.into_bytes().await else {
+        return Response::from_parts(head, ApiBody::whole(Bytes::new()));
+    };
+    let body = match encoding {
+        Encoding::Json => indented(&bytes).into(),
+        Encoding::Yaml => match yaml(&bytes) {
+            Some(text) => {
+                head.headers.insert(CONTENT_TYPE, YAML);
+                Bytes::from(text)
+            }
+            None => bytes,
+        },
+    };
+    Response::from_parts(head, ApiBody::whole(body))
+}
+
+fn yaml(bytes: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    serde_norway::to_string(&value).ok()
+}
+
+/// JSON with line breaks and two spaces a level, its members in their order.
+fn indented(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    for (at, &byte) in json.iter().enumerate() {
+        if inside {
+            out.push(byte);
+            inside = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
+        }
+        match byte {
+            b'"' => {
+                inside = true;
+                out.push(byte);
+            }
+            b'{' | b'[' => {
+                out.push(byte);
+                depth += 1;
+                if !matches!(json.get(at + 1), Some(b'}' | b']')) {
+                    line(&mut out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !matches!(at.checked_sub(1).map(|before| json[before]), Some(b'{' | b'[')) {
+                    line(&mut out, depth);
+                }
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            byte => out.push(byte),
+        }
+    }
+    // Upstream ends compact bodies with a newline, and indented ones without.
+    while out.last() == Some(&b'\n') {
+        out.pop();
+    }
+    out
+}
+
+/// What a write answers, in a form.
+pub(super) fn written_bytes(written: &Written, form: Form) -> Bytes {
+    match (&written.stored, form) {
+        (Some(stored), form) => whole(stored, form),
+        (None, Form::Metadata) => {
+            let metadata = &crate::server::parse(&written.object)["metadata"];
+            format!(
+                r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#
+            )
+            .into_bytes()
+            .into_iter()
+            .chain([b'\n'])
+            .collect()
+        }
+        (None, _) => [&written.object[..], b"\n"].concat().into(),
+    }
+}
+
+/// An object as the body of an answer.
+pub(super) fn whole(stored: &Stored, form: Form) -> Bytes {
+    let mut out = BytesMut::with_capacity(stored.len() + 1);
+    stored.write(form, &mut out);
+    out.extend_from_slice(b"\n");
+    out.freeze()
+}
+
+/// A value as the body of an answer.
+pub(super) fn value(status: u16, value: &Value) -> Answer {
+    json(status, format!("{value}\n"))
+}

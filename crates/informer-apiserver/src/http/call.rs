@@ -1,0 +1,350 @@
+//! A request about a resource: what each verb does.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use futures_util::{StreamExt, stream};
+use http::header::CONTENT_TYPE;
+use http::request;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::Value;
+
+use super::accept::{Encoding, Shape, Wants, negotiate};
+use super::answer::{Answer, header, json, streamed, value, whole, written_bytes};
+use super::body::BrokenOff;
+use super::query::{ListOptions, Query};
+use super::route::ResourceRoute;
+use super::service::BODY_BYTES_MAX;
+use super::{options, parse_version};
+use crate::auth::User;
+use crate::error::ApiError;
+use crate::faults::{Plan, Point};
+use crate::kinds::Kind;
+use crate::list;
+use crate::requests::Verb;
+use crate::select::Filter;
+use crate::server::Shared;
+use crate::storage::{Form, Stored};
+use crate::upset::UpsetWatch;
+use crate::watch::{WatchDriver, WatchRequest};
+use crate::write::{DeleteOptions, PatchType, Scope, WriteMode, Written};
+
+/// A request about a resource, on its way.
+pub(super) struct Call<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) head: &'a request::Parts,
+    pub(super) query: &'a Query,
+    pub(super) user: &'a User,
+    pub(super) route: ResourceRoute,
+}
+
+impl Call<'_> {
+    pub(super) fn kind(&self) -> &Kind {
+        &self.route.resource.kind
+    }
+
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope {
+            resource: &self.route.resource,
+            namespace: self.route.namespace.as_deref(),
+            dry_run: self.query.text("dryRun") == "All",
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.route.name.as_deref().unwrap_or_default()
+    }
+
+    fn mode(&self) -> WriteMode {
+        match self.route.subresource.as_deref() {
+            None => WriteMode::Main,
+            Some("finalize") => WriteMode::Finalize,
+            Some(_) => WriteMode::Status,
+        }
+    }
+
+    fn negotiate(&self, wants: Wants) -> Result<(Shape, Encoding), ApiError> {
+        negotiate(self.head, wants, self.kind(), self.query.text("includeObject"))
+    }
+
+    pub(super) async fn run<B>(self, plan: Plan, body: B) -> Result<(Answer, Encoding), ApiError>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let expired = plan.upsets.iter().any(|(_, upset)| *upset == crate::faults::Upset::Expire);
+        if plan.too_large && self.route.verb != Verb::Watch {
+            return Err(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
+        }
+        if expired && self.route.verb != Verb::Watch {
+            return Err(self.expired());
+        }
+        match self.route.verb {
+            Verb::List => self.list(&plan).await,
+            Verb::Watch => self.watch(plan).await,
+            Verb::Get => self.get(&plan).await,
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
+                let body = collect(body).await?;
+                self.write(&body)
+            }
+            Verb::Other => Err(ApiError::unknown_path()),
+        }
+    }
+
+    /// 410 with a token to go on with where a page was asked for.
+    fn expired(&self) -> ApiError {
+        match self.query.text("continue") {
+            "" => ApiError::list_too_old(),
+            token => list::expired_token(token).unwrap_or_else(|error| error),
+        }
+    }
+
+    fn filter(&self, options: &ListOptions) -> Result<Filter, ApiError> {
+        let namespace = self.route.namespace.as_deref();
+        let filter = Filter::parse(self.kind(), namespace, &options.labels, &options.fields)?;
+        Ok(match self.route.legacy_watch {
+            true => self.route.name.as_deref().map_or(filter.clone(), |name| filter.clone().named(name)),
+            false => filter,
+        })
+    }
+
+    async fn list(self, plan: &Plan) -> Result<(Answer, Encoding), ApiError> {
+        let (shape, encoding) = self.negotiate(Wants::List)?;
+        let options = ListOptions::parse(self.query)?;
+        let filter = self.filter(&options)?;
+        let page = list::list(self.shared, &self.route.resource, &filter, &options, plan.rewind).await?;
+        let form = match shape {
+            Shape::Form(form) => form,
+            Shape::Table(form) => {
+                let table = page.table(self.kind(), form, self.shared.clock.timestamp());
+                return Ok((value(200, &table), encoding));
+            }
+        };
+        let mut chunks = page.into_chunks(self.kind(), form);
+        let first = chunks.next().unwrap_or_default();
+        let answer = match chunks.next() {
+            None => json(200, first),
+            Some(second) => streamed(stream::iter([first, second].into_iter().chain(chunks).map(Ok)).boxed()),
+        };
+        Ok((answer, encoding))
+    }
+
+    async fn watch(self, plan: Plan) -> Result<(Answer, Encoding), ApiError> {
+        let (shape, encoding) = self.negotiate(Wants::Watch)?;
+        let options = ListOptions::parse(self.query)?;
+        let filter = self.filter(&options)?;
+        if plan.reject_initial && options.initial_events.is_some() {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            let cause = crate::error::Cause::forbidden("sendInitialEvents", why);
+            return Err(ApiError::invalid_options("ListOptions", vec![cause]));
+        }
+        let (form, table) = match shape {
+            Shape::Form(form) => (form, None),
+            Shape::Table(table) => (Form::Object, Some(table)),
+        };
+        let request = WatchRequest {
+            resource: &self.route.resource,
+            filter,
+            form,
+            table,
+            options: &options,
+            rewind: plan.rewind,
+            ignore_initial: plan.ignore_initial,
+        };
+        let mut driver = WatchDriver::start(self.shared, request).await?;
+        driver.coalesce = plan.leaves_events() && table.is_none();
+        if plan.too_large {
+            driver.fail(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
+        }
+        let end = plan.body_end.filter(|(point, _)| matches!(point, Point::Events(_)));
+        let stream = stream::unfold(UpsetWatch::new(driver, plan, end), |mut watch| async move {
+            let item: Result<Bytes, BrokenOff> = watch.next().await?;
+            Some((item, watch))
+        });
+        Ok((streamed(stream.boxed()), encoding))
+    }
+
+    async fn get(self, plan: &Plan) -> Result<(Answer, Encoding), ApiError> {
+        let (shape, encoding) = self.negotiate(Wants::Item)?;
+        let asked = parse_version(self.query.text("resourceVersion"))
+            .map_err(|message| ApiError::new(500, "", message))?;
+        if let Some(version) = asked {
+            self.shared.reach(version).await?;
+        }
+        let stored = match plan.rewind {
+            0 => self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?,
+            by => self.past(by)?,
+        };
+        if self.route.subresource.as_deref() == Some("scale") {
+            return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
+        }
+        let answer = match shape {
+            Shape::Form(form) => json(200, whole(&stored, form)),
+            Shape::Table(form) => {
+                value(200, &form.of_one(self.kind(), &stored, self.shared.clock.timestamp()))
+            }
+        };
+        Ok((answer, encoding))
+    }
+
+    /// The object as it was so many versions ago.
+    fn past(&self, by: u64) -> Result<Arc<Stored>, ApiError> {
+        let storage = self.shared.storage.read();
+        let table = self.route.resource.table;
+        let version = storage.version().saturating_sub(by).max(storage.floor(table));
+        let map = storage.at(table, version).map_err(|_| ApiError::list_too_old())?;
+        let namespace =
+            self.route.namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace}/"));
+        let found = map.get(&format!("{namespace}{}", self.name())).cloned();
+        found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
+    }
+
+    fn write(self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+        let (shape, encoding) = self.negotiate(Wants::Item)?;
+        if matches!(self.route.verb, Verb::Delete | Verb::DeleteCollection) {
+            return Ok((self.delete(body)?, encoding));
+        }
+        options::check_write(self.query, self.route.verb, media_type(self.head))?;
+        if let Some(answer) = self.special(body)? {
+            return Ok((answer, encoding));
+        }
+        let (shared, scope) = (self.shared, self.scope());
+        let written = match self.route.verb {
+            Verb::Create => shared.create(scope, self.object(body)?, self.mode())?,
+            Verb::Update => shared.update(scope, self.name(), self.object(body)?, self.mode())?,
+            _ => {
+                let patch = PatchType::parse(media_type(self.head), self.kind(), body)?;
+                shared.patch(scope, self.name(), &patch, self.mode())?
+            }
+        };
+        Ok((self.written(&written, shape), encoding))
+    }
+
+    fn written(&self, written: &Written, shape: Shape) -> Answer {
+        let status = if written.created { 201 } else { 200 };
+        match (shape, &written.stored) {
+            (Shape::Form(form), _) => json(status, written_bytes(written, form)),
+            (Shape::Table(form), Some(stored)) => {
+                value(status, &form.of_one(self.kind(), stored, self.shared.clock.timestamp()))
+            }
+            (Shape::Table(_), None) => json(status, written_bytes(written, Form::Object)),
+        }
+    }
+
+    fn delete(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let given = match body.is_empty() {
+            true => None,
+            false => Some(options::delete_body(self.decode(body).map_err(|why| match why {
+                Undecoded::Syntax(why) => {
+                    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+                }
+                Undecoded::MediaType => unsupported_body(),
+            })?)?),
+        };
+        let options = DeleteOptions::parse(self.query, given.as_ref())?;
+        let mut scope = self.scope();
+        scope.dry_run = options.dry_run;
+        if self.route.verb == Verb::Delete {
+            let deleted = self.shared.delete(scope, self.name(), &options)?;
+            return Ok(json(if deleted.accepted { 202 } else { 200 }, deleted.body));
+        }
+        let filter = self.filter(&ListOptions::parse(self.query)?)?;
+        let page = list::everything(self.shared, &self.route.resource, &filter);
+        for stored in &page.items {
+            match self.shared.delete(scope, stored.key.name(), &options) {
+                Err(error) if error.code != 404 => return Err(error),
+                _ => {}
+            }
+        }
+        let chunks = page.into_chunks(self.kind(), Form::Object);
+        Ok(streamed(stream::iter(chunks.map(Ok)).boxed()))
+    }
+
+    /// The value in a body, JSON or YAML.
+    fn decode(&self, body: &[u8]) -> Result<Value, Undecoded> {
+        match media_type(self.head) {
+            "" | "application/json" => serde_json::from_slice(body).map_err(|error| {
+                Undecoded::Syntax(match error.is_eof() {
+                    true => "unexpected end of JSON input".to_owned(),
+                    false => error.to_string(),
+                })
+            }),
+            "application/yaml" => {
+                serde_norway::from_slice(body).map_err(|error| Undecoded::Syntax(format!("yaml: {error}")))
+            }
+            _ => Err(Undecoded::MediaType),
+        }
+    }
+
+    /// The object in a body.
+    pub(super) fn object(&self, body: &[u8]) -> Result<Value, ApiError> {
+        let decoded = self.decode(body).and_then(|value| match value {
+            Value::Object(_) => Ok(value),
+            other => Err(Undecoded::Syntax(format!(
+                "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
+                 omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                crate::write::json_type(&other)
+            ))),
+        });
+        decoded.map_err(|error| match error {
+            Undecoded::MediaType => unsupported_body(),
+            Undecoded::Syntax(why) => {
+                let kind = &self.kind().kind;
+                ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json \
+                     parse error: {why} ({})",
+                    shown(body)
+                ))
+            }
+        })
+    }
+}
+
+/// Why a body is not a value.
+enum Undecoded {
+    MediaType,
+    Syntax(String),
+}
+
+fn unsupported_body() -> ApiError {
+    ApiError::new(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: application/json, \
+         application/yaml, application/vnd.kubernetes.protobuf",
+    )
+}
+
+/// How an error tells the client its own body: the first bytes, as text where it looks like JSON.
+fn shown(body: &[u8]) -> String {
+    const SHOWN_MAX: usize = 30;
+    let more = if body.len() > SHOWN_MAX { " ..." } else { "" };
+    let head = &body[..body.len().min(SHOWN_MAX)];
+    match head.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}
+
+/// The content type without its parameters.
+pub(super) fn media_type(head: &request::Parts) -> &str {
+    header(head, CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
+}
+
+/// Reads a body up to the limit.
+async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    // Boxed without Send: the future of `Limited` over any body is.
+    let limited = std::pin::pin!(Limited::new(body, BODY_BYTES_MAX));
+    match limited.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large_body()),
+        Err(error) => Err(ApiError::bad_request(format!("the body could not be read: {error}"))),
+    }
+}

@@ -1,0 +1,95 @@
+//! The options of writes.
+
+use serde_json::Value;
+
+use super::query::Query;
+use crate::error::{ApiError, Cause};
+use crate::requests::Verb;
+
+/// The longest name of a field manager, as upstream.
+const MANAGER_BYTES_MAX: usize = 128;
+/// The kinds under which deletions may carry their options: every group has its own, and there is a common one.
+const DELETE_OPTIONS: &str = "DeleteOptions";
+
+/// Checks the parameters of a create, update or patch.
+pub(super) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
+    let (kind, patch) = match verb {
+        Verb::Create => ("CreateOptions", false),
+        Verb::Update => ("UpdateOptions", false),
+        _ => ("PatchOptions", true),
+    };
+    let mut causes = Vec::new();
+    let apply = content_type.starts_with("application/apply-patch+");
+    let manager = query.text("fieldManager");
+    if patch && !apply && query.flag("force").is_some() {
+        causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+    }
+    if patch && apply && manager.is_empty() {
+        causes.push(Cause::required("fieldManager", "is required for apply patch"));
+    }
+    check_manager(manager, &mut causes);
+    check_dry_run(&query.all("dryRun"), &mut causes);
+    let validation = query.text("fieldValidation");
+    if !matches!(validation, "" | "Ignore" | "Strict" | "Warn") {
+        let supported = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+        causes.push(Cause::not_supported("fieldValidation", &format!("{validation:?}"), supported));
+    }
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_options(kind, causes)),
+    }
+}
+
+fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
+    if manager.len() > MANAGER_BYTES_MAX {
+        causes.push(Cause::too_long("fieldManager", MANAGER_BYTES_MAX));
+    }
+    if let Some((at, control)) = manager.char_indices().find(|(_, char)| char.is_control()) {
+        let code = u32::from(control);
+        let quoted: String = manager
+            .chars()
+            .map(
+                |char| {
+                    if char.is_control() { format!("\\x{:02x}", u32::from(char)) } else { char.to_string() }
+                },
+            )
+            .collect();
+        let why = format!("invalid character U+{code:04X} (at position {at})");
+        causes.push(Cause::invalid("fieldManager", &format!("\"{quoted}\""), &why));
+    }
+}
+
+/// Only everything can be run dry.
+pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
+    if stages.iter().any(|stage| stage != "All") {
+        let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();
+        let value = format!("[{}]", quoted.join(","));
+        causes.push(Cause::not_supported("dryRun", &value, "\"All\""));
+    }
+}
+
+/// Checks the shape of the options in the body of a deletion.
+pub(super) fn delete_body(body: Value) -> Result<Value, ApiError> {
+    let kind = body["kind"].as_str().unwrap_or_default();
+    if !matches!(kind, "" | DELETE_OPTIONS) {
+        let version = body["apiVersion"].as_str().unwrap_or_default();
+        return Err(ApiError::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    let wrong = |value: &Value, field: &str, wanted: &str| {
+        let found = crate::write::json_type(value);
+        Err(ApiError::bad_request(format!(
+            "json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {wanted}"
+        )))
+    };
+    let given = |name: &str| body.get(name).filter(|value| !value.is_null());
+    match (given("gracePeriodSeconds"), given("orphanDependents"), given("propagationPolicy")) {
+        (Some(value), _, _) if !value.is_i64() => wrong(value, "gracePeriodSeconds", "int64"),
+        (_, Some(value), _) if !value.is_boolean() => wrong(value, "orphanDependents", "bool"),
+        (_, _, Some(value)) if !value.is_string() => {
+            wrong(value, "propagationPolicy", "v1.DeletionPropagation")
+        }
+        _ => Ok(body),
+    }
+}

@@ -1,0 +1,165 @@
+//! The `/scale` subresource: one shape for everything that has replicas.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{PatchType, Scope, TRIES_MAX, WriteMode};
+use crate::error::{ApiError, Cause};
+use crate::kinds::{Kind, ScalePaths};
+use crate::server::{Shared, parse};
+use crate::storage::Stored;
+
+const API_VERSION: &str = "autoscaling/v1";
+
+/// What a client wants the scale to be.
+#[derive(Debug)]
+pub(crate) enum NewScale {
+    Put(Value),
+    Patch(PatchType),
+}
+
+impl Shared {
+    /// An object as its scale.
+    pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
+        scale(kind, &parse(stored.as_slice()))
+    }
+
+    /// Changes the replicas of an object through its scale.
+    pub(crate) fn write_scale(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        new: &NewScale,
+    ) -> Result<Value, ApiError> {
+        let kind = scope.kind();
+        for _ in 0..TRIES_MAX {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let old = parse(current.as_slice());
+            let wanted = match new {
+                NewScale::Put(scale) => scale.clone(),
+                NewScale::Patch(patch) => patch.apply(scale(kind, &old)?)?,
+            };
+            check(&wanted, name)?;
+            let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            if !version.is_empty() && version != current.version.to_string() {
+                return Err(ApiError::modified(kind, name));
+            }
+            let mut changed = old;
+            let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
+            set(&mut changed, &paths(kind).spec, replicas.into());
+            let Value::Object(changed) = changed else { return Err(ApiError::unknown_resource()) };
+            match self.replace(scope, &current, changed, WriteMode::Main)? {
+                Ok(written) => return scale(kind, &parse(&written.object)),
+                Err(_) if !version.is_empty() => return Err(ApiError::modified(kind, name)),
+                Err(_) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+}
+
+fn check(scale: &Value, name: &str) -> Result<(), ApiError> {
+    let kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales");
+    let given = scale["metadata"]["name"].as_str().unwrap_or_default();
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    match scale["spec"]["replicas"].as_i64() {
+        Some(replicas) if replicas < 0 => {
+            let cause =
+                Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
+            Err(ApiError::invalid(&kind, name, cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn paths(kind: &Kind) -> ScalePaths {
+    kind.scale.clone().unwrap_or_else(|| ScalePaths {
+        spec: "spec.replicas".to_owned(),
+        status: "status.replicas".to_owned(),
+        selector: None,
+    })
+}
+
+fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
+    let paths = paths(kind);
+    let replicas = match at(object, &paths.spec).and_then(Value::as_i64) {
+        Some(replicas) => replicas,
+        None if kind.is_custom() => {
+            let path = &paths.spec;
+            return Err(ApiError::internal(&format!("the spec replicas field \".{path}\" does not exist")));
+        }
+        // The default of every built-in kind that scales.
+        None => 1,
+    };
+    let mut status =
+        json!({"replicas": at(object, &paths.status).and_then(Value::as_i64).unwrap_or_default()});
+    let selector = match (&paths.selector, kind.is_custom()) {
+        (Some(path), _) => at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        (None, true) => String::new(),
+        (None, false) => selector_text(&object["spec"]["selector"]),
+    };
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    }
+    // Zero is left out, as everywhere in this shape.
+    let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
+    Ok(json!({
+        "kind": "Scale", "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status,
+    }))
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, segment| value.get(segment))
+}
+
+fn set(object: &mut Value, path: &str, new: Value) {
+    let mut place = object;
+    for segment in path.split('.') {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[segment];
+    }
+    *place = new;
+}
+
+/// A selector as text: the labels and the expressions in the order of their keys.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    let labelled = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
+    let labels = if labelled { &selector["matchLabels"] } else { selector };
+    let mut terms: Vec<(String, String)> = labels
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        terms.push((
+            key.to_owned(),
+            match expression["operator"].as_str().unwrap_or_default() {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.to_owned(),
+                _ => format!("!{key}"),
+            },
+        ));
+    }
+    terms.sort();
+    terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
+}

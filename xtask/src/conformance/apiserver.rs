@@ -1,0 +1,77 @@
+//! The embedded API server held against a real one: runs `informer-differential`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::{Conformance, Kind};
+use crate::go::{Go, GoError, Module, target};
+use crate::report::Report;
+
+/// What the runner writes.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    scenarios: u32,
+    answers: u32,
+    known: u32,
+    unknown: Vec<String>,
+}
+
+#[derive(Debug, Error)]
+enum RunError {
+    #[error(transparent)]
+    Go(#[from] GoError),
+    #[error("cannot run cargo, or read what it wrote: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("the runner failed; the messages above say why")]
+    Failed,
+    #[error("the runner wrote no figures: {0}")]
+    Figures(#[from] serde_json::Error),
+}
+
+pub(super) fn run(root: &Path, arguments: &Conformance) -> Report {
+    let mut report = Report::new("conformance apiserver");
+    match figures(root, arguments) {
+        Ok(figures) => {
+            report.figure("scenarios", figures.scenarios.into());
+            report.figure("answers compared", figures.answers.into());
+            report.figure("known differences met", figures.known.into());
+            report.problems = figures.unknown;
+        }
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    report
+}
+
+fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
+    let json = target(root).join("differential.json");
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args(["run", "--quiet", "-p", "informer-differential", "--"]);
+    command.arg("--json").arg(&json).args(["--scenario", arguments.scenario.as_deref().unwrap_or("")]);
+    if arguments.server == Kind::Real {
+        command.args(["--server", "real", "--programs"]).arg(programs(root)?);
+    }
+    if arguments.record {
+        command.arg("--record");
+    }
+    let status = command.status()?;
+    // 1 says that there are differences, which the figures name.
+    if !matches!(status.code(), Some(0 | 1)) {
+        return Err(RunError::Failed);
+    }
+    Ok(serde_json::from_slice(&std::fs::read(json)?)?)
+}
+
+/// The folder of the real server's programs, built where they are missing.
+fn programs(root: &Path) -> Result<PathBuf, GoError> {
+    let folder = target(root).join("go");
+    if !["etcd", "kube-apiserver"].iter().all(|program| folder.join(program).exists()) {
+        let go = Go::find(root)?;
+        for program in ["etcd", "kube-apiserver"] {
+            go.build(Module::Servers, program)?;
+        }
+    }
+    Ok(folder)
+}
