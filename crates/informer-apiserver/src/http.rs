@@ -16,6 +16,7 @@ pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
+pub(crate) use call::shown;
 pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};
 pub(crate) use route::segments;

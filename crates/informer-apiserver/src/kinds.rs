@@ -8,9 +8,13 @@ use std::sync::Arc;
 
 use informer_core::Gvr;
 
-use crate::table::PrinterColumn;
 pub(crate) use builtin::built_in;
 pub(crate) use subresources::Subresource;
+
+use crate::custom::Schema;
+use crate::server::parse;
+use crate::storage::{EventType, Stored, draft};
+use crate::table::PrinterColumn;
 
 /// A kind of objects that the server serves.
 ///
@@ -39,6 +43,8 @@ pub struct Kind {
     pub(crate) scale: Option<ScalePaths>,
     /// Custom kinds: the columns of tables after the name.
     pub(crate) columns: Vec<PrinterColumn>,
+    /// Custom kinds with a definition: what it says of their objects.
+    pub(crate) schema: Option<Arc<Schema>>,
 }
 
 /// Where `/scale` finds its numbers, as JSON paths without the leading dot.
@@ -108,6 +114,7 @@ impl Kind {
             bookmark: "",
             scale: None,
             columns: Vec::new(),
+            schema: None,
         }
     }
 
@@ -206,6 +213,30 @@ pub(crate) struct Resource {
     pub(crate) table: usize,
     /// Told after each commit, so that watchers pull.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
+    /// The version that is stored, where this is another one of the same objects.
+    pub(crate) stored_as: Option<Arc<Kind>>,
+}
+
+impl Resource {
+    /// The kind that objects are stored as.
+    pub(crate) fn storage_kind(&self) -> &Kind {
+        self.stored_as.as_deref().unwrap_or(&self.kind)
+    }
+
+    /// An object in this version: itself where it is stored so.
+    pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Arc<Stored> {
+        if self.stored_as.is_none() {
+            return Arc::clone(stored);
+        }
+        let serde_json::Value::Object(mut object) = parse(stored.as_slice()) else {
+            return Arc::clone(stored);
+        };
+        object.insert("apiVersion".into(), self.kind.api_version.clone().into());
+        if let Some(schema) = &self.kind.schema {
+            schema.shape(&mut object);
+        }
+        Arc::new(draft(&self.kind, stored.key.clone(), &object).seal_unstored(stored.version, event))
+    }
 }
 
 /// The served kinds, by group and version in the order of registration.
@@ -237,6 +268,12 @@ impl Registry {
         }
         self.ordered.push(Arc::clone(&resource));
         resource
+    }
+
+    /// Keeps the kinds of which this is true.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
+        self.ordered.retain(|resource| keep(&resource.kind));
+        self.by_gvr.retain(|_, resource| keep(&resource.kind));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {

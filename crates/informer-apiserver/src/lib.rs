@@ -31,6 +31,7 @@
 
 mod auth;
 mod clock;
+mod custom;
 mod error;
 mod faults;
 mod http;

@@ -13,7 +13,7 @@ use crate::http::{ListOptions, parse_version};
 use crate::kinds::{Kind, Resource};
 use crate::select::Filter;
 use crate::server::Shared;
-use crate::storage::{Form, OrderedMap, Stored};
+use crate::storage::{EventType, Form, OrderedMap, Stored};
 use crate::table::TableForm;
 
 /// How long a read of a version that is yet to come waits for it, as upstream.
@@ -131,12 +131,13 @@ fn page(
     let mut found = map
         .from(&first)
         .take_while(|stored| stored.key.as_str().starts_with(&prefix))
+        .map(|stored| resource.present(stored, EventType::Modified))
         .filter(|stored| filter.matches(stored));
     if limit == 0 {
-        let items = found.cloned().collect();
+        let items = found.collect();
         return Page { version, items, continue_token: None, remaining: None };
     }
-    let items: Vec<_> = found.by_ref().take(limit).cloned().collect();
+    let items: Vec<_> = found.by_ref().take(limit).collect();
     let more = found.next().is_some();
     let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
     let continue_token =

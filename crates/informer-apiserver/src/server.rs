@@ -5,10 +5,11 @@
 //! `registry`, then `storage`; neither is held while the other parts are called, nor over an await. Watchers take
 //! `storage` for reading and only to copy references.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use informer_core::{Gvr, ObjectKey};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -21,7 +22,7 @@ use crate::kinds::{Kind, Registry, Resource, built_in};
 use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::select::Filter;
-use crate::storage::{History, Storage};
+use crate::storage::{EventType, History, Storage};
 use crate::write::{DeleteOptions, Scope, WriteMode};
 
 /// Objects written under one lock by a bulk load: readers wait for at most one batch.
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) controllers: Controllers,
     pub(crate) access: Access,
     pub(crate) policy: PolicyCache,
+    /// Namespaces and definitions that somebody is emptying right now.
+    pub(crate) settling: Mutex<HashSet<String>>,
 }
 
 /// Which of the cluster's own controllers are played by the server.
@@ -184,6 +187,7 @@ impl ApiServerBuilder {
             controllers: self.controllers,
             access: Access::new(self.tokens, self.rbac),
             policy: PolicyCache::default(),
+            settling: Mutex::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
         for kind in built_in().chain(self.kinds) {
@@ -221,7 +225,7 @@ impl ApiServer {
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
         let table = self.shared.storage.write().add_table();
-        registry.add(Resource { kind, table, changed: watch::Sender::default() });
+        registry.add(Resource { kind, table, changed: watch::Sender::default(), stored_as: None });
     }
 
     /// The server as a `tower::Service`, for clients in this process: no socket, and paused time works.
@@ -293,7 +297,7 @@ impl ApiServer {
     pub fn get(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let stored = self.shared.find(&resource, some(namespace), name)?;
-        Ok(parse(stored.as_slice()))
+        Ok(parse(resource.present(&stored, EventType::Modified).as_slice()))
     }
 
     /// All objects of a kind in a namespace, or in all of them where it is empty, in the order of their keys.

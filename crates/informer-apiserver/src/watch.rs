@@ -184,7 +184,8 @@ impl WatchDriver {
     fn matching(&self, map: &OrderedMap) -> Vec<Arc<Stored>> {
         let prefix = self.filter.prefix();
         let scope = map.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
-        scope.filter(|stored| self.filter.matches(stored)).cloned().collect()
+        let presented = scope.map(|stored| self.resource.present(stored, EventType::Added));
+        presented.filter(|stored| self.filter.matches(stored)).collect()
     }
 
     fn resume(&mut self, version: u64, rewind: u64) {
@@ -268,7 +269,8 @@ impl WatchDriver {
             self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX)?;
         let Pulled { events, version } = pulled;
         self.cursor = self.cursor.max(version);
-        for event in &events {
+        for event in events.iter().map(|event| self.presented(event)).collect::<Vec<_>>() {
+            let event = &*event;
             if let Some(kind) = self.view(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
                     (Some(rows), Some((stored, version))) => {
@@ -280,6 +282,17 @@ impl WatchDriver {
             }
         }
         Ok(events.is_empty().then_some(version))
+    }
+
+    /// The event in the version that is watched.
+    fn presented(&self, event: &Arc<Event>) -> Arc<Event> {
+        if self.resource.stored_as.is_none() {
+            return Arc::clone(event);
+        }
+        let natural = if event.previous.is_some() { EventType::Modified } else { EventType::Added };
+        let of =
+            |stored: &Option<Arc<Stored>>| stored.as_ref().map(|one| self.resource.present(one, natural));
+        Arc::new(Event::new(event.version, of(&event.previous), of(&event.next)))
     }
 
     /// How this stream sees an event: objects enter and leave its selectors.

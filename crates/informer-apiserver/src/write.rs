@@ -2,6 +2,7 @@
 //! has changed meanwhile; no lock is held while it decides.
 
 mod delete;
+mod follow;
 mod metadata;
 mod namespace;
 mod patch;
@@ -21,10 +22,10 @@ pub(crate) use metadata::json_type;
 pub(crate) use patch::PatchType;
 pub(crate) use scale::{NewScale, selector_text};
 
-use crate::error::{ApiError, Cause};
+use crate::error::{ApiError, Cause, Details};
 use crate::kinds::{Kind, Resource, Traits};
 use crate::server::{Shared, parse};
-use crate::storage::{Changed, Draft, Expect, Stored, draft};
+use crate::storage::{Changed, Draft, EventType, Expect, Stored, draft};
 use metadata::{metadata_of, metadata_of_mut};
 
 /// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
@@ -43,6 +44,16 @@ pub(crate) struct Scope<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// Decide everything and write nothing.
     pub(crate) dry_run: bool,
+    /// What happens to fields that are not known.
+    pub(crate) validation: Validation,
+}
+
+/// What happens to fields that are not known; in any case they are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validation {
+    Ignore,
+    Warn,
+    Strict,
 }
 
 /// Which part of the object a write may change.
@@ -64,6 +75,7 @@ pub(crate) struct Written {
     pub(crate) object: Bytes,
     pub(crate) stored: Option<Arc<Stored>>,
     pub(crate) created: bool,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Written {
@@ -72,14 +84,27 @@ impl Written {
     }
 
     fn stored(stored: Arc<Stored>, created: bool) -> Self {
-        Self { object: stored.bytes(), stored: Some(stored), created }
+        Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
     }
 }
 
 impl<'a> Scope<'a> {
     /// A write that is really done.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, dry_run: false }
+        Self { resource, namespace, dry_run: false, validation: Validation::Ignore }
+    }
+
+    /// The object as it is stored: with the defaults of the version that it is stored in.
+    fn draft(&self, key: ObjectKey, object: &Object) -> Draft {
+        let kind = self.resource.storage_kind();
+        match (&self.resource.stored_as, &kind.schema) {
+            (Some(_), Some(schema)) => {
+                let mut object = object.clone();
+                schema.shape(&mut object);
+                draft(kind, key, &object)
+            }
+            _ => draft(kind, key, object),
+        }
     }
 
     fn kind(&self) -> &Kind {
@@ -123,6 +148,8 @@ impl Shared {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
+        self.check_definition(scope, metadata::text(&object, "name"))?;
+        let warnings = shaped(scope, &mut object, false)?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
@@ -132,15 +159,19 @@ impl Shared {
             }
             let name = metadata::text(&object, "name").to_owned();
             metadata::check_name(kind, &name, &object)?;
-            let draft = draft(kind, scope.key(&name)?, &object);
+            check_schema(kind, &object, None)?;
+            let draft = scope.draft(scope.key(&name)?, &object);
             let unversioned = scope.dry_run.then(|| draft.unversioned());
             match self.commit(scope, draft, Expect::Absent) {
                 Ok(stored) => {
-                    return Ok(match unversioned {
+                    let stored = scope.resource.present(&stored, EventType::Modified);
+                    let written = match unversioned {
                         // What is not stored has no version.
-                        Some(object) => Written { object, stored: None, created: true },
-                        None => Written::stored(stored, true),
-                    });
+                        Some(object) => Written { object, stored: None, created: true, warnings },
+                        None => Written { warnings, ..Written::stored(stored, true) },
+                    };
+                    self.after_write(scope, &name);
+                    return Ok(written);
                 }
                 Err(Changed) if generates => {}
                 Err(Changed) => {
@@ -183,6 +214,8 @@ impl Shared {
         }
         if kind.is("", "Namespace") {
             namespace::fill(object);
+        } else if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+            crate::custom::fill_new_definition(object);
         } else if mode == WriteMode::Main {
             fill_status(kind, object);
         } else if kind.is("", "Pod") {
@@ -203,7 +236,8 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        let object = metadata::checked(kind, scope.namespace, object)?;
+        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        let warnings = shaped(scope, &mut object, false)?;
         metadata::check_url_name(&object, name)?;
         let given = metadata::version(&object)?;
         for _ in 0..TRIES_MAX {
@@ -223,7 +257,10 @@ impl Shared {
                 return Err(ApiError::version_missing(kind, name));
             }
             match self.replace(scope, &current, object.clone(), mode)? {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    self.after_write(scope, name);
+                    return Ok(Written { warnings, ..written });
+                }
                 Err(Changed) if given.is_some() => return Err(ApiError::modified(kind, name)),
                 Err(Changed) => {}
             }
@@ -250,7 +287,8 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        let Value::Object(old) = parse(current.as_slice()) else { return Err(ApiError::unknown_resource()) };
+        let shown = scope.resource.present(current, EventType::Modified);
+        let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
         let new = merge_update(kind, &old, object, mode)?;
         let key = current.key.clone();
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
@@ -262,13 +300,20 @@ impl Shared {
             // The last finalizer is gone: the object is removed, not written. The answer has the old version.
             let bytes = draft(kind, key, &new).preview(current.version);
             let removed = self.remove(scope, current);
-            return Ok(removed.map(|_| Written { object: bytes, stored: None, created: false }));
+            return Ok(removed.map(|_| Written {
+                object: bytes,
+                stored: None,
+                created: false,
+                warnings: Vec::new(),
+            }));
         }
         if is_same(&old, &new) {
-            return Ok(Ok(Written::stored(Arc::clone(current), false)));
+            return Ok(Ok(Written::stored(shown, false)));
         }
-        let committed = self.commit(scope, draft(kind, key, &new), Expect::At(current.version));
-        Ok(committed.map(|stored| Written::stored(stored, false)))
+        let draft = scope.draft(key, &new);
+        let committed = self.commit(scope, draft, Expect::At(current.version));
+        let present = |stored| scope.resource.present(&stored, EventType::Modified);
+        Ok(committed.map(|stored| Written::stored(present(stored), false)))
     }
 
     /// Writes an object as it is, if nothing has changed meanwhile.
@@ -278,7 +323,7 @@ impl Shared {
         current: &Stored,
         object: &Object,
     ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
-        let draft = draft(scope.kind(), current.key.clone(), object);
+        let draft = scope.draft(current.key.clone(), object);
         Ok(self.commit(scope, draft, Expect::At(current.version)))
     }
 
@@ -292,14 +337,19 @@ impl Shared {
         let kind = scope.kind();
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            let patched = patch.apply(parse(current.as_slice()))?;
-            let object = metadata::checked(kind, scope.namespace, patched)?;
+            let shown = scope.resource.present(&current, EventType::Modified);
+            let patched = patch.apply(parse(shown.as_slice()))?;
+            let mut object = metadata::checked(kind, scope.namespace, patched)?;
+            let warnings = shaped(scope, &mut object, true)?;
             metadata::check_url_name(&object, name)?;
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(ApiError::modified(kind, name));
             }
             match self.replace(scope, &current, object, mode)? {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    self.after_write(scope, name);
+                    return Ok(Written { warnings, ..written });
+                }
                 Err(Changed) if patch.names_version() => return Err(ApiError::modified(kind, name)),
                 Err(Changed) => {}
             }
@@ -312,8 +362,10 @@ impl Shared {
         if dry_run {
             let current = self.storage.read().get(resource.table, draft.key()).map(|stored| stored.version);
             return match (expect, current) {
-                (Expect::Absent, None) => Ok(Arc::new(draft.seal_dry(0))),
-                (Expect::At(seen), Some(version)) if seen == version => Ok(Arc::new(draft.seal_dry(version))),
+                (Expect::Absent, None) => Ok(Arc::new(draft.seal_unstored(0, EventType::Added))),
+                (Expect::At(seen), Some(version)) if seen == version => {
+                    Ok(Arc::new(draft.seal_unstored(version, EventType::Modified)))
+                }
                 _ => Err(Changed),
             };
         }
@@ -329,6 +381,7 @@ impl Shared {
         }
         let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
         self.announce(resource);
+        self.after_removal(scope, current);
         Ok(version)
     }
 
@@ -377,6 +430,53 @@ impl Shared {
     }
 }
 
+/// The group of CustomResourceDefinitions.
+const DEFINITIONS: &str = "apiextensions.k8s.io";
+
+/// Fits an object to the schema of its kind; answers what was dropped, as warnings.
+fn shaped(scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<String>, ApiError> {
+    let kind = scope.kind();
+    if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+        let causes = crate::custom::check_definition(object);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
+        }
+    }
+    let Some(schema) = &kind.schema else { return Ok(Vec::new()) };
+    let before = (patched && scope.validation == Validation::Strict).then(|| Value::Object(object.clone()));
+    let unknown: Vec<String> =
+        schema.shape(object).into_iter().map(|path| format!("unknown field {path:?}")).collect();
+    match scope.validation {
+        Validation::Strict if !unknown.is_empty() => Err(strict(kind, before, &unknown.join(", "))),
+        Validation::Warn => Ok(unknown),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The refusal of unknown fields: another one for patched objects, which upstream shows whole.
+fn strict(kind: &Kind, patched: Option<Value>, unknown: &str) -> ApiError {
+    let why = format!("strict decoding error: {unknown}");
+    let Some(object) = patched else {
+        let (name, version) = (&kind.kind, &kind.gvr.version);
+        return ApiError::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+        ));
+    };
+    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), &why);
+    let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
+    error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    error
+}
+
+/// Holds an object against the schema of its kind.
+fn check_schema(kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+    let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes)),
+    }
+}
+
 /// The new object as the server takes it: what clients may not change is carried over.
 fn merge_update(kind: &Kind, old: &Object, mut new: Object, mode: WriteMode) -> Result<Object, ApiError> {
     match mode {
@@ -390,6 +490,7 @@ fn merge_update(kind: &Kind, old: &Object, mut new: Object, mode: WriteMode) -> 
     }
     metadata::check_update(kind, old, &new, mode)?;
     metadata::carry_over(old, &mut new);
+    check_schema(kind, &new, Some(old))?;
     if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());

@@ -160,8 +160,7 @@ fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
     let known = match (wants, kind.is_custom()) {
         (Wants::Watch, false) => streams,
         (Wants::Watch, true) => "application/json;stream=watch".to_owned(),
-        (_, false) => format!("{PLAIN}, {PROTOBUF}"),
-        (_, true) => PLAIN.to_owned(),
+        (_, _) => format!("{PLAIN}, {PROTOBUF}"),
     };
     not_acceptable(&format!("only the following media types are accepted: {known}"))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, stream};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
 use http::request;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
@@ -24,10 +24,10 @@ use crate::list;
 use crate::requests::Verb;
 use crate::select::Filter;
 use crate::server::Shared;
-use crate::storage::{Form, Stored};
+use crate::storage::{EventType, Form, Stored};
 use crate::upset::UpsetWatch;
 use crate::watch::{WatchDriver, WatchRequest};
-use crate::write::{DeleteOptions, PatchType, Scope, WriteMode, Written};
+use crate::write::{DeleteOptions, PatchType, Scope, Validation, WriteMode, Written};
 
 /// A request about a resource, on its way.
 pub(super) struct Call<'a> {
@@ -48,6 +48,11 @@ impl Call<'_> {
             resource: &self.route.resource,
             namespace: self.route.namespace.as_deref(),
             dry_run: self.query.text("dryRun") == "All",
+            validation: match self.query.text("fieldValidation") {
+                "Ignore" => Validation::Ignore,
+                "Strict" => Validation::Strict,
+                _ => Validation::Warn,
+            },
         }
     }
 
@@ -176,6 +181,7 @@ impl Call<'_> {
             0 => self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?,
             by => self.past(by)?,
         };
+        let stored = self.route.resource.present(&stored, EventType::Modified);
         if self.route.subresource.as_deref() == Some("scale") {
             return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
         }
@@ -218,7 +224,14 @@ impl Call<'_> {
                 shared.patch(scope, self.name(), &patch, self.mode())?
             }
         };
-        Ok((self.written(&written, shape), encoding))
+        let mut answer = self.written(&written, shape);
+        for warning in &written.warnings {
+            let text = format!("299 - {warning:?}");
+            if let Ok(text) = HeaderValue::try_from(text) {
+                answer.headers_mut().append(WARNING, text);
+            }
+        }
+        Ok((answer, encoding))
     }
 
     fn written(&self, written: &Written, shape: Shape) -> Answer {
@@ -317,7 +330,7 @@ fn unsupported_body() -> ApiError {
 }
 
 /// How an error tells the client its own body: the first bytes, as text where it looks like JSON.
-fn shown(body: &[u8]) -> String {
+pub(crate) fn shown(body: &[u8]) -> String {
     const SHOWN_MAX: usize = 30;
     let more = if body.len() > SHOWN_MAX { " ..." } else { "" };
     let head = &body[..body.len().min(SHOWN_MAX)];

@@ -206,5 +206,6 @@ pub(crate) fn built_in() -> impl Iterator<Item = Kind> {
         bookmark: row.bookmark,
         scale: None,
         columns: Vec::new(),
+        schema: None,
     })
 }

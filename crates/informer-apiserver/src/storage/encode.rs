@@ -219,9 +219,9 @@ impl Draft {
         [&self.body[..from], &self.body[to..]].concat().into()
     }
 
-    /// The object of a dry run.
-    pub(crate) fn seal_dry(self, version: u64) -> Stored {
-        self.seal(version, EventType::Modified)
+    /// The object of a dry run, or in a version that is not the stored one.
+    pub(crate) fn seal_unstored(self, version: u64, event: EventType) -> Stored {
+        self.seal(version, event)
     }
 
     /// The committed object, with the line of the event that announces it.

@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 
 use super::metadata::{self, metadata_of_mut};
 use super::{Scope, TRIES_MAX, wire_time};
+use crate::custom::{CLEANUP_FINALIZER, mark_definition};
 use crate::error::{ApiError, Cause, success};
 use crate::http::Query;
 use crate::kinds::{Kind, Traits};
 use crate::server::{Shared, parse};
-use crate::storage::{Changed, Expect, Form, Stored, draft};
+use crate::storage::{Changed, Expect, Form, Stored};
 
 /// How an object is to be deleted.
 #[derive(Debug, Clone, Default)]
@@ -142,11 +143,21 @@ impl Shared {
             let marked = self.mark_namespace(scope, current, object)?;
             return Ok(marked.map(|marked| {
                 let answer = pending(&marked, &DeleteOptions::default());
-                self.settle_namespace(current.key.name());
+                if !scope.dry_run {
+                    self.once(current.key.name().to_owned(), || self.settle_namespace(current.key.name()));
+                }
                 answer
             }));
         }
-        let finalizers = options.finalizers(&object);
+        let mut object = object;
+        let mut finalizers = options.finalizers(&object);
+        let definition = kind.is(super::DEFINITIONS, "CustomResourceDefinition");
+        if definition && !scope.dry_run {
+            if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
+                finalizers.push(CLEANUP_FINALIZER.to_owned());
+            }
+            mark_definition(&mut object, &self.now());
+        }
         let grace = grace(kind, &object, options);
         let pod = !kind.is_custom() && kind.kind == "Pod";
         // A Pod is marked before it goes, even without grace: two events.
@@ -159,10 +170,13 @@ impl Shared {
                 false => Ok(pending(current, options)),
             });
         };
-        let draft = draft(kind, current.key.clone(), &marked);
+        let draft = scope.draft(current.key.clone(), &marked);
         let Ok(marked) = self.commit(scope, draft, Expect::At(current.version)) else {
             return Ok(Err(Changed));
         };
+        if definition {
+            self.after_write(scope, current.key.name());
+        }
         Ok(match finalizers.is_empty() && grace == 0 {
             true => self.remove_now(scope, &marked),
             false => Ok(pending(&marked, options)),
@@ -192,7 +206,10 @@ impl Shared {
             true => metadata.remove("finalizers"),
             false => metadata.insert("finalizers".into(), finalizers.into()),
         };
+        let counted = metadata::counts_deletion(&object);
+        let metadata = metadata_of_mut(&mut object);
         if first
+            && counted
             && let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0)
         {
             metadata.insert("generation".into(), (generation + 1).into());

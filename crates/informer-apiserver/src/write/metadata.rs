@@ -89,10 +89,18 @@ fn check_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
         }
         return match found {
             found if found == kind.kind => Ok(()),
-            "" => Err(ApiError::bad_request("Object 'Kind' is missing in the request body")),
+            "" => {
+                let body = Value::Object(object.clone()).to_string();
+                let (shown, wanted) = (crate::http::shown(body.as_bytes()), &kind.kind);
+                Err(ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {wanted}): Object 'Kind' is missing in \
+                     '{body}' ({shown})"
+                )))
+            }
             found => {
                 let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
-                Err(ApiError::invalid(kind, super::metadata::text(object, "name"), cause))
+                let given = Kind { kind: found.to_owned(), ..kind.clone() };
+                Err(ApiError::invalid(&given, super::metadata::text(object, "name"), cause))
             }
         };
     }
@@ -336,6 +344,11 @@ fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
         added.join(", ")
     );
     vec![Cause::forbidden("metadata.finalizers", &why)]
+}
+
+/// Whether a deletion counts for the generation: not that of a definition.
+pub(super) fn counts_deletion(object: &Object) -> bool {
+    object.get("kind").is_none_or(|kind| kind != "CustomResourceDefinition")
 }
 
 /// What no client changes: it is taken from the stored object.

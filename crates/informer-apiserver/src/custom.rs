@@ -1,0 +1,90 @@
+//! Custom resources: their definitions, and what the schemas of those say about objects.
+
+mod definition;
+mod lifecycle;
+mod rules;
+mod shape;
+mod validate;
+
+pub(crate) use definition::check_definition;
+pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::error::Cause;
+use rules::Rules;
+
+/// Patterns of one schema; longer lists are a mistake or an attack.
+const PATTERNS_MAX: usize = 1000;
+
+/// The schema of one version, ready to be used.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    root: Value,
+    patterns: HashMap<String, Regex>,
+    rules: Rules,
+}
+
+impl Schema {
+    /// Makes a schema usable. Patterns that are no regular expressions here hold for everything.
+    pub(crate) fn new(root: Value) -> Self {
+        let mut patterns = HashMap::new();
+        collect_patterns(&root, &mut patterns);
+        Self { rules: Rules::new(&root), root, patterns }
+    }
+
+    /// Takes out what the schema does not know, and fills in its defaults. Answers the paths of unknown fields.
+    pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
+        shape::shape(&self.root, object)
+    }
+
+    /// What is wrong with an object. What an update leaves as it was is tolerated.
+    pub(crate) fn check(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<Cause> {
+        let object = Value::Object(object.clone());
+        let old = old.map(|old| Value::Object(old.clone()));
+        let mut causes = validate::validate(self, &object, old.as_ref());
+        let skips = causes.iter().any(|cause| {
+            matches!(
+                cause.reason,
+                "FieldValueRequired"
+                    | "FieldValueTypeInvalid"
+                    | "FieldValueNotSupported"
+                    | "FieldValueTooLong"
+            )
+        });
+        match (skips, self.rules.is_empty()) {
+            (true, false) => causes.push(Cause {
+                reason: "FieldValueInvalid",
+                message:
+                    "Invalid value: null: some validation rules were not checked because the object was \
+                          invalid; correct the existing errors to complete validation"
+                        .to_owned(),
+                field: "<nil>".to_owned(),
+            }),
+            (false, false) => causes.extend(self.rules.check(&object, old.as_ref())),
+            _ => {}
+        }
+        causes
+    }
+}
+
+fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {
+    if patterns.len() >= PATTERNS_MAX {
+        return;
+    }
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(pattern)) = members.get("pattern")
+                && let Ok(regex) = Regex::new(pattern)
+            {
+                patterns.insert(pattern.clone(), regex);
+            }
+            members.values().for_each(|member| collect_patterns(member, patterns));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_patterns(item, patterns)),
+        _ => {}
+    }
+}

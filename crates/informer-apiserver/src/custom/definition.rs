@@ -1,0 +1,195 @@
+//! What a definition says: its rules, its defaults, and the kinds that it makes.
+
+use serde_json::{Map, Value, json};
+
+use super::Schema;
+use crate::error::Cause;
+use crate::kinds::{Kind, ScalePaths, Traits};
+use crate::table::PrinterColumn;
+
+type Object = Map<String, Value>;
+
+/// Fills in what a definition leaves out, and says what is wrong with it.
+pub(crate) fn check_definition(object: &mut Object) -> Vec<Cause> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
+        return vec![required("spec", "")];
+    };
+    fill(spec);
+    let mut causes = Vec::new();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for (value, field) in [
+        (&spec["group"], "spec.group"),
+        (&spec["names"]["plural"], "spec.names.plural"),
+        (&spec["names"]["kind"], "spec.names.kind"),
+    ] {
+        if text(value).is_empty() {
+            causes.push(required(field, ""));
+        }
+    }
+    if name != format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"])) {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), why));
+    }
+    match spec["scope"].as_str().unwrap_or_default() {
+        "Namespaced" | "Cluster" => {}
+        "" => causes.push(required("spec.scope", "")),
+        other => {
+            let supported = "\"Cluster\", \"Namespaced\"";
+            causes.push(Cause::not_supported("spec.scope", &format!("{other:?}"), supported));
+        }
+    }
+    check_versions(&spec["versions"], &mut causes);
+    causes
+}
+
+fn required(field: &str, why: &str) -> Cause {
+    let mut cause = Cause::required(field, why);
+    if why.is_empty() {
+        "Required value".clone_into(&mut cause.message);
+    }
+    cause
+}
+
+fn fill(spec: &mut Value) {
+    let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
+    if let Some(names) = spec["names"].as_object_mut() {
+        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+    }
+    if spec["conversion"].is_null() {
+        spec["conversion"] = json!({"strategy": "None"});
+    }
+}
+
+fn check_versions(versions: &Value, causes: &mut Vec<Cause>) {
+    let empty = Vec::new();
+    let versions = versions.as_array().unwrap_or(&empty);
+    let stored = versions.iter().filter(|version| version["storage"] == true).count();
+    if stored != 1 {
+        let shown: Vec<String> = versions.iter().map(go_version).collect();
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", &format!("[{}]", shown.join(",")), why));
+        if stored == 0 {
+            let why = "must have at least one stored version";
+            causes.push(Cause::invalid("status.storedVersions", "null", why));
+        }
+        return;
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        if !schema.is_object() {
+            causes.push(required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
+            continue;
+        }
+        // With one version upstream speaks of a schema of the whole definition.
+        let path = match versions.len() {
+            1 => "spec.validation.openAPIV3Schema".to_owned(),
+            _ => format!("spec.versions[{index}].schema.openAPIV3Schema"),
+        };
+        check_structure(schema, &path, Place::Root, causes);
+    }
+}
+
+/// The version as Go's encoder shows it, without what upstream moves elsewhere before it looks.
+fn go_version(version: &Value) -> String {
+    let flag = |name: &str| version[name] == true;
+    format!(
+        "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":null,\"Schema\":null,\
+         \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+        version["name"],
+        flag("served"),
+        flag("storage"),
+        flag("deprecated"),
+    )
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Property,
+    Item,
+}
+
+/// A structural schema says of every part what type it has.
+fn check_structure(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
+    let typed = !schema["type"].as_str().unwrap_or_default().is_empty();
+    let untyped = schema["x-kubernetes-int-or-string"] == true
+        || schema["x-kubernetes-preserve-unknown-fields"] == true && place != Place::Root;
+    if !typed && !untyped {
+        let what = match place {
+            Place::Root => "must not be empty at the root",
+            Place::Property => "must not be empty for specified object fields",
+            Place::Item => "must not be empty for specified array items",
+        };
+        causes.push(Cause::required(&format!("{path}.type"), what));
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        check_structure(property, &format!("{path}.properties[{name}]"), Place::Property, causes);
+    }
+    if schema["items"].is_object() {
+        check_structure(&schema["items"], &format!("{path}.items"), Place::Item, causes);
+    }
+    if schema["additionalProperties"].is_object() {
+        let path = format!("{path}.additionalProperties");
+        check_structure(&schema["additionalProperties"], &path, Place::Property, causes);
+    }
+}
+
+/// A kind that a definition serves, and whether it is the one that is stored.
+pub(super) struct Served {
+    pub(super) kind: Kind,
+    pub(super) stored: bool,
+    pub(super) served: bool,
+}
+
+/// The kinds of a definition, one a version.
+pub(super) fn kinds(spec: &Value) -> Vec<Served> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
+    let names = &spec["names"];
+    let version = |version: &Value| {
+        let mut kind = Kind::custom(text(&spec["group"]), text(&version["name"]), text(&names["kind"]))
+            .plural(text(&names["plural"]));
+        kind.list_kind = text(&names["listKind"]);
+        kind.singular = text(&names["singular"]);
+        kind.short_names = texts(&names["shortNames"]);
+        kind.categories = texts(&names["categories"]);
+        kind.namespaced = spec["scope"] == "Namespaced";
+        let path = |path: &Value| text(path).trim_start_matches('.').to_owned();
+        let fields = version["selectableFields"].as_array().into_iter().flatten();
+        kind.selectable = fields.map(|field| path(&field["jsonPath"])).collect();
+        let sub = &version["subresources"];
+        if !sub["status"].is_object() {
+            kind.traits.0 &= !Traits::STATUS.0;
+        }
+        kind.scale = sub["scale"].is_object().then(|| ScalePaths {
+            spec: path(&sub["scale"]["specReplicasPath"]),
+            status: path(&sub["scale"]["statusReplicasPath"]),
+            selector: Some(path(&sub["scale"]["labelSelectorPath"])).filter(|path| !path.is_empty()),
+        });
+        kind.columns =
+            version["additionalPrinterColumns"].as_array().into_iter().flatten().map(column).collect();
+        kind.schema = Some(std::sync::Arc::new(Schema::new(version["schema"]["openAPIV3Schema"].clone())));
+        Served { kind, stored: version["storage"] == true, served: version["served"] == true }
+    };
+    spec["versions"].as_array().into_iter().flatten().map(version).collect()
+}
+
+fn column(column: &Value) -> PrinterColumn {
+    let text = |name: &str| column[name].as_str().unwrap_or_default().to_owned();
+    PrinterColumn {
+        name: text("name"),
+        cell_type: text("type"),
+        format: text("format"),
+        description: match text("description") {
+            // What upstream writes where a definition says nothing.
+            none if none.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
+            }
+            description => description,
+        },
+        priority: column["priority"].as_i64().unwrap_or_default(),
+        path: text("jsonPath"),
+    }
+}

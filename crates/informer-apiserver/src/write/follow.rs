@@ -1,0 +1,81 @@
+//! What follows from a write: definitions are served, namespaces and definitions that end are emptied and let go.
+
+use std::sync::Arc;
+
+use informer_core::Gvr;
+use serde_json::Value;
+
+use super::{DEFINITIONS, Object, Scope, is_terminating, metadata};
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::server::{Shared, parse};
+use crate::storage::{Changed, Stored};
+
+impl Shared {
+    /// Called after an object was written.
+    pub(super) fn after_write(&self, scope: Scope<'_>, name: &str) {
+        if !scope.dry_run && scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
+            self.once(format!("{DEFINITIONS}/{name}"), || self.follow_definition(name));
+        }
+    }
+
+    /// Called after an object was removed: it may have been what held its namespace or its definition.
+    pub(super) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
+        if let Some(namespace) = removed.key.namespace()
+            && self.ends(&Gvr::new("", "v1", "namespaces"), namespace)
+        {
+            self.once(namespace.to_owned(), || self.settle_namespace(namespace));
+        }
+        if let Some(name) = definition_of(scope.kind())
+            && self.ends(&Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions"), &name)
+        {
+            self.once(format!("{DEFINITIONS}/{name}"), || self.follow_definition(&name));
+        }
+    }
+
+    /// Runs what must not run within itself: emptying something removes objects, which leads back here.
+    pub(super) fn once(&self, what: String, run: impl FnOnce()) {
+        if !self.settling.lock().insert(what.clone()) {
+            return;
+        }
+        run();
+        self.settling.lock().remove(&what);
+    }
+
+    fn ends(&self, gvr: &Gvr, name: &str) -> bool {
+        let Ok(resource) = self.resource(gvr) else { return false };
+        self.find(&resource, None, name).is_ok_and(|stored| is_terminating(&parse(stored.as_slice())))
+    }
+
+    /// Refuses new objects of a kind whose definition ends.
+    pub(super) fn check_definition(&self, scope: Scope<'_>, name: &str) -> Result<(), ApiError> {
+        let definition = definition_of(scope.kind()).filter(|_| scope.kind().schema.is_some());
+        let gvr = Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions");
+        match definition {
+            Some(definition) if self.ends(&gvr, &definition) => {
+                let why = "create not allowed while custom resource definition is terminating";
+                Err(ApiError::forbidden(scope.kind(), name, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes an object that the server itself has decided on, or removes it where it was only held by finalizers.
+    pub(crate) fn settle(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: &Object,
+    ) -> Result<Result<(), Changed>, ApiError> {
+        let ends = is_terminating(&Value::Object(object.clone()));
+        if ends && metadata::finalizers(object).is_empty() {
+            return Ok(self.remove(scope, current).map(drop));
+        }
+        Ok(self.put(scope, current, object)?.map(drop))
+    }
+}
+
+/// The name of the definition that a custom kind would have.
+fn definition_of(kind: &Kind) -> Option<String> {
+    kind.is_custom().then(|| kind.qualified_resource())
+}
