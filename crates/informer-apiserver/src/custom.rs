@@ -36,6 +36,11 @@ impl Schema {
         Self { rules: Rules::new(&root), root, patterns }
     }
 
+    /// The schema as the definition has it.
+    pub(crate) fn root(&self) -> &Value {
+        &self.root
+    }
+
     /// Takes out what the schema does not know, and fills in its defaults. Answers the paths of unknown fields.
     pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
         shape::shape(&self.root, object)

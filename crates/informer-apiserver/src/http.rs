@@ -6,6 +6,7 @@ mod body;
 mod call;
 mod discovery;
 mod listen;
+mod openapi;
 mod options;
 mod query;
 mod route;

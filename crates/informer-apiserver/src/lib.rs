@@ -44,6 +44,7 @@ mod select;
 mod server;
 mod storage;
 mod table;
+mod typed;
 mod upset;
 mod watch;
 mod write;

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) controllers: Controllers,
     pub(crate) access: Access,
     pub(crate) policy: PolicyCache,
+    /// What the built-in kinds are made of.
+    pub(crate) schema: informer_schema::Schema,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Mutex<HashSet<String>>,
 }
@@ -187,6 +189,7 @@ impl ApiServerBuilder {
             controllers: self.controllers,
             access: Access::new(self.tokens, self.rbac),
             policy: PolicyCache::default(),
+            schema: informer_schema::Schema::builtin(),
             settling: Mutex::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };

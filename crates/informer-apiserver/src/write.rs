@@ -51,6 +51,8 @@ pub(crate) struct Scope<'a> {
 /// What happens to fields that are not known; in any case they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Validation {
+    /// Writes of this process: built-in kinds are not held against their fields.
+    Unchecked,
     Ignore,
     Warn,
     Strict,
@@ -91,7 +93,7 @@ impl Written {
 impl<'a> Scope<'a> {
     /// A write that is really done.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, dry_run: false, validation: Validation::Ignore }
+        Self { resource, namespace, dry_run: false, validation: Validation::Unchecked }
     }
 
     /// The object as it is stored: with the defaults of the version that it is stored in.
@@ -149,7 +151,7 @@ impl Shared {
         }
         self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
         self.check_definition(scope, metadata::text(&object, "name"))?;
-        let warnings = shaped(scope, &mut object, false)?;
+        let warnings = self.shaped(scope, &mut object, false)?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
@@ -228,6 +230,10 @@ impl Shared {
         wire_time(self.clock.timestamp())
     }
 
+    fn shaped(&self, scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<String>, ApiError> {
+        shaped(&self.schema, scope, object, patched)
+    }
+
     pub(crate) fn update(
         &self,
         scope: Scope<'_>,
@@ -237,7 +243,7 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
-        let warnings = shaped(scope, &mut object, false)?;
+        let warnings = self.shaped(scope, &mut object, false)?;
         metadata::check_url_name(&object, name)?;
         let given = metadata::version(&object)?;
         for _ in 0..TRIES_MAX {
@@ -338,9 +344,9 @@ impl Shared {
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.resource.present(&current, EventType::Modified);
-            let patched = patch.apply(parse(shown.as_slice()))?;
+            let patched = patch.apply(&self.schema, parse(shown.as_slice()))?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
-            let warnings = shaped(scope, &mut object, true)?;
+            let warnings = self.shaped(scope, &mut object, true)?;
             metadata::check_url_name(&object, name)?;
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(ApiError::modified(kind, name));
@@ -434,7 +440,12 @@ impl Shared {
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
 /// Fits an object to the schema of its kind; answers what was dropped, as warnings.
-fn shaped(scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<String>, ApiError> {
+fn shaped(
+    kinds: &informer_schema::Schema,
+    scope: Scope<'_>,
+    object: &mut Object,
+    patched: bool,
+) -> Result<Vec<String>, ApiError> {
     let kind = scope.kind();
     if kind.is(DEFINITIONS, "CustomResourceDefinition") {
         let causes = crate::custom::check_definition(object);
@@ -442,27 +453,38 @@ fn shaped(scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<St
             return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
         }
     }
-    let Some(schema) = &kind.schema else { return Ok(Vec::new()) };
-    let before = (patched && scope.validation == Validation::Strict).then(|| Value::Object(object.clone()));
-    let unknown: Vec<String> =
-        schema.shape(object).into_iter().map(|path| format!("unknown field {path:?}")).collect();
+    let strictly = scope.validation == Validation::Strict;
+    let whole = |object: &Object| patched.then(|| Value::Object(object.clone()));
+    let before = if strictly { whole(object) } else { None };
+    let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
+        (Some(schema), _) => schema.shape(object),
+        (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
+            let before = whole(object);
+            let fitted = crate::typed::fit(known.message(), object);
+            fitted.map_err(|why| undecodable(kind, before, &why))?
+        }
+        _ => Vec::new(),
+    };
+    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
     match scope.validation {
-        Validation::Strict if !unknown.is_empty() => Err(strict(kind, before, &unknown.join(", "))),
+        Validation::Strict if !unknown.is_empty() => {
+            let why = format!("strict decoding error: {}", unknown.join(", "));
+            Err(undecodable(kind, before, &why))
+        }
         Validation::Warn => Ok(unknown),
         _ => Ok(Vec::new()),
     }
 }
 
-/// The refusal of unknown fields: another one for patched objects, which upstream shows whole.
-fn strict(kind: &Kind, patched: Option<Value>, unknown: &str) -> ApiError {
-    let why = format!("strict decoding error: {unknown}");
+/// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
+fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
     let Some(object) = patched else {
         let (name, version) = (&kind.kind, &kind.gvr.version);
         return ApiError::bad_request(format!(
             "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
         ));
     };
-    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), &why);
+    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), why);
     let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
     error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     error

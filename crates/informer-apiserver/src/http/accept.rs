@@ -22,6 +22,8 @@ pub(super) enum Wants {
 pub(super) enum Encoding {
     Json,
     Yaml,
+    /// Built-in kinds only.
+    Protobuf,
 }
 
 /// In which shape objects are answered.
@@ -68,6 +70,7 @@ fn encoding(media: &str) -> Option<Encoding> {
     match media {
         "application/json" | "*/*" => Some(Encoding::Json),
         "application/yaml" => Some(Encoding::Yaml),
+        "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
         _ => None,
     }
 }
@@ -99,6 +102,10 @@ pub(super) fn negotiate(
     let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
     for clause in &clauses {
         let Some(encoding) = encoding(clause.media).filter(|_| streams(clause.media)) else { continue };
+        // What is not built in has no protobuf, and tables have none at all.
+        if encoding == Encoding::Protobuf && (kind.is_custom() || clause.transform.is_some()) {
+            continue;
+        }
         if let Some(shape) = shape(clause, wants, kind, include_object)? {
             return Ok((shape, encoding));
         }

@@ -14,6 +14,9 @@ use crate::write::Written;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
+const PROTOBUF_STREAM: HeaderValue =
+    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(super) type Answer = Response<ApiBody>;
@@ -43,6 +46,33 @@ fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
 /// An answer that streams JSON.
 pub(super) fn streamed(chunks: Chunks) -> Answer {
     with_type(200, JSON, ApiBody::chunks(chunks))
+}
+
+/// An answer that streams events as protobuf.
+pub(super) fn streamed_protobuf(chunks: Chunks) -> Answer {
+    with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
+}
+
+/// The lines of events as frames. A line that is no event, as faults send, stays as it is.
+pub(super) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
+    #[derive(serde::Deserialize)]
+    struct Line<'a> {
+        r#type: &'a str,
+        #[serde(borrow)]
+        object: &'a serde_json::value::RawValue,
+    }
+    let mut out = BytesMut::with_capacity(lines.len());
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        let event: Option<Line<'_>> = serde_json::from_slice(line).ok();
+        let object = event.as_ref().and_then(|event| schema.to_protobuf(event.object.get().as_bytes()).ok());
+        match (event, object) {
+            (Some(event), Some(object)) => {
+                out.extend_from_slice(&informer_schema::write_frame(event.r#type, &object));
+            }
+            _ => out.extend_from_slice(line),
+        }
+    }
+    out.freeze()
 }
 
 /// The answer to a refused request.
@@ -95,7 +125,12 @@ pub(super) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
 }
 
 /// Writes the JSON of an answer in another form. Only asked for where that is needed, since it takes the body apart.
-pub(super) async fn rewritten(answer: Answer, encoding: Encoding, indent: bool) -> Answer {
+pub(super) async fn rewritten(
+    schema: &informer_schema::Schema,
+    answer: Answer,
+    encoding: Encoding,
+    indent: bool,
+) -> Answer {
     let is_json = answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == JSON);
     if !is_json || (encoding == Encoding::Json && !indent) {
         return answer;
@@ -106,6 +141,14 @@ pub(super) async fn rewritten(answer: Answer, encoding: Encoding, indent: bool) 
     };
     let body = match encoding {
         Encoding::Json => indented(&bytes).into(),
+        // What has no protobuf is answered as JSON, which every client that asks for protobuf reads.
+        Encoding::Protobuf => match schema.to_protobuf(&bytes) {
+            Ok(wire) => {
+                head.headers.insert(CONTENT_TYPE, PROTOBUF);
+                Bytes::from(wire)
+            }
+            Err(_) => bytes,
+        },
         Encoding::Yaml => match yaml(&bytes) {
             Some(text) => {
                 head.headers.insert(CONTENT_TYPE, YAML);

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::accept::{Encoding, Shape, Wants, negotiate};
-use super::answer::{Answer, header, json, streamed, value, whole, written_bytes};
+use super::answer::{Answer, framed, header, json, streamed, streamed_protobuf, value, whole, written_bytes};
 use super::body::BrokenOff;
 use super::query::{ListOptions, Query};
 use super::route::ResourceRoute;
@@ -167,6 +167,11 @@ impl Call<'_> {
             let item: Result<Bytes, BrokenOff> = watch.next().await?;
             Some((item, watch))
         });
+        if encoding == Encoding::Protobuf {
+            let shared = Arc::clone(self.shared);
+            let frames = stream.map(move |item| item.map(|lines| framed(&shared.schema, &lines)));
+            return Ok((streamed_protobuf(frames.boxed()), encoding));
+        }
         Ok((streamed(stream.boxed()), encoding))
     }
 
@@ -253,6 +258,7 @@ impl Call<'_> {
                     ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
                 }
                 Undecoded::MediaType => unsupported_body(),
+                Undecoded::NoProtobuf | Undecoded::Cut => ApiError::bad_request("unexpected EOF"),
             })?)?),
         };
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
@@ -286,8 +292,17 @@ impl Call<'_> {
             "application/yaml" => {
                 serde_norway::from_slice(body).map_err(|error| Undecoded::Syntax(format!("yaml: {error}")))
             }
+            "application/vnd.kubernetes.protobuf" => self.from_protobuf(body),
             _ => Err(Undecoded::MediaType),
         }
+    }
+
+    fn from_protobuf(&self, body: &[u8]) -> Result<Value, Undecoded> {
+        if !body.starts_with(&informer_schema::MAGIC) {
+            return Err(Undecoded::NoProtobuf);
+        }
+        let json = self.shared.schema.to_json(body).map_err(|_| Undecoded::Cut)?;
+        serde_json::from_slice(&json).map_err(|_| Undecoded::Cut)
     }
 
     /// The object in a body.
@@ -302,6 +317,26 @@ impl Call<'_> {
         });
         decoded.map_err(|error| match error {
             Undecoded::MediaType => unsupported_body(),
+            Undecoded::Cut => {
+                let (kind, version) = (&self.kind().kind, &self.kind().gvr.version);
+                ApiError::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: unexpected EOF"
+                ))
+            }
+            Undecoded::NoProtobuf if body.is_empty() => {
+                let kind = &self.kind().kind;
+                ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): empty data (<empty>)"
+                ))
+            }
+            Undecoded::NoProtobuf => {
+                let kind = &self.kind().kind;
+                ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): provided data does not appear to \
+                     be a protobuf message, expected prefix [107 56 115 0] ({})",
+                    shown(body)
+                ))
+            }
             Undecoded::Syntax(why) => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
@@ -318,6 +353,10 @@ impl Call<'_> {
 enum Undecoded {
     MediaType,
     Syntax(String),
+    /// It is not protobuf at all.
+    NoProtobuf,
+    /// It is protobuf that cannot be read.
+    Cut,
 }
 
 fn unsupported_body() -> ApiError {

@@ -67,6 +67,18 @@ pub(super) fn answer(
                 legacy(&json)
             })
             .ok_or_else(ApiError::unknown_path),
+        ["openapi", "v3"] => {
+            drop(registry);
+            Ok(super::openapi::index(shared))
+        }
+        ["openapi", "v3", "api", version] => {
+            drop(registry);
+            super::openapi::one(shared, head, "", version)
+        }
+        ["openapi", "v3", "apis", group, version] => {
+            drop(registry);
+            super::openapi::one(shared, head, group, version)
+        }
         ["api", version] => resources(&registry, "", version),
         ["apis", group, version] => resources(&registry, group, version),
         _ => Err(ApiError::unknown_path()),
@@ -271,7 +283,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
 }
 
 /// FNV-1a: an entity tag needs to change with the body, nothing more.
-fn fnv(bytes: &[u8]) -> u64 {
+pub(super) fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

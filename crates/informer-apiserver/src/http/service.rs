@@ -72,7 +72,7 @@ impl ApiService {
             true => answer,
             false => {
                 let indent = is_for_people(&head, &query) || (failed && indents_errors(&head));
-                rewritten(answer, encoding, indent).await
+                rewritten(&self.shared.schema, answer, encoding, indent).await
             }
         };
         finish(&head, answer).map(|body| body.ending(end))

@@ -1,5 +1,6 @@
 //! Merge patches (RFC 7396) and JSON patches (RFC 6902).
 
+use informer_schema::Schema;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ const DEPTH_MAX: usize = 128;
 pub(crate) enum PatchType {
     Merge(Value),
     Json(Vec<Value>),
+    /// Of built-in kinds: lists are merged as their fields say.
+    Strategic(Value),
 }
 
 impl PatchType {
@@ -59,7 +62,16 @@ impl PatchType {
                     _ => Ok(Self::Json(operations)),
                 }
             }
-            "application/strategic-merge-patch+json" if kind.is_custom() => Err(ApiError::new(
+            "application/strategic-merge-patch+json" if !kind.is_custom() => {
+                let plain = |error: serde_json::Error| {
+                    ApiError::bad_request(match error.is_eof() {
+                        true => "unexpected end of JSON input".to_owned(),
+                        false => error.to_string(),
+                    })
+                };
+                Ok(Self::Strategic(serde_json::from_slice(body).map_err(plain)?))
+            }
+            "application/strategic-merge-patch+json" => Err(ApiError::new(
                 415,
                 "UnsupportedMediaType",
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -69,8 +81,9 @@ impl PatchType {
         }
     }
 
-    pub(super) fn apply(&self, mut object: Value) -> Result<Value, ApiError> {
+    pub(super) fn apply(&self, schema: &Schema, mut object: Value) -> Result<Value, ApiError> {
         match self {
+            Self::Strategic(patch) => return strategic(schema, object, patch),
             Self::Merge(patch) if patch.is_object() => json_patch::merge(&mut object, patch),
             Self::Merge(_) => {}
             Self::Json(operations) => {
@@ -88,12 +101,23 @@ impl PatchType {
     /// True where the patch itself sets the version, so that it must not be tried on another one.
     pub(super) fn names_version(&self) -> bool {
         match self {
-            Self::Merge(patch) => patch["metadata"]["resourceVersion"].is_string(),
+            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"]["resourceVersion"].is_string(),
             Self::Json(operations) => {
                 operations.iter().any(|operation| operation["path"] == "/metadata/resourceVersion")
             }
         }
     }
+}
+
+fn strategic(schema: &Schema, object: Value, patch: &Value) -> Result<Value, ApiError> {
+    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+    let kind = schema.kind_by_api_version(&text("apiVersion"), &text("kind"));
+    let kind = kind.ok_or_else(ApiError::unsupported_patch)?;
+    informer_schema::strategic_merge(kind, object, patch.clone()).map_err(|error| match error.status() {
+        400 => ApiError::bad_request(error.to_string()),
+        422 => ApiError::unprocessable_patch(),
+        code => ApiError::new(code, "", error.to_string()),
+    })
 }
 
 /// Applies one operation; `None` where it does not apply.

@@ -38,7 +38,7 @@ impl Shared {
             let old = parse(current.as_slice());
             let wanted = match new {
                 NewScale::Put(scale) => scale.clone(),
-                NewScale::Patch(patch) => patch.apply(scale(kind, &old)?)?,
+                NewScale::Patch(patch) => patch.apply(&self.schema, scale(kind, &old)?)?,
             };
             check(&wanted, name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();

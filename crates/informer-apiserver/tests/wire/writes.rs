@@ -116,7 +116,7 @@ async fn a_body_above_the_limit_is_413_and_an_unknown_type_415() {
     let large = format!("{{\"metadata\":{{\"name\":\"a\"}},\"data\":{{\"x\":\"{}\"}}}}", "y".repeat(3 << 20));
     let (status, error) = json(&server, "POST", MAPS, &large).await;
     assert_eq!((status, message(&error)), (413, "Request entity too large: limit is 3145728"));
-    let proto = [("content-type", "application/vnd.kubernetes.protobuf")];
+    let proto = [("content-type", "application/cbor")];
     assert_eq!(send_with(&server, "POST", MAPS, &proto, "k8s").await.status(), 415);
     let invalid = send_with(&server, "PATCH", &format!("{MAPS}/a"), &[], "{}").await;
     assert_eq!(invalid.status(), 415);
