@@ -66,17 +66,19 @@ pub struct Controllers {
     /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
     /// kube-apiserver without kube-controller-manager.
     pub namespaces: bool,
+    /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
+    pub garbage: bool,
 }
 
 impl Controllers {
     /// None of them, as in envtest.
-    pub const NONE: Self = Self { namespaces: false };
+    pub const NONE: Self = Self { namespaces: false, garbage: false };
 }
 
 impl Default for Controllers {
     /// All of them.
     fn default() -> Self {
-        Self { namespaces: true }
+        Self { namespaces: true, garbage: true }
     }
 }
 

@@ -12,7 +12,7 @@ mod event;
 mod map;
 mod object;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 pub(crate) use encode::{Draft, draft};
@@ -51,6 +51,8 @@ pub(crate) struct Storage {
     origin: u64,
     history: History,
     tables: Vec<Table>,
+    /// By the uid of an owner: the tables and keys of what names it.
+    dependents: HashMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
 }
 
 #[derive(Debug)]
@@ -103,7 +105,7 @@ pub(crate) enum Ended {
 
 impl Storage {
     pub(crate) fn new(version: u64, history: History) -> Self {
-        Self { version, origin: version, history, tables: Vec::new() }
+        Self { version, origin: version, history, tables: Vec::new(), dependents: HashMap::new() }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -152,6 +154,7 @@ impl Storage {
         let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
         let stored = Arc::new(draft.seal(self.version, kind));
         self.tables[table].live.insert(Arc::clone(&stored));
+        self.index_owners(table, previous.as_deref(), Some(&stored));
         self.record(table, Event::new(self.version, previous, Some(Arc::clone(&stored))));
         Ok(stored)
     }
@@ -161,8 +164,34 @@ impl Storage {
         let previous = self.check(table, key, Expect::At(seen))?;
         self.version += 1;
         self.tables[table].live.remove(key);
+        self.index_owners(table, previous.as_deref(), None);
         self.record(table, Event::new(self.version, previous, None));
         Ok(self.version)
+    }
+
+    /// What names an object as its owner: tables and keys.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(usize, String)> {
+        let found = self.dependents.get(uid).into_iter().flatten();
+        found.map(|(table, key)| (*table, key.to_string())).collect()
+    }
+
+    fn index_owners(&mut self, table: usize, before: Option<&Stored>, after: Option<&Stored>) {
+        let none = Default::default();
+        let (old, new) = (before.map_or(&none, |s| &s.owners), after.map_or(&none, |s| &s.owners));
+        if old == new {
+            return;
+        }
+        for (uid, stored) in old.iter().zip(before.into_iter().cycle()) {
+            if let Some(all) = self.dependents.get_mut(uid) {
+                all.remove(&(table, stored.key.as_str().into()));
+                if all.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        for (uid, stored) in new.iter().zip(after.into_iter().cycle()) {
+            self.dependents.entry(uid.clone()).or_default().insert((table, stored.key.as_str().into()));
+        }
     }
 
     fn check(&self, table: usize, key: &str, expect: Expect) -> Result<Option<Arc<Stored>>, Changed> {
@@ -278,6 +307,11 @@ impl Storage {
             table.epoch += 1;
         }
         self.version = version;
+        self.dependents.clear();
+        for table in 0..self.tables.len() {
+            let live = self.live(table);
+            live.iter().for_each(|stored| self.index_owners(table, None, Some(stored)));
+        }
         Ok(())
     }
 }

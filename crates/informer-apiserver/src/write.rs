@@ -3,6 +3,8 @@
 
 mod delete;
 mod follow;
+mod garbage;
+mod merge;
 mod metadata;
 mod namespace;
 mod patch;
@@ -22,10 +24,11 @@ pub(crate) use metadata::json_type;
 pub(crate) use patch::PatchType;
 pub(crate) use scale::{NewScale, selector_text};
 
-use crate::error::{ApiError, Cause, Details};
+use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Resource, Traits};
 use crate::server::{Shared, parse};
 use crate::storage::{Changed, Draft, EventType, Expect, Stored, draft};
+use merge::{check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 
 /// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
@@ -34,6 +37,9 @@ pub(super) const TRIES_MAX: usize = 16;
 const NAMES_MAX: usize = 8;
 /// The longest prefix that generateName keeps, as upstream.
 const PREFIX_MAX: usize = 58;
+
+/// The group of CustomResourceDefinitions.
+const DEFINITIONS: &str = "apiextensions.k8s.io";
 
 type Object = Map<String, Value>;
 
@@ -405,6 +411,10 @@ impl Shared {
             }
         }
         let count = drafts.len();
+        // Definitions are served from now on, too.
+        let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
+        let names: Vec<String> =
+            drafts.iter().filter(|_| defines).map(|draft| draft.key().to_owned()).collect();
         let mut storage = self.storage.write();
         for draft in drafts {
             let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
@@ -413,6 +423,7 @@ impl Shared {
         }
         drop(storage);
         self.announce(resource);
+        names.iter().for_each(|name| self.after_write(Scope::new(resource, None), name));
         failed.map_or(Ok(count), Err)
     }
 
@@ -424,6 +435,10 @@ impl Shared {
             (true, namespace) => Some(namespace.to_owned()),
         };
         let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
+        if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+            // What is loaded may be sloppy; its names are filled in all the same.
+            drop(crate::custom::check_definition(&mut object));
+        }
         let uid = metadata::text(&object, "uid").to_owned();
         self.fill_new(kind, &mut object, WriteMode::Whole);
         if !uid.is_empty() {
@@ -434,166 +449,6 @@ impl Shared {
         let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name);
         Ok(draft(kind, key.map_err(|error| ApiError::bad_request(error.to_string()))?, &object))
     }
-}
-
-/// The group of CustomResourceDefinitions.
-const DEFINITIONS: &str = "apiextensions.k8s.io";
-
-/// Fits an object to the schema of its kind; answers what was dropped, as warnings.
-fn shaped(
-    kinds: &informer_schema::Schema,
-    scope: Scope<'_>,
-    object: &mut Object,
-    patched: bool,
-) -> Result<Vec<String>, ApiError> {
-    let kind = scope.kind();
-    if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-        let causes = crate::custom::check_definition(object);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
-        }
-    }
-    let strictly = scope.validation == Validation::Strict;
-    let whole = |object: &Object| patched.then(|| Value::Object(object.clone()));
-    let before = if strictly { whole(object) } else { None };
-    let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
-        (Some(schema), _) => schema.shape(object),
-        (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
-            let before = whole(object);
-            let fitted = crate::typed::fit(known.message(), object);
-            fitted.map_err(|why| undecodable(kind, before, &why))?
-        }
-        _ => Vec::new(),
-    };
-    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
-    match scope.validation {
-        Validation::Strict if !unknown.is_empty() => {
-            let why = format!("strict decoding error: {}", unknown.join(", "));
-            Err(undecodable(kind, before, &why))
-        }
-        Validation::Warn => Ok(unknown),
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
-fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
-    let Some(object) = patched else {
-        let (name, version) = (&kind.kind, &kind.gvr.version);
-        return ApiError::bad_request(format!(
-            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
-        ));
-    };
-    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), why);
-    let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
-    error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
-    error
-}
-
-/// Holds an object against the schema of its kind.
-fn check_schema(kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
-    let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes)),
-    }
-}
-
-/// The new object as the server takes it: what clients may not change is carried over.
-fn merge_update(kind: &Kind, old: &Object, mut new: Object, mode: WriteMode) -> Result<Object, ApiError> {
-    match mode {
-        WriteMode::Status => new = with_status(kind, old, &mut new),
-        WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
-        WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
-        WriteMode::Main | WriteMode::Whole => {}
-    }
-    if kind.is("", "Namespace") && mode == WriteMode::Main {
-        namespace::keep(old, &mut new);
-    }
-    metadata::check_update(kind, old, &new, mode)?;
-    metadata::carry_over(old, &mut new);
-    check_schema(kind, &new, Some(old))?;
-    if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
-        let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
-        metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
-    }
-    Ok(new)
-}
-
-/// The stored object with the new status, and with the metadata that may come with it.
-fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
-    let mut merged = old.clone();
-    copy_part("status", new, &mut merged);
-    if kind.traits.has(Traits::STATUS_METADATA) {
-        let names = ["labels", "annotations", "finalizers"];
-        // Deployments keep their labels.
-        let names = if kind.is("apps", "Deployment") { &names[1..] } else { &names[..] };
-        let given = metadata_of_mut(new).clone();
-        let metadata = metadata_of_mut(&mut merged);
-        for name in names {
-            match given.get(*name) {
-                Some(value) => metadata.insert((*name).to_owned(), value.clone()),
-                None => metadata.remove(*name),
-            };
-        }
-    }
-    // Checked against the stored one, as in any update.
-    for name in ["uid", "deletionTimestamp"] {
-        if let Some(value) = metadata_of(new).and_then(|metadata| metadata.get(name)) {
-            metadata_of_mut(&mut merged).insert(name.to_owned(), value.clone());
-        }
-    }
-    merged
-}
-
-/// Makes a part of an object that of another one, or takes it away.
-fn copy_part(name: &str, from: &Object, to: &mut Object) {
-    match from.get(name) {
-        Some(value) => to.insert(name.to_owned(), value.clone()),
-        None => to.remove(name),
-    };
-}
-
-/// Whether a change counts for the generation.
-fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
-    let spec = |object: &Object| -> Object {
-        let skipped = ["metadata", "status", "kind", "apiVersion"];
-        // Without an endpoint of its own, the status is a part of the object like any other.
-        let skips =
-            |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
-        object.iter().filter(|(name, _)| !skips(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
-    let annotations = |object: &Object| metadata_of(object).and_then(|m| m.get("annotations").cloned());
-    spec(old) != spec(new) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
-}
-
-/// The status that a new object has before anybody writes one.
-fn fill_status(kind: &Kind, object: &mut Object) {
-    if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
-        return;
-    }
-    let status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => json!({"phase": "Pending"}),
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
-        ("apps", "StatefulSet") => json!({"replicas": 0, "availableReplicas": 0}),
-        ("apps", "DaemonSet") => json!({
-            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
-        }),
-        ("policy", "PodDisruptionBudget") => json!({
-            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
-        }),
-        ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0, "currentMetrics": null}),
-        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
-        ("", "Node") => json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {
-            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-            "operatingSystem": "", "architecture": "",
-        }}),
-        ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
-        _ => json!({}),
-    };
-    object.insert("status".into(), status);
 }
 
 /// True where nothing but the version differs: then nothing is written.

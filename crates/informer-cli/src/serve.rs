@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use informer_apiserver::{FaultFile, Listening};
+use informer_apiserver::{FaultFile, Listening, ParseTokensError, Tokens};
 use serde_json::json;
 
-use self::load::Loaded;
+use self::load::{Access, Loaded};
 use crate::failure::Failure;
 
 /// How long answers may take to finish at the end: a fault can hold one back for ever.
@@ -25,9 +25,9 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Serves a Kubernetes API from memory, for tests and for trying things out.
 ///
-/// Objects of every built-in kind can be created, changed, listed and watched, with kubectl (`get --raw`, `create --raw`,
-/// `delete --raw`), curl or any client library. Nothing is stored: what is written is gone when the server ends. There
-/// is no authentication, so it listens on loopback addresses only.
+/// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or
+/// any client library. Nothing is stored: what is written is gone when the server ends. Without --token-file there is
+/// no authentication, so it listens on loopback addresses only.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -69,6 +69,13 @@ pub(crate) struct ServeArguments {
     /// built in are taken from their CustomResourceDefinitions, or guessed.
     #[arg(long, value_name = "FILE|DIR")]
     load: Option<PathBuf>,
+    /// Ask for one of these bearer tokens: a file with lines of `token,user,uid,"group,group"`, as kube-apiserver
+    /// reads it.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let roles and bindings decide who may do what; who brings no token is anonymous.
+    #[arg(long, requires = "token_file")]
+    rbac: bool,
     /// Let requests go wrong as this file says, in YAML or JSON.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
@@ -82,10 +89,14 @@ pub(crate) struct ServeArguments {
 
 /// Serves until Ctrl-C.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
-    let address = loopback(&arguments.listen).await?;
+    let address = address(&arguments.listen, arguments.token_file.is_some()).await?;
     let faults = arguments.faults.as_deref().map(read_faults).transpose()?.unwrap_or_default();
     let rules = faults.faults.len();
-    let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref())?;
+    let access = Access {
+        tokens: arguments.token_file.as_deref().map(read_tokens).transpose()?.unwrap_or_default(),
+        rbac: arguments.rbac,
+    };
+    let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;
     server.faults().add_all(faults);
     let listening = server.listen(address).await.map_err(|error| cannot_listen(address, error))?;
     if let Some(path) = &arguments.kubeconfig {
@@ -98,6 +109,14 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     // What is not out by then is cut off when the runtime goes.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     Ok(())
+}
+
+fn read_tokens(path: &Path) -> Result<Tokens, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::caused(format!("cannot read the tokens in {}", path.display()), error))?;
+    text.parse().map_err(|error: ParseTokensError| {
+        Failure::caused(format!("cannot use the tokens in {}", path.display()), error)
+    })
 }
 
 /// What is said once the server listens.
@@ -144,18 +163,18 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// The address, if everything that it stands for is on this machine alone.
-async fn loopback(text: &str) -> Result<SocketAddr, Failure> {
+/// The address, if everything that it stands for is on this machine alone, or tokens are asked for.
+async fn address(text: &str, authenticated: bool) -> Result<SocketAddr, Failure> {
     let unclear = |error| {
         Failure::caused(format!("cannot listen on {text:?}; write an address as 127.0.0.1:8001"), error)
     };
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(text).await.map_err(|error: io::Error| unclear(error))?.collect();
-    if let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback()) {
+    let open = addresses.iter().find(|address| !address.ip().is_loopback() && !authenticated);
+    if let Some(open) = open {
         return Err(Failure::new(format!(
-            "refusing to listen on {open}: this server knows no authentication (neither tokens nor client certificates), \
-             so whoever reaches it may read and change everything; listen on 127.0.0.1 and forward the port to where it \
-             is needed"
+            "refusing to listen on {open}: without --token-file there is no authentication, so whoever reaches it may read \
+             and change everything; listen on 127.0.0.1 and forward the port to where it is needed"
         )));
     }
     addresses.first().copied().ok_or_else(|| Failure::new(format!("{text:?} stands for no address")))

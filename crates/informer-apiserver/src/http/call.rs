@@ -292,12 +292,12 @@ impl Call<'_> {
             "application/yaml" => {
                 serde_norway::from_slice(body).map_err(|error| Undecoded::Syntax(format!("yaml: {error}")))
             }
-            "application/vnd.kubernetes.protobuf" => self.from_protobuf(body),
+            "application/vnd.kubernetes.protobuf" => self.read_protobuf(body),
             _ => Err(Undecoded::MediaType),
         }
     }
 
-    fn from_protobuf(&self, body: &[u8]) -> Result<Value, Undecoded> {
+    fn read_protobuf(&self, body: &[u8]) -> Result<Value, Undecoded> {
         if !body.starts_with(&informer_schema::MAGIC) {
             return Err(Undecoded::NoProtobuf);
         }

@@ -18,6 +18,7 @@ pub(crate) struct Draft {
     pub(crate) key: ObjectKey,
     uid: Box<str>,
     labels: Labels,
+    owners: Box<[Box<str>]>,
     fields: Box<[Box<str>]>,
     body: Vec<u8>,
     version_at: usize,
@@ -57,8 +58,10 @@ pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) ->
     };
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
     let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     Draft {
         key,
+        owners: owners.filter_map(|owner| Some(owner["uid"].as_str()?.into())).collect(),
         uid: text("uid").into(),
         labels: labels.filter_map(|(key, value)| Some((key, value.as_str()?))).collect(),
         fields: kind.selectable.iter().map(|path| selectable(object, path).into()).collect(),
@@ -239,6 +242,7 @@ impl Draft {
             version,
             uid: self.uid,
             labels: self.labels,
+            owners: self.owners,
             fields: self.fields,
             version_at: gap..gap + digits.len(),
             metadata: self.metadata.start..self.metadata.end + digits.len(),

@@ -12,6 +12,8 @@ pub(crate) struct Stored {
     pub(crate) version: u64,
     pub(crate) uid: Box<str>,
     pub(crate) labels: Labels,
+    /// The uids of its owners.
+    pub(crate) owners: Box<[Box<str>]>,
     /// The values of the kind's selectable fields, in their order.
     pub(crate) fields: Box<[Box<str>]>,
     /// The event that announced it, with its newline.

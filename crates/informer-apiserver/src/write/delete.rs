@@ -40,6 +40,11 @@ impl DeleteOptions {
         Self { grace: Some(0), ..Self::default() }
     }
 
+    /// After everything that it owns.
+    pub(super) fn foreground() -> Self {
+        Self { policy: Some("Foreground".to_owned()), ..Self::default() }
+    }
+
     /// From the body, or from the query where there is none.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
         let mut stages = query.all("dryRun");
@@ -177,6 +182,7 @@ impl Shared {
         if definition {
             self.after_write(scope, current.key.name());
         }
+        self.propagate(scope, &marked);
         Ok(match finalizers.is_empty() && grace == 0 {
             true => self.remove_now(scope, &marked),
             false => Ok(pending(&marked, options)),

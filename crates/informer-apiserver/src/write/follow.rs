@@ -21,6 +21,7 @@ impl Shared {
 
     /// Called after an object was removed: it may have been what held its namespace or its definition.
     pub(super) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
+        self.collect_after(removed);
         if let Some(namespace) = removed.key.namespace()
             && self.ends(&Gvr::new("", "v1", "namespaces"), namespace)
         {

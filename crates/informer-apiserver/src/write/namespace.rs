@@ -43,7 +43,7 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
 /// What an update of a namespace cannot change.
 pub(super) fn keep(old: &Object, new: &mut Object) {
     label(new);
-    super::copy_part("spec", old, new);
+    super::merge::copy_part("spec", old, new);
 }
 
 /// The stored namespace with new finalizers, as `/finalize` has it.

@@ -6,6 +6,7 @@ mod faults;
 mod kube;
 mod lists;
 mod loads;
+mod owners;
 mod sockets;
 mod support;
 mod watches;

@@ -3,13 +3,20 @@
 use std::path::Path;
 
 use informer::Gvr;
-use informer_apiserver::{ApiServer, Kind, LoadError};
+use informer_apiserver::{ApiServer, Kind, LoadError, Tokens};
 use serde_json::Value;
 
 use crate::failure::Failure;
 
 /// Kinds that manifests may bring along. Each costs one more pass over the files.
 const KINDS_MAX: usize = 256;
+
+/// Who may do what.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Access {
+    pub(super) tokens: Tokens,
+    pub(super) rbac: bool,
+}
 
 /// A server, and what was loaded into it.
 pub(super) struct Loaded {
@@ -20,8 +27,8 @@ pub(super) struct Loaded {
 }
 
 /// A server that holds the manifests of a file or directory.
-pub(super) fn server(path: Option<&Path>) -> Result<Loaded, Failure> {
-    let mut kinds = Kinds::default();
+pub(super) fn server(path: Option<&Path>, access: &Access) -> Result<Loaded, Failure> {
+    let mut kinds = Kinds { access: access.clone(), ..Kinds::default() };
     let Some(path) = path else {
         return Ok(Loaded { server: kinds.server(), objects: 0, kinds: Vec::new() });
     };
@@ -49,6 +56,7 @@ pub(super) fn server(path: Option<&Path>) -> Result<Loaded, Failure> {
 /// The kinds beside the built-in ones.
 #[derive(Default)]
 struct Kinds {
+    access: Access,
     defined: Vec<Kind>,
     guessed: Vec<Kind>,
 }
@@ -59,7 +67,8 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        self.iter().cloned().fold(ApiServer::builder(), |builder, kind| builder.kind(kind)).build()
+        let builder = ApiServer::builder().tokens(self.access.tokens.clone()).rbac(self.access.rbac);
+        self.iter().cloned().fold(builder, |builder, kind| builder.kind(kind)).build()
     }
 
     fn names(&self) -> Vec<String> {

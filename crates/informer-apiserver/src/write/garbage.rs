@@ -1,0 +1,151 @@
+//! The garbage collector's part, where it is switched on: what owners leave behind, and what they wait for.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::metadata::{self, metadata_of_mut};
+use super::{DeleteOptions, Object, Scope, TRIES_MAX};
+use crate::kinds::Resource;
+use crate::server::{Shared, parse};
+use crate::storage::Stored;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// An object that names another one as its owner.
+struct Dependent {
+    resource: Arc<Resource>,
+    stored: Arc<Stored>,
+}
+
+impl Dependent {
+    fn scope(&self) -> Scope<'_> {
+        Scope::new(&self.resource, self.stored.key.namespace())
+    }
+}
+
+impl Shared {
+    /// Called after an object was removed: what it alone owned goes, too; and an owner that waited for it may go.
+    pub(super) fn collect_after(&self, removed: &Stored) {
+        if !self.controllers.garbage {
+            return;
+        }
+        for dependent in self.dependents(&removed.uid) {
+            if !self.has_owner(&dependent) {
+                // Gone meanwhile is as good as collected.
+                drop(self.delete(dependent.scope(), dependent.stored.key.name(), &DeleteOptions::now()));
+            }
+        }
+        for reference in references(&parse(removed.as_slice())) {
+            if let Some(owner) = self.owner(&reference, removed.key.namespace()) {
+                self.finish(&owner);
+            }
+        }
+    }
+
+    /// Called after an object was marked: does what its finalizers of propagation ask for.
+    pub(super) fn propagate(&self, scope: Scope<'_>, marked: &Arc<Stored>) {
+        if !self.controllers.garbage || scope.dry_run {
+            return;
+        }
+        let object = parse(marked.as_slice());
+        let Value::Object(object) = object else { return };
+        let held = metadata::finalizers(&object);
+        let owner = Dependent { resource: Arc::clone(scope.resource), stored: Arc::clone(marked) };
+        if held.contains(&ORPHAN) {
+            self.dependents(&marked.uid).iter().for_each(|dependent| self.disown(dependent, &marked.uid));
+            self.let_go(&owner, ORPHAN);
+        } else if held.contains(&FOREGROUND) {
+            let options = DeleteOptions::foreground();
+            for dependent in self.dependents(&marked.uid) {
+                drop(self.delete(dependent.scope(), dependent.stored.key.name(), &options));
+            }
+            self.finish(&owner);
+        }
+    }
+
+    /// Lets an owner go that waits for its dependents, once none is left.
+    fn finish(&self, owner: &Dependent) {
+        let found = self.find(&owner.resource, owner.stored.key.namespace(), owner.stored.key.name());
+        let Ok(stored) = found else { return };
+        let object = parse(stored.as_slice());
+        let waits =
+            object["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&FOREGROUND.into()));
+        if waits && stored.uid == owner.stored.uid && self.dependents(&stored.uid).is_empty() {
+            self.let_go(owner, FOREGROUND);
+        }
+    }
+
+    /// Takes one finalizer off an object.
+    fn let_go(&self, owner: &Dependent, finalizer: &str) {
+        self.change(owner, |object| {
+            let kept: Vec<Value> = metadata::finalizers(object)
+                .into_iter()
+                .filter(|name| *name != finalizer)
+                .map(Value::from)
+                .collect();
+            let metadata = metadata_of_mut(object);
+            match kept.is_empty() {
+                true => metadata.remove("finalizers"),
+                false => metadata.insert("finalizers".into(), kept.into()),
+            };
+        });
+    }
+
+    fn disown(&self, dependent: &Dependent, uid: &str) {
+        self.change(dependent, |object| {
+            let metadata = metadata_of_mut(object);
+            let all = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+            let Some(all) = all else { return };
+            all.retain(|reference| reference["uid"] != uid);
+            if all.is_empty() {
+                metadata.remove("ownerReferences");
+            }
+        });
+    }
+
+    /// Changes an object that may change meanwhile.
+    fn change(&self, of: &Dependent, change: impl Fn(&mut Object)) {
+        for _ in 0..TRIES_MAX {
+            let found = self.find(&of.resource, of.stored.key.namespace(), of.stored.key.name());
+            let Ok(current) = found else { return };
+            let Value::Object(mut object) = parse(current.as_slice()) else { return };
+            change(&mut object);
+            match self.settle(of.scope(), &current, &object) {
+                Ok(Ok(())) | Err(_) => return,
+                Ok(Err(_)) => {}
+            }
+        }
+    }
+
+    fn dependents(&self, uid: &str) -> Vec<Dependent> {
+        let registry = self.registry.read();
+        let storage = self.storage.read();
+        let of = |(table, key): (usize, String)| {
+            let resource = registry.iter().find(|r| r.table == table && r.stored_as.is_none())?;
+            Some(Dependent { resource: Arc::clone(resource), stored: Arc::clone(storage.get(table, &key)?) })
+        };
+        storage.dependents(uid).into_iter().filter_map(of).collect()
+    }
+
+    /// Whether one of the owners that an object names is there.
+    fn has_owner(&self, dependent: &Dependent) -> bool {
+        let object = parse(dependent.stored.as_slice());
+        let namespace = dependent.stored.key.namespace();
+        references(&object).iter().any(|reference| self.owner(reference, namespace).is_some())
+    }
+
+    fn owner(&self, reference: &Map<String, Value>, namespace: Option<&str>) -> Option<Dependent> {
+        let text = |name: &str| reference.get(name).and_then(Value::as_str).unwrap_or_default();
+        let resource = self.registry.read().by_kind(text("apiVersion"), text("kind"))?;
+        let namespace = namespace.filter(|_| resource.kind.namespaced);
+        let stored = self.find(&resource, namespace, text("name")).ok()?;
+        (&*stored.uid == text("uid")).then_some(Dependent { resource, stored })
+    }
+}
+
+fn references(object: &Value) -> Vec<Map<String, Value>> {
+    let all = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    all.filter_map(|reference| reference.as_object().cloned()).collect()
+}

@@ -1,0 +1,170 @@
+//! What becomes of an object on its way in: fitted to its type or schema, merged with the stored one.
+
+use serde_json::{Value, json};
+
+use super::metadata::{self, metadata_of, metadata_of_mut};
+use super::{DEFINITIONS, Object, Scope, Validation, WriteMode, namespace};
+use crate::error::{ApiError, Cause, Details};
+use crate::kinds::{Kind, Traits};
+
+/// Fits an object to the schema of its kind; answers what was dropped, as warnings.
+pub(super) fn shaped(
+    kinds: &informer_schema::Schema,
+    scope: Scope<'_>,
+    object: &mut Object,
+    patched: bool,
+) -> Result<Vec<String>, ApiError> {
+    let kind = scope.kind();
+    if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+        let causes = crate::custom::check_definition(object);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
+        }
+    }
+    let strictly = scope.validation == Validation::Strict;
+    let whole = |object: &Object| patched.then(|| Value::Object(object.clone()));
+    let before = if strictly { whole(object) } else { None };
+    let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
+        (Some(schema), _) => schema.shape(object),
+        (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
+            let before = whole(object);
+            let fitted = crate::typed::fit(known.message(), object);
+            fitted.map_err(|why| undecodable(kind, before, &why))?
+        }
+        _ => Vec::new(),
+    };
+    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
+    match scope.validation {
+        Validation::Strict if !unknown.is_empty() => {
+            let why = format!("strict decoding error: {}", unknown.join(", "));
+            Err(undecodable(kind, before, &why))
+        }
+        Validation::Warn => Ok(unknown),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
+fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
+    let Some(object) = patched else {
+        let (name, version) = (&kind.kind, &kind.gvr.version);
+        return ApiError::bad_request(format!(
+            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+        ));
+    };
+    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), why);
+    let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
+    error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    error
+}
+
+/// Holds an object against the schema of its kind.
+pub(super) fn check_schema(kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+    let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes)),
+    }
+}
+
+/// The new object as the server takes it: what clients may not change is carried over.
+pub(super) fn merge_update(
+    kind: &Kind,
+    old: &Object,
+    mut new: Object,
+    mode: WriteMode,
+) -> Result<Object, ApiError> {
+    match mode {
+        WriteMode::Status => new = with_status(kind, old, &mut new),
+        WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
+        WriteMode::Main | WriteMode::Whole => {}
+    }
+    if kind.is("", "Namespace") && mode == WriteMode::Main {
+        namespace::keep(old, &mut new);
+    }
+    metadata::check_update(kind, old, &new, mode)?;
+    metadata::carry_over(old, &mut new);
+    check_schema(kind, &new, Some(old))?;
+    if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
+        let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
+        metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
+    }
+    Ok(new)
+}
+
+/// The stored object with the new status, and with the metadata that may come with it.
+fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
+    let mut merged = old.clone();
+    copy_part("status", new, &mut merged);
+    if kind.traits.has(Traits::STATUS_METADATA) {
+        let names = ["labels", "annotations", "finalizers"];
+        // Deployments keep their labels.
+        let names = if kind.is("apps", "Deployment") { &names[1..] } else { &names[..] };
+        let given = metadata_of_mut(new).clone();
+        let metadata = metadata_of_mut(&mut merged);
+        for name in names {
+            match given.get(*name) {
+                Some(value) => metadata.insert((*name).to_owned(), value.clone()),
+                None => metadata.remove(*name),
+            };
+        }
+    }
+    // Checked against the stored one, as in any update.
+    for name in ["uid", "deletionTimestamp"] {
+        if let Some(value) = metadata_of(new).and_then(|metadata| metadata.get(name)) {
+            metadata_of_mut(&mut merged).insert(name.to_owned(), value.clone());
+        }
+    }
+    merged
+}
+
+/// Makes a part of an object that of another one, or takes it away.
+pub(super) fn copy_part(name: &str, from: &Object, to: &mut Object) {
+    match from.get(name) {
+        Some(value) => to.insert(name.to_owned(), value.clone()),
+        None => to.remove(name),
+    };
+}
+
+/// Whether a change counts for the generation.
+fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
+    let spec = |object: &Object| -> Object {
+        let skipped = ["metadata", "status", "kind", "apiVersion"];
+        // Without an endpoint of its own, the status is a part of the object like any other.
+        let skips =
+            |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
+        object.iter().filter(|(name, _)| !skips(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let annotations = |object: &Object| metadata_of(object).and_then(|m| m.get("annotations").cloned());
+    spec(old) != spec(new) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
+}
+
+/// The status that a new object has before anybody writes one.
+pub(super) fn fill_status(kind: &Kind, object: &mut Object) {
+    if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
+        return;
+    }
+    let status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+        ("", "Pod") => json!({"phase": "Pending"}),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
+        ("apps", "StatefulSet") => json!({"replicas": 0, "availableReplicas": 0}),
+        ("apps", "DaemonSet") => json!({
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+        }),
+        ("policy", "PodDisruptionBudget") => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
+        ("", "Node") => json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {
+            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
+            "operatingSystem": "", "architecture": "",
+        }}),
+        ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
+        _ => json!({}),
+    };
+    object.insert("status".into(), status);
+}
