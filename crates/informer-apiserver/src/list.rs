@@ -131,8 +131,7 @@ fn page(
     let mut found = map
         .from(&first)
         .take_while(|stored| stored.key.as_str().starts_with(&prefix))
-        .map(|stored| resource.present(stored, EventType::Modified))
-        .filter(|stored| filter.matches(stored));
+        .filter_map(|stored| filter.pick(resource, stored, EventType::Modified));
     if limit == 0 {
         let items = found.collect();
         return Page { version, items, continue_token: None, remaining: None };

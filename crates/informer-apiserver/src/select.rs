@@ -1,12 +1,14 @@
 //! Selectors of a request, resolved against its kind.
 
+use std::sync::Arc;
+
 use informer_core::{
     FieldOperator, FieldSelector, LabelSelector, ParseFieldSelectorError, ParseLabelSelectorError,
 };
 
 use crate::error::ApiError;
-use crate::kinds::{Kind, Traits};
-use crate::storage::Stored;
+use crate::kinds::{Kind, Resource, Traits};
+use crate::storage::{EventType, Stored};
 
 /// Which objects of a kind a request is about.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +77,20 @@ impl Filter {
         self.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
             && self.labels.matches(&stored.labels)
             && self.fields.iter().all(|term| (term.field.of(stored) == term.value) == term.equal)
+    }
+
+    /// An object in the version of a resource, if it matches.
+    pub(crate) fn pick(
+        &self,
+        resource: &Resource,
+        stored: &Arc<Stored>,
+        event: EventType,
+    ) -> Option<Arc<Stored>> {
+        if resource.stored_as.is_none() {
+            // Nothing is copied of what does not match.
+            return self.matches(stored).then(|| Arc::clone(stored));
+        }
+        Some(resource.present(stored, event)).filter(|stored| self.matches(stored))
     }
 
     /// The prefix that all keys of the result have.

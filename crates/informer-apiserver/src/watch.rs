@@ -184,8 +184,7 @@ impl WatchDriver {
     fn matching(&self, map: &OrderedMap) -> Vec<Arc<Stored>> {
         let prefix = self.filter.prefix();
         let scope = map.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
-        let presented = scope.map(|stored| self.resource.present(stored, EventType::Added));
-        presented.filter(|stored| self.filter.matches(stored)).collect()
+        scope.filter_map(|stored| self.filter.pick(&self.resource, stored, EventType::Added)).collect()
     }
 
     fn resume(&mut self, version: u64, rewind: u64) {
@@ -269,8 +268,9 @@ impl WatchDriver {
             self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX)?;
         let Pulled { events, version } = pulled;
         self.cursor = self.cursor.max(version);
-        for event in events.iter().map(|event| self.presented(event)).collect::<Vec<_>>() {
-            let event = &*event;
+        let none = events.is_empty();
+        for event in events {
+            let event = &*self.presented(event);
             if let Some(kind) = self.view(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
                     (Some(rows), Some((stored, version))) => {
@@ -281,13 +281,13 @@ impl WatchDriver {
                 self.queue.push_back(line);
             }
         }
-        Ok(events.is_empty().then_some(version))
+        Ok(none.then_some(version))
     }
 
     /// The event in the version that is watched.
-    fn presented(&self, event: &Arc<Event>) -> Arc<Event> {
+    fn presented(&self, event: Arc<Event>) -> Arc<Event> {
         if self.resource.stored_as.is_none() {
-            return Arc::clone(event);
+            return event;
         }
         let natural = if event.previous.is_some() { EventType::Modified } else { EventType::Added };
         let of =
