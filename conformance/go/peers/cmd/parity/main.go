@@ -1,0 +1,115 @@
+// Command parity does what the trace parity suite tells it, with client-go: informers on a scripted server, and work
+// queues under scripted operations.
+//
+// It reads one command a line on standard input and writes one reply a line on standard output; both are JSON. Jobs are
+// independent of each other, the commands of one job are carried out in order.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// command is one line of the input.
+type command struct {
+	Job string `json:"job"`
+	Do  string `json:"do"`
+	// Of "start".
+	URL       string `json:"url"`
+	Streaming bool   `json:"streaming"`
+	ResyncMs  int64  `json:"resync_ms"`
+	// Of commands about one handler.
+	Handler string `json:"handler"`
+	// Of "queue".
+	Queue []operation `json:"queue"`
+}
+
+// reply is one line of the output.
+type reply struct {
+	Job string `json:"job"`
+	// What was seen since the reply before.
+	Entries []entry `json:"entries"`
+	// Of "queue": what each operation gave.
+	Lines []string `json:"lines,omitempty"`
+	Error string   `json:"error,omitempty"`
+}
+
+// writer writes replies of all jobs, one at a time.
+type writer struct {
+	mu      sync.Mutex
+	encoder *json.Encoder
+}
+
+func (w *writer) write(r reply) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.encoder.Encode(r); err != nil {
+		fmt.Fprintln(os.Stderr, "parity: cannot reply:", err)
+		os.Exit(1)
+	}
+}
+
+// work carries out the commands of one job.
+func work(commands <-chan command, out *writer) {
+	s := &session{}
+	for c := range commands {
+		r := reply{Job: c.Job}
+		if c.Do == "queue" {
+			r.Lines = runQueue(c.Queue)
+		} else if err := s.do(c); err != nil {
+			r.Error = err.Error()
+		}
+		r.Entries = s.take()
+		out.write(r)
+	}
+}
+
+func main() {
+	quiet := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(quiet)
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := quiet.Set(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, "parity:", err)
+			os.Exit(1)
+		}
+	}
+	klog.SetOutput(io.Discard)
+	out := &writer{encoder: json.NewEncoder(os.Stdout)}
+	jobs := map[string]chan command{}
+	var working sync.WaitGroup
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			fmt.Fprintln(os.Stderr, "parity: a command is not JSON:", err)
+			os.Exit(1)
+		}
+		commands, ok := jobs[c.Job]
+		if !ok {
+			commands = make(chan command, 16)
+			jobs[c.Job] = commands
+			working.Add(1)
+			go func() {
+				defer working.Done()
+				work(commands, out)
+			}()
+		}
+		commands <- c
+		if c.Do == "stop" || c.Do == "queue" {
+			close(commands)
+			delete(jobs, c.Job)
+		}
+	}
+	for _, commands := range jobs {
+		close(commands)
+	}
+	working.Wait()
+}

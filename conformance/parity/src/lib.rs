@@ -1,0 +1,28 @@
+//! Trace parity: client-go's informer and ours on the same scripted server, and client-go's work queue and ours under the
+//! same operations, their traces compared line by line.
+//!
+//! A [`Script`] says what the server answers to each request. [`run`] plays it to one peer and gives the trace of that:
+//! requests with the wait before each, the calls of every handler, and looks at the store. The script runs three times for
+//! client-go, whose own differences are masked, and once for ours; what is left must be equal or listed, line by line, in
+//! `differences.yaml`.
+
+mod compare;
+mod differences;
+mod peer;
+mod queue;
+mod run;
+mod script;
+mod server;
+mod suite;
+mod trace;
+
+pub use compare::{Compared, Streams, compare};
+pub use differences::{Difference, DifferencesError, read_differences, table, write_differences};
+pub use peer::{Command, GoPeer, OurPeer, Peer, PeerError, Reply};
+pub use queue::{QueueError, QueueScript, run_ours};
+pub use run::{RunError, run};
+pub use script::{
+    Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, StatusAnswer, Step,
+};
+pub use suite::{Outcome, Report, Suite, SuiteError, Traces, Verdict};
+pub use trace::{Check, Entry, Record, Trace, Wait};

@@ -1,0 +1,110 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_workqueue::{ExponentialPerItem, WorkQueue};
+use parking_lot::Mutex;
+
+use super::{Operation, QueueScript, What};
+
+/// The rate limiter's waits, as client-go's program has them.
+const LIMITER_BASE: Duration = Duration::from_millis(5);
+const LIMITER_MAX: Duration = Duration::from_secs(1);
+
+/// How often tasks get their turn after an operation: each waits for few others.
+const TURNS: u32 = 20;
+
+/// A drain has no deadline in client-go.
+const DRAIN_MAX: Duration = Duration::from_secs(100_000);
+
+/// Runs a script on our queue, in time that stands still but for `advance`, and gives a line for each operation.
+///
+/// # Errors
+///
+/// When there is no runtime to be had.
+pub fn run_ours(script: &QueueScript) -> std::io::Result<Vec<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(async {
+        let limiter = ExponentialPerItem::new(LIMITER_BASE, LIMITER_MAX);
+        let queue = WorkQueue::builder().rate_limiter(limiter).build();
+        let run = Run { queue, got: Arc::default() };
+        let mut lines = Vec::new();
+        for operation in &script.operations {
+            lines.push(run.line(operation).await);
+        }
+        lines
+    }))
+}
+
+struct Run {
+    queue: WorkQueue<String>,
+    /// What those who waited have got since the last operation.
+    got: Arc<Mutex<Vec<String>>>,
+}
+
+impl Run {
+    async fn line(&self, operation: &Operation) -> String {
+        let Operation { what, key, milliseconds } = operation;
+        let mut line = what.name().to_owned();
+        if !key.is_empty() {
+            line += &format!(" {key}");
+        }
+        if *milliseconds > 0 {
+            line += &format!(" {milliseconds}ms");
+        }
+        if let Some(result) = self.carry_out(operation).await {
+            line += &format!(" = {result}");
+        }
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        let mut got = std::mem::take(&mut *self.got.lock());
+        // Two who wait are woken in no order.
+        got.sort();
+        got.iter().for_each(|got| line += &format!("; {got}"));
+        line
+    }
+
+    async fn carry_out(&self, operation: &Operation) -> Option<String> {
+        let (queue, key) = (&self.queue, operation.key.clone());
+        let time = Duration::from_millis(operation.milliseconds);
+        match operation.what {
+            What::Add => drop(queue.add(key)),
+            What::AddAfter => drop(queue.add_after(key, time)),
+            What::AddRateLimited => drop(queue.add_rate_limited(key)),
+            What::Forget => queue.forget(&key),
+            What::Retries => return Some(queue.retries(&key).to_string()),
+            What::Get => {
+                let queue = queue.clone();
+                self.wait_for(async move {
+                    match queue.get().await {
+                        Some(item) => format!("{key} got {}", item.detach()),
+                        None => format!("{key} got the end"),
+                    }
+                });
+            }
+            What::Done => drop(queue.done(&key)),
+            What::Len => return Some(queue.len().to_string()),
+            What::Advance => tokio::time::advance(time).await,
+            What::ShutDown => queue.shut_down(),
+            What::Drain => {
+                let queue = queue.clone();
+                self.wait_for(async move {
+                    // Cut short by a shutdown, it is as over as client-go's, which does not say.
+                    let _ = queue.shut_down_with_drain(DRAIN_MAX).await;
+                    "drained".to_owned()
+                });
+            }
+            What::ShuttingDown => return Some(queue.is_shutting_down().to_string()),
+        }
+        None
+    }
+
+    fn wait_for(&self, outcome: impl Future<Output = String> + Send + 'static) {
+        let got = Arc::clone(&self.got);
+        tokio::spawn(async move {
+            let line = outcome.await;
+            got.lock().push(line);
+        });
+    }
+}

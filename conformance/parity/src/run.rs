@@ -1,0 +1,51 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::peer::{Command, Peer, PeerError};
+use crate::script::Script;
+use crate::server::{ScriptedServer, Session};
+use crate::trace::Trace;
+
+/// The longest that a script may take.
+const RUN_MAX: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether a script is over.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// Why a script could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no port for the server.
+    #[error("cannot listen on the loopback device")]
+    Listen(#[from] io::Error),
+    /// The peer does not do its part.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+}
+
+/// Plays a script to an informer of a peer and gives what was seen. Runs do not disturb each other.
+///
+/// # Errors
+///
+/// When the server cannot listen, or the peer cannot do what it is told.
+pub async fn run(script: &Arc<Script>, peer: &Arc<Peer>, job: &str) -> Result<Trace, RunError> {
+    let session = Arc::new(Session::new(Arc::clone(script), Arc::clone(peer), job.to_owned()));
+    let refusing = session.close_port_if_next().await;
+    let server = ScriptedServer::start(&session)?;
+    if !refusing {
+        session.open_port().await;
+    }
+    let begin = Instant::now();
+    let (url, streaming, resync) = (server.url(), script.streaming, script.resync);
+    session.command(&Command::Start { url, streaming, resync }).await;
+    while !session.is_over() && begin.elapsed() < RUN_MAX {
+        tokio::time::sleep(LOOK).await;
+    }
+    let unfinished = !session.is_over();
+    session.command(&Command::Check).await;
+    session.command(&Command::Stop).await;
+    Ok(session.finish(unfinished)?)
+}

@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::status::StatusForm;
+use super::{Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, Step};
+use crate::peer::Command;
+
+/// The resync period where a script names none: it never comes.
+const NO_RESYNC: Duration = Duration::from_secs(3600);
+
+/// The longest time that a script may wait: a script has to end within a minute.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ScriptForm {
+    about: String,
+    #[serde(default)]
+    streaming: bool,
+    resync: Option<String>,
+    #[serde(default)]
+    transforms: bool,
+    attempts: Vec<AttemptForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct AttemptForm {
+    expect: Option<RequestKind>,
+    delay: Option<String>,
+    list: Option<ListForm>,
+    status: Option<StatusForm>,
+    stream: Option<Vec<StepForm>>,
+    end: Option<End>,
+    drop: Option<End>,
+    refuse: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ListForm {
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    items: Vec<String>,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    /// Replaces the body.
+    raw: Option<String>,
+    kind: Option<String>,
+    content_type: Option<String>,
+    broken: Option<End>,
+}
+
+/// One of these.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct StepForm {
+    added: Option<String>,
+    modified: Option<String>,
+    deleted: Option<String>,
+    bookmark: Option<String>,
+    /// The bookmark that ends the initial events.
+    end_bookmark: Option<String>,
+    error: Option<StatusForm>,
+    /// An event of any form.
+    event: Option<Value>,
+    raw: Option<String>,
+    /// The first half of an added object.
+    half: Option<String>,
+    wait: Option<String>,
+    #[serde(rename = "do")]
+    command: Option<Command>,
+}
+
+pub(super) fn script(name: &str, text: &str) -> Result<Script, ScriptError> {
+    let bad = |problem: String| ScriptError::Form { name: name.to_owned(), problem };
+    let form: ScriptForm = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;
+    let resync = form.resync.map_or(Ok(NO_RESYNC), |text| duration(&text)).map_err(bad)?;
+    if form.attempts.is_empty() {
+        return Err(bad("it has no attempts".to_owned()));
+    }
+    let attempts = form.attempts.into_iter().enumerate().map(|(index, attempt)| {
+        read_attempt(attempt).map_err(|problem| ScriptError::Attempt {
+            name: name.to_owned(),
+            attempt: index + 1,
+            problem,
+        })
+    });
+    Ok(Script {
+        name: name.to_owned(),
+        about: form.about,
+        streaming: form.streaming,
+        resync,
+        transforms: form.transforms,
+        attempts: attempts.collect::<Result<_, _>>()?,
+    })
+}
+
+fn read_attempt(form: AttemptForm) -> Result<Attempt, String> {
+    let delay = form.delay.map_or(Ok(Duration::ZERO), |text| duration(&text))?;
+    let mut answers = Vec::new();
+    if let Some(list) = form.list {
+        answers.push(Answer::List(read_list(list)?));
+    }
+    if let Some(status) = form.status {
+        answers.push(Answer::Status(status.read()?));
+    }
+    if let Some(refuse) = &form.refuse {
+        answers.push(Answer::Refuse(duration(refuse)?));
+    }
+    if let Some(end) = form.drop {
+        answers.push(Answer::Drop(end));
+    }
+    match (form.stream, form.end) {
+        (Some(steps), Some(end)) => {
+            let steps = steps.into_iter().enumerate().map(|(index, step)| {
+                read_step(step).map_err(|problem| format!("step {}: {problem}", index + 1))
+            });
+            answers.push(Answer::Stream(steps.collect::<Result<_, _>>()?, end));
+        }
+        (None, Some(end)) => answers.push(Answer::Stream(Vec::new(), end)),
+        (Some(_), None) => {
+            return Err("a stream needs an `end`: close, cut, cut-chunk, reset or hold".to_owned());
+        }
+        (None, None) => {}
+    }
+    let [answer] = <[Answer; 1]>::try_from(answers).map_err(|answers| {
+        format!("it has {} answers; give one of list, status, stream, drop, refuse", answers.len())
+    })?;
+    check_fit(form.expect, &answer)?;
+    Ok(Attempt { expect: form.expect, delay, answer })
+}
+
+/// Whether a server could answer so.
+fn check_fit(expect: Option<RequestKind>, answer: &Answer) -> Result<(), String> {
+    let watches = matches!(expect, Some(RequestKind::Watch | RequestKind::WatchList));
+    match (answer, expect) {
+        (Answer::Refuse(_), Some(_)) => {
+            Err("a closed port expects no request; leave `expect` out".to_owned())
+        }
+        (Answer::Refuse(_), None) => Ok(()),
+        (_, None) => Err("say with `expect` which request it answers".to_owned()),
+        (Answer::List(_), Some(kind)) if watches => Err(format!("a {kind} is not answered by a list")),
+        (Answer::Stream(..), Some(kind)) if !watches => Err(format!("a {kind} is not answered by a stream")),
+        _ => Ok(()),
+    }
+}
+
+fn read_list(form: ListForm) -> Result<ListAnswer, String> {
+    let items = form.items.iter().map(|item| Ok(item.parse::<ObjectText>()?.json(false)));
+    let items = items.collect::<Result<Vec<Value>, String>>()?;
+    let mut metadata = json!({ "resourceVersion": form.version });
+    if let Some(token) = form.continue_token {
+        metadata["continue"] = token.into();
+    }
+    let kind = form.kind.unwrap_or_else(|| "ConfigMapList".to_owned());
+    let list = json!({ "kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items });
+    Ok(ListAnswer {
+        body: form.raw.unwrap_or_else(|| list.to_string()),
+        content_type: form.content_type.unwrap_or_else(|| "application/json".to_owned()),
+        broken: form.broken,
+    })
+}
+
+fn read_step(form: StepForm) -> Result<Step, String> {
+    let mut steps = Vec::new();
+    for (event_type, object) in
+        [("ADDED", form.added), ("MODIFIED", form.modified), ("DELETED", form.deleted)]
+    {
+        if let Some(object) = object {
+            steps.push(event(event_type, &object.parse::<ObjectText>()?.json(true)));
+        }
+    }
+    if let Some(version) = form.bookmark {
+        steps.push(event("BOOKMARK", &bookmark(&version)));
+    }
+    if let Some(version) = form.end_bookmark {
+        let mut object = bookmark(&version);
+        object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        steps.push(event("BOOKMARK", &object));
+    }
+    if let Some(status) = form.error {
+        steps.push(event("ERROR", &status.read()?.json()));
+    }
+    if let Some(any) = form.event {
+        steps.push(Step::Send(any.to_string() + "\n"));
+    }
+    if let Some(object) = form.half {
+        let Step::Send(text) = event("ADDED", &object.parse::<ObjectText>()?.json(true)) else {
+            return Err("an event is always sent".to_owned());
+        };
+        steps.push(Step::Send(text[..text.len() / 2].to_owned()));
+    }
+    steps.extend(form.raw.map(Step::Send));
+    steps.extend(form.wait.map(|text| duration(&text)).transpose()?.map(Step::Wait));
+    steps.extend(form.command.map(Step::Do));
+    match <[Step; 1]>::try_from(steps) {
+        Ok([step]) => Ok(step),
+        Err(steps) => Err(format!("it says {} things; one step is one thing", steps.len())),
+    }
+}
+
+fn bookmark(version: &str) -> Value {
+    json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "resourceVersion": version } })
+}
+
+fn event(event_type: &str, object: &Value) -> Step {
+    Step::Send(json!({ "type": event_type, "object": object }).to_string() + "\n")
+}
+
+/// `800ms` or `2s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no time; write it as 800ms or 2s, at most {WAIT_MAX:?}");
+    let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => Duration::from_millis(number.parse().map_err(|_| bad())?),
+        (None, Some(number)) => Duration::from_secs(number.parse().map_err(|_| bad())?),
+        (None, None) => return Err(bad()),
+    };
+    if duration > WAIT_MAX { Err(bad()) } else { Ok(duration) }
+}

@@ -1,0 +1,107 @@
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A refusal: as the status of an answer, or in an `ERROR` event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusAnswer {
+    /// The code.
+    pub code: u16,
+    /// The word for it.
+    pub reason: String,
+    /// The version asked for is one that the server does not have yet.
+    pub too_large: bool,
+    /// After how many seconds the server wants to be asked again.
+    pub retry_after: Option<u64>,
+    /// What is sent in place of a `Status`.
+    pub text: Option<String>,
+}
+
+/// How it is written: a code alone, or with more.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a code, or a map of code, reason, too-large, retry-after and text")]
+pub(super) enum StatusForm {
+    Code(u16),
+    Full(FullForm),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FullForm {
+    code: u16,
+    reason: Option<String>,
+    #[serde(default)]
+    too_large: bool,
+    retry_after: Option<u64>,
+    text: Option<String>,
+}
+
+impl StatusForm {
+    pub(super) fn read(self) -> Result<StatusAnswer, String> {
+        let full = match self {
+            Self::Code(code) => {
+                FullForm { code, reason: None, too_large: false, retry_after: None, text: None }
+            }
+            Self::Full(full) => full,
+        };
+        let reason = match full.reason {
+            Some(reason) => reason,
+            None => usual_reason(full.code).ok_or_else(|| {
+                format!("the code {} has no usual reason; say which with `reason`", full.code)
+            })?,
+        };
+        let (code, too_large, retry_after) = (full.code, full.too_large, full.retry_after);
+        Ok(StatusAnswer { code, reason, too_large, retry_after, text: full.text })
+    }
+}
+
+/// The reasons that an API server gives.
+fn usual_reason(code: u16) -> Option<String> {
+    let reason = match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        408 | 504 => "Timeout",
+        409 => "Conflict",
+        410 => "Expired",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        502 | 503 => "ServiceUnavailable",
+        _ => return None,
+    };
+    Some(reason.to_owned())
+}
+
+impl StatusAnswer {
+    /// The `Status` object.
+    pub fn json(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": format!("scripted: {}", self.reason), "reason": self.reason, "code": self.code,
+        });
+        if self.too_large {
+            status["message"] = "Too large resource version: 99, current: 10".into();
+            status["details"]["causes"] =
+                json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+        }
+        if let Some(seconds) = self.retry_after {
+            status["details"]["retryAfterSeconds"] = seconds.into();
+        }
+        status
+    }
+
+    /// The body of the answer.
+    pub fn body(&self) -> String {
+        self.text.clone().unwrap_or_else(|| self.json().to_string())
+    }
+
+    /// The type of the body.
+    pub fn content_type(&self) -> &'static str {
+        if self.text.is_some() { "text/plain" } else { "application/json" }
+    }
+}

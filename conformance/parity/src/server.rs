@@ -1,0 +1,115 @@
+//! The scripted server: HTTP/1.1 by hand, since what it has to do badly no library does. Every connection carries one
+//! request, so that a connection attempt and a request are the same thing.
+//!
+//! # Invariants
+//!
+//! 1. The port is held from beginning to end by a socket that never listens; while nothing else listens on it, a
+//!    connection attempt is refused.
+//! 2. A closed port is closed before the answer before it ends.
+//!
+//! # Shutdown
+//!
+//! Dropping the [`ScriptedServer`] aborts its tasks, and with them closes every connection.
+
+mod answer;
+mod request;
+mod session;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub(crate) use self::session::Session;
+
+/// A server that plays one script, once.
+#[derive(Debug)]
+pub(crate) struct ScriptedServer {
+    address: SocketAddr,
+    _reserved: TcpSocket,
+    _tasks: JoinSet<()>,
+}
+
+/// The port: what is wanted of it, and what it is.
+#[derive(Debug)]
+pub(crate) struct Port {
+    wanted: watch::Sender<bool>,
+    listening: watch::Sender<bool>,
+}
+
+impl Port {
+    pub(crate) fn new() -> Self {
+        Self { wanted: watch::Sender::new(true), listening: watch::Sender::new(false) }
+    }
+
+    /// Closes or opens the port, and waits until it is so.
+    pub(crate) async fn set(&self, open: bool) {
+        self.wanted.send_replace(open);
+        // This value holds the sender itself, so the channel does not close.
+        let _ = self.listening.subscribe().wait_for(|listening| *listening == open).await;
+    }
+}
+
+impl ScriptedServer {
+    /// Reserves a port of the loopback device and begins.
+    pub(crate) fn start(session: &Arc<Session>) -> io::Result<Self> {
+        let reserved = socket(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = reserved.local_addr()?;
+        let mut tasks = JoinSet::new();
+        let serving = Arc::clone(session);
+        tasks.spawn(async move {
+            if let Err(error) = serve(address, &serving).await {
+                eprintln!("the scripted server ends: {error}");
+            }
+        });
+        Ok(Self { address, _reserved: reserved, _tasks: tasks })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    // Two sockets of ours have this port: the one that reserves it, and the one that listens.
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+async fn serve(address: SocketAddr, session: &Arc<Session>) -> io::Result<()> {
+    const BACKLOG: u32 = 64;
+    let mut wanted = session.port.wanted.subscribe();
+    let mut connections = JoinSet::new();
+    loop {
+        let _ = wanted.wait_for(|open| *open).await;
+        let listener = socket(address)?.listen(BACKLOG)?;
+        session.port.listening.send_replace(true);
+        tokio::select! {
+            _ = wanted.wait_for(|open| !*open) => {}
+            accepted = accept(&listener, session, &mut connections) => accepted?,
+        }
+        drop(listener);
+        session.port.listening.send_replace(false);
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    session: &Arc<Session>,
+    connections: &mut JoinSet<()>,
+) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let session = Arc::clone(session);
+        connections.spawn(async move {
+            // A peer that goes away is no failure of the server.
+            let _ = answer::connection(stream, &session).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}

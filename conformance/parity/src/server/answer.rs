@@ -1,0 +1,134 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::request;
+use super::session::Session;
+use crate::script::{Answer, Attempt, End, ListAnswer, StatusAnswer, Step};
+
+/// What was sent before a connection is reset must have been read by then: a reset takes what was not along.
+const BEFORE_RESET: Duration = Duration::from_millis(80);
+
+/// Reads a request and answers it as the script says.
+pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
+    let Some(request) = request::read(&mut stream).await? else { return Ok(()) };
+    let attempt = session.arrive(request);
+    let outcome = async {
+        let Attempt { delay, answer, .. } = match attempt {
+            Some(attempt) => attempt,
+            None => Attempt { expect: None, delay: Duration::ZERO, answer: Attempt::unscripted() },
+        };
+        tokio::time::sleep(delay).await;
+        match answer {
+            Answer::List(list) => send_list(&mut stream, &list, session).await,
+            Answer::Status(status) => send_status(&mut stream, &status, session).await,
+            Answer::Stream(steps, end) => send_stream(&mut stream, &steps, end, session).await,
+            Answer::Drop(end) => finish(&mut stream, end, session).await,
+            Answer::Refuse(_) => Ok(()),
+        }
+    };
+    let outcome = outcome.await;
+    drop(stream);
+    session.answered();
+    outcome
+}
+
+async fn send_list(stream: &mut TcpStream, list: &ListAnswer, session: &Arc<Session>) -> io::Result<()> {
+    let head = head("200 OK", &list.content_type, list.body.len(), "");
+    let Some(end) = list.broken else {
+        session.close_port_if_next().await;
+        return send_whole(stream, head + &list.body, session).await;
+    };
+    send(stream, &(head + &list.body[..list.body.len() / 2]), session).await?;
+    finish(stream, end, session).await
+}
+
+async fn send_status(
+    stream: &mut TcpStream,
+    status: &StatusAnswer,
+    session: &Arc<Session>,
+) -> io::Result<()> {
+    let retry_after = status.retry_after.map(|seconds| format!("Retry-After: {seconds}\r\n"));
+    let line = format!("{} {}", status.code, status.reason);
+    let body = status.body();
+    let head = head(&line, status.content_type(), body.len(), &retry_after.unwrap_or_default());
+    session.close_port_if_next().await;
+    send_whole(stream, head + &body, session).await
+}
+
+fn head(status: &str, content_type: &str, length: usize, more: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{more}Connection: close\r\n\r\n"
+    )
+}
+
+async fn send_whole(stream: &mut TcpStream, text: String, session: &Session) -> io::Result<()> {
+    send(stream, &text, session).await?;
+    stream.shutdown().await
+}
+
+async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
+    // Before and after: who gets it may answer sooner than this task goes on.
+    session.sent();
+    stream.write_all(text.as_bytes()).await?;
+    session.sent();
+    Ok(())
+}
+
+async fn send_stream(
+    stream: &mut TcpStream,
+    steps: &[Step],
+    end: End,
+    session: &Arc<Session>,
+) -> io::Result<()> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\
+                Connection: close\r\n\r\n";
+    send(stream, head, session).await?;
+    for step in steps {
+        match step {
+            Step::Send(text) => send(stream, &format!("{:x}\r\n{text}\r\n", text.len()), session).await?,
+            Step::Do(command) => session.command(command).await,
+            Step::Wait(time) => {
+                let closed = closed_by_peer(stream);
+                if tokio::time::timeout(*time, closed).await.is_ok() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    if end == End::Close {
+        session.close_port_if_next().await;
+        send(stream, "0\r\n\r\n", session).await?;
+        return stream.shutdown().await;
+    }
+    if end == End::CutChunk {
+        send(stream, "40\r\n{\"type\":\"ADDED\",", session).await?;
+    }
+    finish(stream, end, session).await
+}
+
+/// Ends a connection other than as HTTP has it.
+async fn finish(stream: &mut TcpStream, end: End, session: &Arc<Session>) -> io::Result<()> {
+    if end == End::Hold {
+        session.hold(true);
+        closed_by_peer(stream).await;
+        session.hold(false);
+        return Ok(());
+    }
+    session.close_port_if_next().await;
+    if end == End::Reset {
+        tokio::time::sleep(BEFORE_RESET).await;
+        stream.set_zero_linger()?;
+    }
+    session.sent();
+    Ok(())
+}
+
+/// Waits until the peer closes the connection.
+async fn closed_by_peer(stream: &mut TcpStream) {
+    let mut buffer = [0; 64];
+    while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {}
+}

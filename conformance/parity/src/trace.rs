@@ -1,0 +1,218 @@
+//! What was seen in one run, and its lines in the form in which two runs are compared.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::script::RequestKind;
+
+/// One run of one script.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// The requests, in the order in which they came.
+    pub requests: Vec<Record>,
+    /// What the peer has seen.
+    pub entries: Vec<Entry>,
+    /// The script did not come to its end in time.
+    pub unfinished: bool,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The wait before it.
+    pub wait: Wait,
+    /// Verb and query.
+    pub text: String,
+    /// Attempts of the script that it has passed over.
+    pub skipped: Vec<RequestKind>,
+    /// The script has no answer for it.
+    pub unscripted: bool,
+}
+
+/// The time between the end of one answer and the next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It was the first request.
+    First,
+    /// None to speak of.
+    AtOnce,
+    /// The step of the backoff: `800 ms * 2^step`, to twice of that.
+    Backoff {
+        /// The step, from 0.
+        step: u32,
+        /// It is the step after the one before, or the first.
+        in_order: bool,
+    },
+    /// The time that the server has asked for.
+    RetryAfter,
+    /// The port was closed before it.
+    AfterRefusal,
+    /// None of these: milliseconds.
+    Odd(u64),
+}
+
+/// One thing that a peer has seen: the call of a handler, a call of the transform, or a look at the store.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Entry {
+    /// Whose call.
+    pub handler: String,
+    /// `add`, `update` or `delete`.
+    pub call: String,
+    /// Of which object.
+    pub key: String,
+    /// The version before.
+    pub old: String,
+    /// The version after.
+    pub new: String,
+    /// The object is told as one of the initial ones.
+    pub initial: bool,
+    /// The deletion itself was missed.
+    pub last_known: bool,
+    /// The object before was another one of the same name.
+    pub other_uid: bool,
+    /// The object that was transformed.
+    pub transform: String,
+    /// A look at the store.
+    pub check: Option<Check>,
+}
+
+/// A look at the store and at what is synced.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Check {
+    /// Keys and versions.
+    pub store: Vec<String>,
+    /// Keys by index and value.
+    pub indexes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// The last version seen.
+    pub version: String,
+    /// The informer and each handler.
+    pub synced: BTreeMap<String, bool>,
+}
+
+/// Which calls come in no order of their own where they follow each other.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Unordered {
+    Initial,
+    LastKnown,
+    Unchanged,
+}
+
+impl Entry {
+    fn unordered(&self) -> Option<Unordered> {
+        match self.call.as_str() {
+            "add" if self.initial => Some(Unordered::Initial),
+            "delete" if self.last_known => Some(Unordered::LastKnown),
+            "update" if self.old == self.new => Some(Unordered::Unchanged),
+            _ => None,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { key, old, new, .. } = self;
+        let note = |shown: bool, note: &'static str| if shown { note } else { "" };
+        match self.call.as_str() {
+            "add" => format!("add {key} @{new}{}", note(self.initial, " initial")),
+            "delete" => format!("delete {key} @{old}{}", note(self.last_known, " last known")),
+            call => format!("{call} {key} @{old} -> @{new}{}", note(self.other_uid, " another uid")),
+        }
+    }
+}
+
+impl Trace {
+    /// The lines by stream: `requests`, `store`, and one for each handler. Calls that come in no order of their own (the
+    /// objects of a first list, those that a relist misses, a resync) are sorted where they follow each other; the rounds
+    /// of a resync count once where `resyncs` says that there are some.
+    pub fn streams(&self, resyncs: bool, transforms: bool) -> BTreeMap<String, Vec<String>> {
+        let mut streams = BTreeMap::from([("requests".to_owned(), self.request_lines())]);
+        let mut calls: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| !entry.handler.is_empty()) {
+            calls.entry(&entry.handler).or_default().push(entry);
+        }
+        for (handler, calls) in calls {
+            streams.insert(format!("handler {handler}"), call_lines(&calls, resyncs));
+        }
+        let checks = self.entries.iter().filter_map(|entry| entry.check.as_ref());
+        let lines = checks.enumerate().flat_map(|(index, check)| check.lines(index + 1));
+        streams.insert("store".to_owned(), lines.collect());
+        if transforms {
+            let transformed = self.entries.iter().map(|entry| &entry.transform);
+            let mut lines: Vec<String> = transformed.filter(|text| !text.is_empty()).cloned().collect();
+            lines.sort();
+            streams.insert("transform".to_owned(), lines);
+        }
+        streams
+    }
+
+    fn request_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.requests.iter().map(ToString::to_string).collect();
+        if self.unfinished {
+            lines.push("(the script did not come to its end)".to_owned());
+        }
+        lines
+    }
+}
+
+fn call_lines(calls: &[&Entry], resyncs: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for run in calls.chunk_by(|a, b| a.unordered().is_some() && a.unordered() == b.unordered()) {
+        let mut run_lines: Vec<String> = run.iter().map(|entry| entry.line()).collect();
+        if run[0].unordered().is_some() {
+            run_lines.sort();
+        }
+        if resyncs && run[0].unordered() == Some(Unordered::Unchanged) {
+            run_lines.dedup();
+        }
+        lines.append(&mut run_lines);
+    }
+    lines
+}
+
+impl Check {
+    fn lines(&self, number: usize) -> impl Iterator<Item = String> {
+        let synced = self.synced.iter().map(|(who, synced)| format!("{who}={synced}"));
+        let synced = synced.collect::<Vec<_>>().join(" ");
+        let mut lines = vec![
+            format!("check {number}: store: {}", self.store.join(" ")),
+            format!("check {number}: version: {}", self.version),
+            format!("check {number}: synced: {synced}"),
+        ];
+        for (index, values) in &self.indexes {
+            let mut line = format!("check {number}: index {index}:");
+            for (value, keys) in values {
+                let _ = write!(line, " {value}=[{}]", keys.join(" "));
+            }
+            lines.push(line);
+        }
+        lines.into_iter()
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.wait, self.text)?;
+        for skipped in &self.skipped {
+            write!(f, " (no {skipped})")?;
+        }
+        if self.unscripted { f.write_str(" (unscripted)") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => f.write_str("first"),
+            Self::AtOnce => f.write_str("at once"),
+            Self::Backoff { step, in_order: true } => write!(f, "backoff {step}"),
+            Self::Backoff { step, in_order: false } => write!(f, "backoff {step} out of order"),
+            Self::RetryAfter => f.write_str("retry after"),
+            Self::AfterRefusal => f.write_str("after refusal"),
+            Self::Odd(milliseconds) => write!(f, "after {milliseconds} ms, which is no step"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
