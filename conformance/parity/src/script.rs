@@ -102,6 +102,8 @@ pub struct ListAnswer {
 pub enum Step {
     /// These bytes are sent.
     Send(String),
+    /// An `ERROR` event is sent.
+    Error(StatusAnswer),
     /// Time passes.
     Wait(Duration),
     /// The peer does something, and is waited for.

@@ -115,8 +115,8 @@ pub trait Queue: Send + Sync + 'static {
 #[error("the queue is closed")]
 pub struct QueueClosed;
 
-/// Changes an object before it is queued: once for each decoded state, never for one that the cache already holds and
-/// never for a tombstone.
+/// Changes an object before it is queued: once for each decoded state, that of an observed deletion included, never for one
+/// that the cache already holds.
 ///
 /// An error sets the object aside as [`Undecodable`](crate::Undecodable); everything else flows.
 pub type Transform<O> =

@@ -98,6 +98,7 @@ impl Session {
         let log = Arc::new(Log(Mutex::new((Vec::new(), Instant::now()))));
         let seen = Arc::clone(&log);
         let informer = SharedInformer::builder(source)
+            .resync(resync)
             .index("app", by_app)
             .transform(move |object| transform(&seen, &object))
             .build();

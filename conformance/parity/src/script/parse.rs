@@ -183,7 +183,7 @@ fn read_step(form: StepForm) -> Result<Step, String> {
         steps.push(event("BOOKMARK", &object));
     }
     if let Some(status) = form.error {
-        steps.push(event("ERROR", &status.read()?.json()));
+        steps.push(Step::Error(status.read()?));
     }
     if let Some(any) = form.event {
         steps.push(Step::Send(any.to_string() + "\n"));
@@ -207,8 +207,12 @@ fn bookmark(version: &str) -> Value {
     json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": { "resourceVersion": version } })
 }
 
+pub(crate) fn event_line(event_type: &str, object: &Value) -> String {
+    json!({ "type": event_type, "object": object }).to_string() + "\n"
+}
+
 fn event(event_type: &str, object: &Value) -> Step {
-    Step::Send(json!({ "type": event_type, "object": object }).to_string() + "\n")
+    Step::Send(event_line(event_type, object))
 }
 
 /// `800ms` or `2s`.

@@ -1,6 +1,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::parse::event_line;
+
 /// A refusal: as the status of an answer, or in an `ERROR` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusAnswer {
@@ -93,6 +95,11 @@ impl StatusAnswer {
             status["details"]["retryAfterSeconds"] = seconds.into();
         }
         status
+    }
+
+    /// The `ERROR` event.
+    pub fn event(&self) -> String {
+        event_line("ERROR", &self.json())
     }
 
     /// The body of the answer.

@@ -78,6 +78,10 @@ async fn send(stream: &mut TcpStream, text: &str, session: &Session) -> io::Resu
     Ok(())
 }
 
+async fn send_chunk(stream: &mut TcpStream, text: &str, session: &Session) -> io::Result<()> {
+    send(stream, &format!("{:x}\r\n{text}\r\n", text.len()), session).await
+}
+
 async fn send_stream(
     stream: &mut TcpStream,
     steps: &[Step],
@@ -89,7 +93,8 @@ async fn send_stream(
     send(stream, head, session).await?;
     for step in steps {
         match step {
-            Step::Send(text) => send(stream, &format!("{:x}\r\n{text}\r\n", text.len()), session).await?,
+            Step::Send(text) => send_chunk(stream, text, session).await?,
+            Step::Error(status) => send_chunk(stream, &status.event(), session).await?,
             Step::Do(command) => session.command(command).await,
             Step::Wait(time) => {
                 let closed = closed_by_peer(stream);

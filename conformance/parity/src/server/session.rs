@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::Port;
 use super::request::Request;
 use crate::peer::{Command, Peer, PeerError};
-use crate::script::{Answer, Attempt, End, Script};
+use crate::script::{Answer, Attempt, End, Script, Step};
 use crate::trace::{Entry, Record, Trace, Wait};
 
 /// A request that comes within this time comes at once: the shortest backoff is 800 ms, and the machine may be busy.
@@ -217,10 +217,15 @@ fn fits(waited: Duration, from: Duration, to: Duration) -> bool {
 
 impl Attempt {
     fn retry_after(&self) -> Option<Duration> {
-        match &self.answer {
-            Answer::Status(status) => status.retry_after.map(Duration::from_secs),
+        let seconds = match &self.answer {
+            Answer::Status(status) => status.retry_after,
+            Answer::Stream(steps, _) => steps.iter().find_map(|step| match step {
+                Step::Error(status) => status.retry_after,
+                _ => None,
+            }),
             _ => None,
-        }
+        };
+        seconds.map(Duration::from_secs)
     }
 
     /// The answer to what the script does not expect: it is left open.

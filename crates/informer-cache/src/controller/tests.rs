@@ -480,9 +480,11 @@ async fn a_transforming_informer_stores_and_tells_transformed_objects_only() {
         watch.send(modified(object("a", "6").with_text("two")));
         quiet().await;
         assert_eq!(informer.indexer().get("a").unwrap().text(), "TWO");
+        watch.send(deleted(object("a", "7").with_text("three")));
+        quiet().await;
         stop.cancel();
     });
-    assert_eq!(log.take(), ["ONE", "ONE -> TWO"]);
+    assert_eq!(log.take(), ["ONE", "ONE -> TWO", "- THREE"]);
 }
 
 #[tokio::test(start_paused = true)]

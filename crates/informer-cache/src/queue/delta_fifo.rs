@@ -124,12 +124,20 @@ impl<O: Object> DeltaFifo<O> {
         Ok(())
     }
 
-    /// The tombstone under the key that the key function gives its object. One that was missed is named already.
+    /// The tombstone of the transformed object, under the key that the key function gives it. One that was missed comes from
+    /// the store, and is named already; one whose transform fails counts as missed, so that the deletion is not lost.
     fn named(&self, tombstone: Tombstone<O>) -> Result<(ObjectKey, Tombstone<O>), EnqueueError> {
         match tombstone.last() {
             Some(last) if !tombstone.stale() => {
-                let key = (self.config.key)(last)?;
-                Ok((key.clone(), Tombstone::observed(key, Arc::clone(last))))
+                let shown = match &self.config.transform {
+                    Some(transform) => transform.object(Arc::clone(last)).ok(),
+                    None => Some(Arc::clone(last)),
+                };
+                let key = (self.config.key)(shown.as_ref().unwrap_or(last))?;
+                Ok(match shown {
+                    Some(last) => (key.clone(), Tombstone::observed(key, last)),
+                    None => (key.clone(), Tombstone::missed(key, None)),
+                })
             }
             _ => Ok((tombstone.key().clone(), tombstone)),
         }

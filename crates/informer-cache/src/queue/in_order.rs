@@ -78,7 +78,8 @@ impl<O: Object> InOrderQueue<O> {
         Self::with(None)
     }
 
-    /// An empty queue that transforms what is pushed: every fresh object once, never a known one, never a tombstone.
+    /// An empty queue that transforms what is pushed: every fresh object once, that of an observed deletion included, never
+    /// a known one.
     /// `kind` is named in the errors of objects that the transform sets aside.
     pub fn with_transform(kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         Self::with(Some(Transformer::new(kind, transform)))

@@ -2,7 +2,7 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use informer_core::{Object, ObjectKey};
+use informer_core::{Object, ObjectKey, Tombstone};
 
 use super::Transform;
 use crate::source::Listed;
@@ -47,15 +47,28 @@ impl<O: Object> Transformer<O> {
         Self { kind: kind.into(), transform }
     }
 
-    /// Transforms the objects of a change. Tombstones and unchanged objects pass as they are.
+    /// Transforms the objects of a change. Unchanged objects, and those of deletions that were missed, pass as they are:
+    /// they come from the store.
     pub(super) fn change(&self, change: Change<O>) -> Change<O> {
         match change {
             Change::Added(object) => self.object(object).map_or_else(Change::Undecodable, Change::Added),
             Change::Updated(object) => self.object(object).map_or_else(Change::Undecodable, Change::Updated),
             Change::Replaced(replacement) => Change::Replaced(self.replacement(replacement)),
-            other @ (Change::Deleted(_) | Change::Resync | Change::Bookmark(_) | Change::Undecodable(_)) => {
-                other
-            }
+            Change::Deleted(tombstone) => Change::Deleted(self.tombstone(tombstone)),
+            other @ (Change::Resync | Change::Bookmark(_) | Change::Undecodable(_)) => other,
+        }
+    }
+
+    /// Transforms the state that an observed deletion shows: whoever knows the transformed object must not be told of
+    /// another one at its end. Where that fails the deletion counts as missed, so that it is not lost.
+    pub(super) fn tombstone(&self, tombstone: Tombstone<O>) -> Tombstone<O> {
+        let key = tombstone.key().clone();
+        match tombstone.last() {
+            Some(last) if !tombstone.stale() => match self.object(Arc::clone(last)) {
+                Ok(last) => Tombstone::observed(key, last),
+                Err(_) => Tombstone::missed(key, None),
+            },
+            _ => tombstone,
         }
     }
 

@@ -21,9 +21,10 @@
 //! any ── stop ──▶ Stopped
 //! ```
 //!
-//! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), refused by
-//! nobody listening, or broken as a connection before it had told anything or again and again; a list where its version has
-//! expired (410) and after everything else.
+//! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), to be asked for
+//! later (`Retry-After`), or by nobody listening, or where its connection broke before it had told anything or again and
+//! again; a list where its version has expired (410) and after everything else. A page of a list that is to be asked for later
+//! is: the list goes on from there.
 //!
 //! # Invariants
 //!
@@ -56,7 +57,7 @@ use super::{
     StreamingList,
 };
 use crate::Change;
-use crate::source::SourceError;
+use crate::source::{SourceError, SourceErrorKind};
 
 /// The rules of a reflector, without a clock, a socket, a task or an own source of randomness: whoever drives it does what
 /// [`step`](Self::step) says, tells [`handle`](Self::handle) what came of it, and carries out its [`Effects`].
@@ -274,11 +275,16 @@ impl<O: Object> ReflectorState<O> {
 
     /// Waits, then goes on with `next`.
     fn fail(&mut self, error: SourceError, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
+        Phase::Waiting { until: self.back_off(error, turn), next }
+    }
+
+    /// Tells of a failure, and when the wait after it ends.
+    fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
         let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
         let retry_after = self.backoff.failure(turn.now, turn.rng).max(asked);
         let error = self.note_error(error, turn);
         turn.effects.notices.push(Notice::Failed { error, retry_after });
-        Phase::Waiting { until: later(turn.now, retry_after), next }
+        later(turn.now, retry_after)
     }
 
     /// A failure after which the next attempt is made at once: in another way, or since the last one worked.
@@ -364,6 +370,9 @@ impl<O: Object> ReflectorState<O> {
     fn describe_phase(&mut self) {
         let (phase, next) = match &self.phase {
             Phase::Waiting { until, .. } => (ReflectorPhase::BackingOff, Some(*until)),
+            Phase::Listing(listing) if listing.resume_at().is_some() => {
+                (ReflectorPhase::BackingOff, listing.resume_at())
+            }
             Phase::Listing(_) => (ReflectorPhase::Listing, None),
             Phase::Streaming(_) => (ReflectorPhase::StreamingList, None),
             Phase::Watching(watching) if watching.is_open() => (ReflectorPhase::Watching, None),
@@ -376,6 +385,15 @@ impl<O: Object> ReflectorState<O> {
 
 /// A list was older than what was seen before.
 struct Stale;
+
+/// The server is there and refuses for now, and says so: the same request will do, later.
+fn wants_to_be_asked_later(error: &SourceError) -> bool {
+    match error.kind() {
+        SourceErrorKind::TooManyRequests => true,
+        SourceErrorKind::Unavailable => error.retry_after().is_some(),
+        _ => false,
+    }
+}
 
 /// Stands for times that have no end: instants cannot be added to without one.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -1,5 +1,6 @@
 mod lifecycle;
 mod lists;
+mod resumed;
 mod sequences;
 mod streaming;
 mod truth;

@@ -57,8 +57,9 @@ impl<O: Object> SharedInformerBuilder<O> {
         self
     }
 
-    /// Changes each object before it is stored and announced: once per decoded state, never on a tombstone. An object for
-    /// which it fails is set aside as undecodable.
+    /// Changes each object before it is stored and announced: once per decoded state, the one that an observed deletion
+    /// shows included. An object for which it fails is set aside as undecodable; a deletion for which it fails is told with
+    /// the state that the cache held.
     pub fn transform(
         mut self,
         transform: impl Fn(Arc<O>) -> Result<Arc<O>, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,

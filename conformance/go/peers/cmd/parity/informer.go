@@ -158,7 +158,7 @@ func (s *session) start(c command) error {
 	s.handlers, s.gates = map[string]cache.ResourceEventHandlerRegistration{}, map[string]chan struct{}{}
 	s.resync = time.Duration(c.ResyncMs) * time.Millisecond
 	s.informer = cache.NewSharedIndexInformerWithOptions(listerWatcher, &corev1.ConfigMap{},
-		cache.SharedIndexInformerOptions{Indexers: cache.Indexers{
+		cache.SharedIndexInformerOptions{ResyncPeriod: s.resync, Indexers: cache.Indexers{
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 			"app":                byApp,
 		}})

@@ -33,7 +33,7 @@ impl<O: Object> DeltaFifoConfig<O> {
         self
     }
 
-    /// Transforms objects before they are queued; never known ones, never tombstones. `kind` is named in errors.
+    /// Transforms objects before they are queued; those of observed deletions included, never known ones. `kind` is named in errors.
     pub fn with_transform(mut self, kind: impl Into<Arc<str>>, transform: Transform<O>) -> Self {
         self.transform = Some(Transformer::new(kind, transform));
         self

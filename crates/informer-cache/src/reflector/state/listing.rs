@@ -3,8 +3,10 @@ use std::time::{Duration, Instant};
 use informer_core::{Object, ResourceVersion};
 
 use super::super::collected::{Collected, Put};
-use super::super::{EMPTY_PAGES_MAX, Paging, ReflectorConfig, RelistReason};
-use super::{Action, Input, ListPlan, Next, Notice, Phase, ReflectorState, Step, Turn, later};
+use super::super::{EMPTY_PAGES_MAX, PAGE_RETRIES_MAX, Paging, ReflectorConfig, RelistReason};
+use super::{
+    Action, Input, ListPlan, Next, Notice, Phase, ReflectorState, Step, Turn, later, wants_to_be_asked_later,
+};
 use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
 
 /// A list under way: all its pages.
@@ -19,6 +21,10 @@ pub(super) struct Listing<O: Object> {
     open: bool,
     /// When something last came, or was asked for.
     progress_at: Instant,
+    /// The present page was refused, and is asked for again then.
+    resume_at: Option<Instant>,
+    /// How often it was.
+    refusals: u32,
     /// Pages read.
     pages: u32,
     /// Pages read since one had an object.
@@ -32,8 +38,16 @@ pub(super) struct Listing<O: Object> {
 
 impl<O: Object> Listing<O> {
     pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
+        if let Some(resume_at) = self.resume_at {
+            return Step { action: Action::Wait, until: Some(resume_at) };
+        }
         let action = if self.open { Action::Read } else { Action::List(self.plan.clone()) };
         Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
+    }
+
+    /// When the present page is asked for again, if it was refused.
+    pub(super) fn resume_at(&self) -> Option<Instant> {
+        self.resume_at
     }
 
     /// A consistent read that relies on nothing held.
@@ -53,6 +67,8 @@ impl<O: Object> Listing<O> {
             consistent,
             open: false,
             progress_at: now,
+            resume_at: None,
+            refusals: 0,
             pages: 0,
             empty_pages: 0,
             page_filled: false,
@@ -96,6 +112,13 @@ impl<O: Object> ReflectorState<O> {
         input: Input<O>,
         turn: &mut Turn<'_, O>,
     ) -> Phase<O> {
+        if let Some(resume_at) = listing.resume_at {
+            if matches!(input, Input::Timer) && turn.now >= resume_at {
+                (listing.resume_at, listing.progress_at) = (None, turn.now);
+                self.status.list_requests += 1;
+            }
+            return Phase::Listing(listing);
+        }
         match input {
             Input::Opened => listing.open = true,
             Input::Part(ListPart::End(end)) => return self.end_page(listing, end, turn),
@@ -172,6 +195,7 @@ impl<O: Object> ReflectorState<O> {
         listing.plan.version = ResourceVersion::unset();
         listing.plan.continue_token = Some(token);
         (listing.open, listing.page_filled, listing.progress_at) = (false, false, turn.now);
+        listing.refusals = 0;
         self.status.list_requests += 1;
         Phase::Listing(listing)
     }
@@ -190,7 +214,19 @@ impl<O: Object> ReflectorState<O> {
         Err(self.error(SourceErrorKind::Protocol, &problem))
     }
 
-    fn list_failed(&mut self, listing: Listing<O>, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+    fn list_failed(
+        &mut self,
+        mut listing: Listing<O>,
+        error: SourceError,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        let in_pages = listing.plan.continue_token.is_some() && !listing.open;
+        if in_pages && wants_to_be_asked_later(&error) && listing.refusals < PAGE_RETRIES_MAX {
+            // The pages before it need not be sent again by a server that has too much to do.
+            listing.refusals += 1;
+            listing.resume_at = Some(self.back_off(error, turn));
+            return Phase::Listing(listing);
+        }
         let expired = error.kind() == SourceErrorKind::Expired;
         let unavailable = expired || error.kind() == SourceErrorKind::VersionTooLarge;
         if expired && listing.plan.continue_token.is_some() {

@@ -5,7 +5,9 @@ use informer_core::{Object, ResourceVersion};
 use super::super::collected::{Collected, Put};
 use super::super::{INITIAL_EVENTS_MAX, ReflectorConfig, RelistReason, STREAMING_CUTS_MAX};
 use super::watching::Watching;
-use super::{Action, Input, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later};
+use super::{
+    Action, Input, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later, wants_to_be_asked_later,
+};
 use crate::source::{Listed, SourceError, SourceErrorKind, WatchEvent};
 
 /// A streaming list up to its end mark.
@@ -192,6 +194,9 @@ impl<O: Object> ReflectorState<O> {
                 self.begin_relist(RelistReason::ListExpired, turn)
             }
             SourceErrorKind::Connection if streaming.events > 0 => self.streaming_cut(Some(error), turn),
+            // No answer, or not now: a list would cost the server more than what it has just refused.
+            SourceErrorKind::Connection if !streaming.open => self.streaming_unanswered(error, turn),
+            _ if !streaming.open && wants_to_be_asked_later(&error) => self.streaming_unanswered(error, turn),
             kind => self.fall_back(error, kind == SourceErrorKind::Rejected, turn),
         }
     }
@@ -209,6 +214,15 @@ impl<O: Object> ReflectorState<O> {
         if first {
             self.recover(error, turn);
             return self.begin_relist(RelistReason::StreamingCut, turn);
+        }
+        self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
+    }
+
+    /// Not answered: once more after a wait, but not for ever. That is nothing to remember of the server.
+    fn streaming_unanswered(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        self.streaming_cuts += 1;
+        if self.streaming_cuts > STREAMING_CUTS_MAX {
+            return self.fall_back(error, false, turn);
         }
         self.fail(error, Next::Relist(RelistReason::StreamingCut), turn)
     }

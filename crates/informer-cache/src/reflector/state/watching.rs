@@ -4,7 +4,10 @@ use informer_core::{Object, ResourceVersion, Tombstone};
 use rand::RngExt;
 
 use super::super::{ReflectorConfig, RelistReason, SHORT_WATCH, SHORT_WATCHES_MAX, WATCH_TIMEOUT_MIN};
-use super::{Action, Input, LONGEST, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later};
+use super::{
+    Action, Input, LONGEST, Next, Notice, Phase, ReflectorState, Step, Turn, WatchPlan, later,
+    wants_to_be_asked_later,
+};
 use crate::Change;
 use crate::source::{SourceError, SourceErrorKind, WatchEvent};
 
@@ -208,7 +211,15 @@ impl<O: Object> ReflectorState<O> {
         if watching.lasted(turn.now) {
             self.short_watches = 0;
         }
-        let next = after_failure(error.kind(), watching.open);
+        let next = match error.kind() {
+            // Neither says anything of the version. A list takes its place only where this goes on: something on the way may
+            // let lists through and no watch.
+            SourceErrorKind::Connection if !watching.open => self.note_short_watch(watching),
+            SourceErrorKind::Unavailable if !watching.open && wants_to_be_asked_later(&error) => {
+                self.note_short_watch(watching)
+            }
+            kind => after_failure(kind, watching.open),
+        };
         self.fail(error, next, turn)
     }
 

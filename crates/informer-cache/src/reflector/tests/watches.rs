@@ -266,7 +266,6 @@ async fn a_version_that_has_expired_is_listed_from_and_a_broken_connection_is_no
         (Unavailable, true, Some(RelistReason::WatchFailed)),
         (Protocol, true, Some(RelistReason::WatchFailed)),
         (Other, true, Some(RelistReason::WatchFailed)),
-        (Connection, false, Some(RelistReason::WatchFailed)),
         (Connection, true, None),
         (Timeout, true, None),
     ];

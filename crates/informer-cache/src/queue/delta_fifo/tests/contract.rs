@@ -257,7 +257,7 @@ async fn a_full_queue_makes_the_source_wait_until_it_is_half_empty() {
 }
 
 #[test]
-fn every_object_is_transformed_once_and_no_tombstone() {
+fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let config = DeltaFifoConfig::default().with_known_objects(Held::new(&[("old", 1)]));
@@ -276,6 +276,8 @@ fn every_object_is_transformed_once_and_no_tombstone() {
         ["added foo=101, updated foo=103, replaced foo=104", "added bar=102, missed bar=102", "missed old=1"];
     assert_eq!(drain(&queue), expected);
     assert_eq!(calls.load(Ordering::Relaxed), 4);
+    queue.delete(gone("old", 5)).unwrap();
+    assert_eq!(drain(&queue), ["deleted old=105"]);
 }
 
 #[test]

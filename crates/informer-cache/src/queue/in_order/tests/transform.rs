@@ -36,7 +36,7 @@ fn pushed(changes: Vec<Change<Foo>>) -> (Vec<Change<Foo>>, usize) {
 }
 
 #[test]
-fn every_object_is_transformed_once_and_no_tombstone() {
+fn every_object_is_transformed_once_and_no_tombstone_of_a_missed_deletion() {
     let (seen, calls) = pushed(vec![
         Change::Added(foo("a", 1)),
         Change::Updated(foo("a", 2)),
@@ -45,10 +45,16 @@ fn every_object_is_transformed_once_and_no_tombstone() {
         Change::Deleted(missed("b", 6)),
         Change::Resync,
     ]);
-    let expected =
-        ["added a=101", "updated a=102", "replaced [a=103 b=104] @4", "deleted a=5", "missed b=6", "resync"];
+    let expected = [
+        "added a=101",
+        "updated a=102",
+        "replaced [a=103 b=104] @4",
+        "deleted a=105",
+        "missed b=6",
+        "resync",
+    ];
     assert_eq!(seen.iter().map(text).collect::<Vec<_>>(), expected);
-    assert_eq!(calls, 4);
+    assert_eq!(calls, 5);
 }
 
 #[test]
@@ -84,6 +90,13 @@ fn an_object_of_a_list_whose_transform_fails_counts_as_seen() {
 fn a_transform_that_panics_is_contained() {
     let (seen, _) = pushed(vec![Change::Added(foo("panic", 1)), Change::Added(foo("a", 1))]);
     assert_eq!(seen.iter().map(text).collect::<Vec<_>>(), ["undecodable panic", "added a=101"]);
+}
+
+#[test]
+fn a_deletion_whose_transform_fails_is_not_lost() {
+    let (seen, _) = pushed(vec![Change::Deleted(gone("bad", 7))]);
+    let [Change::Deleted(tombstone)] = &seen[..] else { panic!("the deletion is gone: {seen:?}") };
+    assert!(tombstone.stale() && tombstone.last().is_none() && *tombstone.key() == "bad");
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! What the trace parity with client-go found: requests that are taken up again where they were begun anew.
+
+use std::time::Duration;
+
+use super::world::{World, wait_bounds};
+use crate::reflector::{ReflectorConfig, RelistReason};
+use crate::source::{SourceError, SourceErrorKind};
+use crate::testing::{added, initial_events_end, object};
+
+const LATER: Duration = Duration::from_secs(5);
+
+fn come_again_later(kind: SourceErrorKind) -> SourceError {
+    SourceError::new(kind, "try later").with_retry_after(Some(LATER))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_it_goes_on() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    for nth in 0..3 {
+        let watch = world.server.expect_watch().await.assert_version("10");
+        world.lap();
+        watch.fail_with(SourceErrorKind::Connection);
+        let _ = nth;
+    }
+    let watch = world.server.expect_watch().await.assert_version("10");
+    assert!(wait_bounds(2).contains(&world.lap()));
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    watch.fail_with(SourceErrorKind::Connection);
+    world.server.expect_list().await.assert_version("10").reply_page([], 11);
+    assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ShortWatches, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_the_server_wants_to_be_asked_for_later_costs_no_list_unless_it_goes_on() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page([], 10);
+    for _ in 0..3 {
+        let watch = world.server.expect_watch().await.assert_version("10");
+        watch.fail(come_again_later(SourceErrorKind::Unavailable));
+        world.lap();
+    }
+    let watch = world.server.expect_watch().await.assert_version("10");
+    assert!(world.lap() >= LATER);
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    watch.fail(come_again_later(SourceErrorKind::Unavailable));
+    world.server.expect_list().await.assert_version("10").reply_page([], 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_the_server_wants_to_be_asked_for_later_does_not_begin_the_list_anew() {
+    for kind in [SourceErrorKind::TooManyRequests, SourceErrorKind::Unavailable] {
+        let mut world = World::start(ReflectorConfig::default());
+        world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
+        let page = world.server.expect_list().await.assert_continues(Some("c1"));
+        world.lap();
+        page.fail(come_again_later(kind));
+        let page = world.server.expect_list().await.assert_continues(Some("c1")).assert_version("");
+        let lap = world.lap();
+        assert!((LATER..LATER + Duration::from_secs(1)).contains(&lap), "{lap:?}");
+        page.reply_page([object("default/b", 2)], 10);
+        let _open = world.server.expect_watch().await.assert_version("10").accept();
+        assert_eq!(world.told().await, ["Replaced[default/a @1, default/b @2] @10"]);
+        assert_eq!(world.status().list_requests, 3);
+        assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_refused_for_ever_ends_its_list() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
+    for _ in 0..=crate::reflector::PAGE_RETRIES_MAX {
+        let page = world.server.expect_list().await.assert_continues(Some("c1"));
+        page.fail(come_again_later(SourceErrorKind::TooManyRequests));
+    }
+    let _list = world.server.expect_list().await.assert_continues(None).assert_version("0");
+    assert_eq!(world.relists(), [(RelistReason::First, 1), (RelistReason::ListFailed, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_is_asked_for_while_a_page_waits_takes_its_place() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
+    let page = world.server.expect_list().await.assert_continues(Some("c1"));
+    page.fail(come_again_later(SourceErrorKind::TooManyRequests));
+    world.handle.request_consistent_relist();
+    let _list = world.server.expect_list().await.assert_continues(None).assert_version("");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_the_server_wants_to_be_asked_for_later_is_not_followed_by_a_list_at_once() {
+    let mut world = World::streaming(ReflectorConfig::default());
+    let watch = world.server.expect_watch().await.assert_streaming_list();
+    world.lap();
+    watch.fail(come_again_later(SourceErrorKind::Unavailable));
+    let watch = world.server.expect_watch().await.assert_streaming_list();
+    assert!(world.lap() >= LATER);
+    let _open = watch.send(added(object("default/a", 1))).send(initial_events_end(3));
+    assert_eq!(world.told().await, ["Replaced[default/a @1] @3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streaming_lists_that_get_no_answer_again_and_again_give_way_to_a_list_but_not_for_ever() {
+    let mut world = World::streaming(ReflectorConfig::default());
+    for nth in 0..=crate::reflector::STREAMING_CUTS_MAX {
+        let watch = world.server.expect_watch().await.assert_streaming_list();
+        if let Some(before) = nth.checked_sub(1) {
+            assert!(wait_bounds(before).contains(&world.lap()), "{nth}");
+        }
+        world.lap();
+        watch.fail_with(SourceErrorKind::Connection);
+    }
+    world.server.expect_list().await.reply_page([], 1);
+    assert_eq!(world.lap(), Duration::ZERO);
+    assert_eq!(world.server.streaming_list_failures(), 0);
+}
