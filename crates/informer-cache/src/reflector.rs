@@ -163,6 +163,11 @@ impl<O: Object> Reflector<O> {
         self.handle.clone()
     }
 
+    /// True where there is a version that a watch goes on from.
+    pub(crate) fn has_version(&self) -> bool {
+        !self.handle.status.borrow().last_version.is_empty()
+    }
+
     /// Lists and watches until `cancel` is cancelled, or the queue is closed. No failure of the source ends it.
     ///
     /// A second run, while one is running, waits for its end. A later one begins with a first list again, and counts anew; it

@@ -267,9 +267,13 @@ impl<O: Object> SharedInformer<O> {
         self.shared.state()
     }
 
-    /// The version of the last list, event or bookmark that is in the cache.
+    /// The version of the last list, event or bookmark that is in the cache. Unset while there is none that a watch could
+    /// go on from: after a list without a version, the objects that follow have each their own, in no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {
-        self.shared.indexer.resource_version()
+        match self.shared.reflector.has_version() {
+            true => self.shared.indexer.resource_version(),
+            false => informer_core::ResourceVersion::unset(),
+        }
     }
 }
 

@@ -203,3 +203,18 @@ fn three_blocking_handlers_delay_neither_the_cache_nor_a_fourth_handler() {
     let two = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     two.block_on(three_blocked_handlers_and_a_fourth());
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_after_a_list_without_a_version_do_not_pretend_to_be_its_version() {
+    let (informer, mut server) = informer();
+    let _run = informer.start();
+    server.expect_list().await.reply_page([object("ns/a", "5")], "");
+    let watch = server.expect_watch().await.assert_version("").accept();
+    watch.send(added(object("ns/b", "6")));
+    quiet().await;
+    assert!(informer.indexer().contains("ns/b"));
+    assert_eq!(informer.last_sync_resource_version(), "", "what was written before 6 need not be there");
+    watch.send(modified(object("ns/a", "12")));
+    quiet().await;
+    assert_eq!(informer.last_sync_resource_version(), "12");
+}

@@ -171,13 +171,15 @@ fn convert<O: Representation>(
     })
 }
 
+/// A bookmark without a version says nothing, and breaks nothing; unless a list is to end there.
 fn bookmark<O>(object: &str) -> Result<WatchEvent<O>, String> {
     let version = version(object);
-    if version.is_empty() {
-        return Err("a bookmark has no resourceVersion".to_owned());
-    }
     let mark = fields::scalar(object, ["metadata", "annotations", INITIAL_EVENTS_END]);
-    Ok(WatchEvent::Bookmark { version, initial_events_end: mark.as_deref() == Some("true") })
+    let initial_events_end = mark.as_deref() == Some("true");
+    if version.is_empty() && initial_events_end {
+        return Err("the end mark of a streaming list has no resourceVersion".to_owned());
+    }
+    Ok(WatchEvent::Bookmark { version, initial_events_end })
 }
 
 /// The version of an object, as far as it can be read.

@@ -96,7 +96,10 @@ async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
         ("{\"type\":\"ADDED\"}", "an event has no object"),
         ("{\"object\":{}}", "an event has no type"),
         ("{\"type\":7,\"object\":{}}", "an event is not JSON: expected a string at byte 8"),
-        ("{\"type\":\"BOOKMARK\",\"object\":{}}", "a bookmark has no resourceVersion"),
+        (
+            "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}",
+            "the end mark of a streaming list has no resourceVersion",
+        ),
         (
             "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n\"}}}",
             "the object of an event is Node of v1; check group and kind",
@@ -107,6 +110,14 @@ async fn events_before_garbage_are_told_and_garbage_ends_the_watch() {
         assert_eq!(seen, ["Added(x @6)"]);
         assert_eq!(ended, Err((SourceErrorKind::Protocol, format!("watch pods: {problem}"))));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_without_a_version_does_not_end_the_watch() {
+    let bookmark = "{\"type\":\"BOOKMARK\",\"object\":{}}";
+    let (seen, ended) = watched(Reply::ok(bookmark.to_owned() + &event("ADDED", "x", "6"))).await;
+    assert_eq!(seen, ["Bookmark(@)", "Added(x @6)"]);
+    ended.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
