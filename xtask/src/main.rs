@@ -6,6 +6,7 @@ mod deadline;
 mod fleet;
 mod fuzz;
 mod go;
+mod parity;
 mod real;
 mod report;
 mod schema;
@@ -47,6 +48,8 @@ enum Command {
     /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say whether it is what
     /// they give.
     Schema(schema::Options),
+    /// client-go's informer and work queue beside ours on the same scripts: equal, or different as listed. Needs Go.
+    Parity(parity::ParityArguments),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {
         /// What to do.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Conformance(options) => conformance::run(root(), options),
         Command::Fleet(options) => fleet::run(root(), options),
         Command::Schema(options) => schema::run(root(), options, arguments.check),
+        Command::Parity(parity) => parity::run(root(), parity),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

@@ -3,6 +3,7 @@
 
 mod edges;
 mod files;
+mod names;
 mod parity;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub(crate) fn run(root: &Path) -> Report {
     edges::check(root, &mut report);
     files::check(root, &sources, &mut report);
     parity::check(root, &sources, &mut report);
+    names::check(root, &sources, &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }

@@ -64,11 +64,19 @@ pub fn write_differences(path: &Path, differences: &[Difference]) -> Result<(), 
     std::fs::write(path, text).map_err(|source| DifferencesError::File { path: shown, source })
 }
 
-/// The rows of the list as `docs/parity.md` shows them.
+/// The rows of the list as `docs/parity.md` shows them: one for all scripts that differ in the same way.
 pub fn table(differences: &[Difference]) -> String {
-    let mut table = "| script | client-go | ours, and why |\n|---|---|---|\n".to_owned();
-    for Difference { script, theirs, ours, .. } in differences {
-        let _ = writeln!(table, "| {script} | {theirs} | {ours} |");
+    let mut rows: Vec<(Vec<&str>, &Difference)> = Vec::new();
+    for difference in differences {
+        let same = |row: &Difference| (&row.theirs, &row.ours) == (&difference.theirs, &difference.ours);
+        match rows.iter_mut().find(|(_, row)| same(row)) {
+            Some((scripts, _)) => scripts.push(&difference.script),
+            None => rows.push((vec![&difference.script], difference)),
+        }
+    }
+    let mut table = "| scripts | client-go | ours, and why |\n|---|---|---|\n".to_owned();
+    for (scripts, Difference { theirs, ours, .. }) in rows {
+        let _ = writeln!(table, "| {} | {theirs} | {ours} |", scripts.join(", "));
     }
     table
 }

@@ -58,7 +58,7 @@ async fn work(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>>
     if let Some(name) = &arguments.script {
         suite = suite.only(name)?;
     }
-    let report = suite.run(Peer::Go(GoPeer::start(peer)?), arguments.tries).await;
+    let report = suite.run(Peer::Go(Box::new(GoPeer::start(peer)?)), arguments.tries).await;
     if arguments.traces {
         report.outcomes.iter().for_each(show_traces);
     }

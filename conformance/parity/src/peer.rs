@@ -17,7 +17,7 @@ use crate::trace::Entry;
 #[derive(Debug)]
 pub enum Peer {
     /// client-go's.
-    Go(GoPeer),
+    Go(Box<GoPeer>),
     /// Ours.
     Ours(OurPeer),
 }

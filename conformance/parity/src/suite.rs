@@ -165,8 +165,8 @@ impl Suite {
         scripts.chain(queues)
     }
 
-    /// Runs everything on both peers: first all at once, then what came out otherwise than expected again, up to `tries`
-    /// times in all.
+    /// Runs everything on both peers: first all at once, then again what came out otherwise than expected, or where
+    /// client-go differed from itself, up to `tries` times in all.
     pub async fn run(&self, theirs: Peer, tries: u32) -> Report {
         let begin = Instant::now();
         let peers = Peers { theirs: Arc::new(theirs), ours: Arc::new(Peer::Ours(OurPeer::default())) };
@@ -174,7 +174,7 @@ impl Suite {
         for (tried, at_once) in
             (1..=tries).zip(std::iter::once(AT_ONCE_MAX).chain(std::iter::repeat(AGAIN_AT_ONCE_MAX)))
         {
-            let left = self.jobs().filter(|(name, _)| outcomes.get(name).is_none_or(Outcome::is_problem));
+            let left = self.jobs().filter(|(name, _)| outcomes.get(name).is_none_or(Outcome::is_doubtful));
             for (name, traces) in peers.run_all(left, at_once).await {
                 let outcome = self.judge(&name, traces, tried);
                 outcomes.insert(name, outcome);
@@ -203,6 +203,11 @@ impl Suite {
 }
 
 impl Outcome {
+    /// True where a busy machine may have had a hand in it.
+    fn is_doubtful(&self) -> bool {
+        self.is_problem() || !self.masked.is_empty()
+    }
+
     /// True where it is neither equal nor as listed.
     pub fn is_problem(&self) -> bool {
         !matches!(self.verdict, Verdict::Equal | Verdict::Listed)

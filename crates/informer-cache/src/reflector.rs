@@ -113,8 +113,8 @@ pub const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(300);
 /// After this many streaming lists in a row that were cut before their end mark, a list takes their place.
 pub const STREAMING_CUTS_MAX: u32 = 3;
 
-/// How often one page of a list is asked for again because the server wants it to be asked for later. After that the list has
-/// failed: its token may be what the server does not like.
+/// How often one page of a list is asked for again because the server wants it to be asked for later, or because its
+/// connection broke without an answer. After that the list has failed: its token may be what the server does not like.
 pub const PAGE_RETRIES_MAX: u32 = 10;
 
 /// After a panic of a source or of a hook a reflector begins anew after this time: often enough to recover, not so often that

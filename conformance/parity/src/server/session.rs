@@ -58,21 +58,8 @@ struct State {
 
 impl Session {
     pub(crate) fn new(script: Arc<Script>, peer: Arc<Peer>, job: String) -> Self {
-        let now = Instant::now();
-        let state = State {
-            next: 0,
-            requests: Vec::new(),
-            entries: Vec::new(),
-            sent_at: now,
-            active_at: now,
-            answering: 0,
-            held: 0,
-            backoff: 0,
-            retry_after: None,
-            refused: false,
-            failure: None,
-        };
-        Self { port: Port::new(), script, peer, job, state: Mutex::new(state) }
+        let state = Mutex::new(State::begin(Instant::now()));
+        Self { port: Port::new(), script, peer, job, state }
     }
 
     /// Tells the peer to do something and keeps what it has seen. The first failure ends the session.
@@ -178,6 +165,22 @@ impl Session {
 }
 
 impl State {
+    fn begin(now: Instant) -> Self {
+        Self {
+            next: 0,
+            requests: Vec::new(),
+            entries: Vec::new(),
+            sent_at: now,
+            active_at: now,
+            answering: 0,
+            held: 0,
+            backoff: 0,
+            retry_after: None,
+            refused: false,
+            failure: None,
+        }
+    }
+
     /// What the time since the answer before was.
     fn wait(&mut self, now: Instant) -> Wait {
         let waited = now.saturating_duration_since(self.sent_at);
@@ -233,3 +236,6 @@ impl Attempt {
         Answer::Stream(Vec::new(), End::Hold)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,8 +221,9 @@ impl<O: Object> ReflectorState<O> {
         turn: &mut Turn<'_, O>,
     ) -> Phase<O> {
         let in_pages = listing.plan.continue_token.is_some() && !listing.open;
-        if in_pages && wants_to_be_asked_later(&error) && listing.refusals < PAGE_RETRIES_MAX {
-            // The pages before it need not be sent again by a server that has too much to do.
+        let again = wants_to_be_asked_later(&error) || error.kind() == SourceErrorKind::Connection;
+        if in_pages && again && listing.refusals < PAGE_RETRIES_MAX {
+            // The pages before it need not be sent again, least of all by a server that has too much to do.
             listing.refusals += 1;
             listing.resume_at = Some(self.back_off(error, turn));
             return Phase::Listing(listing);

@@ -17,11 +17,10 @@ fn come_again_later(kind: SourceErrorKind) -> SourceError {
 async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_it_goes_on() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
-    for nth in 0..3 {
+    for _ in 0..3 {
         let watch = world.server.expect_watch().await.assert_version("10");
         world.lap();
         watch.fail_with(SourceErrorKind::Connection);
-        let _ = nth;
     }
     let watch = world.server.expect_watch().await.assert_version("10");
     assert!(wait_bounds(2).contains(&world.lap()));
@@ -64,6 +63,20 @@ async fn a_page_that_the_server_wants_to_be_asked_for_later_does_not_begin_the_l
         assert_eq!(world.status().list_requests, 3);
         assert_eq!(world.relists(), [(RelistReason::First, 1)]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_whose_connection_breaks_before_an_answer_does_not_begin_the_list_anew() {
+    let mut world = World::start(ReflectorConfig::default());
+    world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
+    let page = world.server.expect_list().await.assert_continues(Some("c1"));
+    world.lap();
+    page.fail_with(SourceErrorKind::Connection);
+    let page = world.server.expect_list().await.assert_continues(Some("c1"));
+    assert!(wait_bounds(0).contains(&world.lap()));
+    page.reply_page([object("default/b", 2)], 10);
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.told().await, ["Replaced[default/a @1, default/b @2] @10"]);
 }
 
 #[tokio::test(start_paused = true)]

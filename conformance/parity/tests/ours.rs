@@ -1,0 +1,61 @@
+//! The scripted server with our informer alone: what it plays is what the script says. Real sockets, and so real time; all at
+//! once.
+
+use std::sync::Arc;
+
+use informer_parity::{OurPeer, Peer, Script, run};
+
+async fn requests(attempts: &str) -> Vec<String> {
+    let script = Arc::new(
+        Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).expect("it is a script"),
+    );
+    let peer = Arc::new(Peer::Ours(OurPeer::default()));
+    let trace = run(&script, &peer, "test").await.expect("our peer is there");
+    trace.streams(false, false).remove("requests").unwrap_or_default()
+}
+
+const LIST: &str = "  - { expect: list, list: { version: 10, items: [a@5] } }\n";
+const FIRST: &str = "first: list limit=500&resourceVersion=0";
+
+fn watch(wait: &str, version: u32) -> String {
+    format!("{wait}: watch allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds=300..600")
+}
+
+#[tokio::test]
+async fn a_script_is_played_attempt_by_attempt() {
+    let closed = format!(
+        "{LIST}  - {{ expect: watch, stream: [{{ added: b@11 }}], end: close }}\n  - {{ expect: watch, end: hold }}"
+    );
+    let reset = closed.replace("end: close", "end: reset");
+    let refused = format!("{LIST}  - {{ refuse: 200ms }}\n  - {{ expect: watch, end: hold }}");
+    let failed = format!("  - {{ expect: list, status: 500 }}\n{LIST}  - {{ expect: watch, end: hold }}");
+    let skipped = format!("  - {{ expect: page, status: 500 }}\n{LIST}  - {{ expect: page, status: 500 }}");
+    let (closed, reset, refused, failed, skipped) = tokio::join!(
+        requests(&closed),
+        requests(&reset),
+        requests(&refused),
+        requests(&failed),
+        requests(&skipped)
+    );
+    assert_eq!(closed, [FIRST.to_owned(), watch("at once", 10), watch("at once", 11)]);
+    assert_eq!(reset, closed);
+    assert_eq!(refused, [FIRST.to_owned(), watch("after refusal", 10)]);
+    assert_eq!(failed, [FIRST.to_owned(), FIRST.replace("first", "backoff 0"), watch("at once", 10)]);
+    assert_eq!(skipped, [format!("{FIRST} (no page)"), watch("at once", 10) + " (unscripted)"]);
+}
+
+#[tokio::test]
+async fn what_the_informer_sees_is_in_the_trace() {
+    let attempts = "  - { expect: list, list: { version: 10, items: [\"a@5 app=web\"] } }\n  - expect: watch\n    \
+        stream: [{ do: add late }, { deleted: a@11 app=web }, { do: remove late }, { added: b@12 }]\n    end: hold";
+    let script = Arc::new(Script::parse("test", &format!("about: a test\nattempts:\n{attempts}")).unwrap());
+    let trace = run(&script, &Arc::new(Peer::Ours(OurPeer::default())), "test").await.unwrap();
+    let streams = trace.streams(false, true);
+    assert_eq!(
+        streams["handler first"],
+        ["add default/a @5 initial", "delete default/a @11", "add default/b @12"]
+    );
+    assert_eq!(streams["handler late"], ["add default/a @5 initial", "delete default/a @11"]);
+    assert_eq!(streams["transform"], ["default/a@11", "default/a@5", "default/b@12"]);
+    assert_eq!(streams["store"][..2], ["check 1: store: default/b@12", "check 1: version: 12"]);
+}

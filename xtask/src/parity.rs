@@ -1,0 +1,125 @@
+//! Trace parity: client-go's informer and work queue beside ours, on the same scripts.
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::go::{Go, GoError, Module, target};
+use crate::report::Report;
+
+/// What to compare.
+#[derive(Debug, Args)]
+pub(crate) struct ParityArguments {
+    /// Only this script of conformance/parity; that of a queue is queue/NAME.
+    #[arg(long, value_name = "NAME")]
+    script: Option<String>,
+    /// Print what both did, line by line.
+    #[arg(long)]
+    traces: bool,
+}
+
+/// What the program reports; it says the rest itself.
+#[derive(Debug, Deserialize)]
+struct Outcomes {
+    outcomes: Vec<Outcome>,
+    seconds: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    script: String,
+    verdict: String,
+    masked: Vec<String>,
+    failure: Option<String>,
+}
+
+/// The verdicts, and what each is called in the figures.
+const VERDICTS: [(&str, &str); 5] = [
+    ("equal", "equal"),
+    ("listed", "different as listed"),
+    ("unlisted", "different otherwise"),
+    ("stale", "listed and equal"),
+    ("failed", "failed"),
+];
+
+pub(crate) fn run(root: &Path, arguments: &ParityArguments) -> Report {
+    let mut report = Report::new("parity");
+    let go = match Go::find(root) {
+        Ok(go) => go,
+        Err(error) => {
+            eprintln!("skipped: no Go, and so nothing to compare with");
+            report.problems.push(error.to_string());
+            return report;
+        }
+    };
+    match compare(root, &go, arguments) {
+        Ok(outcomes) => tell(&outcomes, &mut report),
+        Err(problem) => report.problems.push(problem),
+    }
+    report
+}
+
+fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes, String> {
+    let peer = go.build(Module::Peers, "parity").map_err(|error: GoError| error.to_string())?;
+    let json = target(root).join("parity.json");
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root).args(["run", "--quiet", "--package", "informer-parity", "--bin", "parity", "--"]);
+    cargo.arg("--peer").arg(&peer).arg("--json").arg(&json);
+    if let Some(script) = &arguments.script {
+        cargo.arg("--script").arg(script);
+    }
+    if arguments.traces {
+        cargo.arg("--traces");
+    }
+    // What an earlier run left must not be taken for the outcome of this one.
+    let _ = std::fs::remove_file(&json);
+    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    let text = std::fs::read_to_string(&json)
+        .map_err(|_| format!("the comparison came to no outcome ({status}); the messages above say why"))?;
+    serde_json::from_str(&text).map_err(|error| format!("the outcome cannot be read: {error}"))
+}
+
+fn tell(outcomes: &Outcomes, report: &mut Report) {
+    for Outcome { script, verdict, failure, .. } in &outcomes.outcomes {
+        match verdict.as_str() {
+            "equal" | "listed" => {}
+            "unlisted" => report.problems.push(format!("{script}: the peers differ otherwise than listed")),
+            "stale" => report.problems.push(format!("{script}: listed as a difference, and there is none")),
+            _ => report.problems.push(format!("{script}: {}", failure.as_deref().unwrap_or(verdict))),
+        }
+    }
+    report.figure("scripts", outcomes.outcomes.len() as f64);
+    for (verdict, name) in VERDICTS {
+        let count = outcomes.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
+        report.figure(name, count as f64);
+    }
+    let masked: usize = outcomes.outcomes.iter().map(|outcome| outcome.masked.len()).sum();
+    report.figure("lines masked: client-go differs from itself", masked as f64);
+    report.figure("seconds", outcomes.seconds);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(script: &str, verdict: &str) -> Outcome {
+        let (script, verdict) = (script.to_owned(), verdict.to_owned());
+        Outcome { script, verdict, masked: vec!["requests: line 2".to_owned()], failure: None }
+    }
+
+    #[test]
+    fn whatever_is_neither_equal_nor_as_listed_is_a_problem() {
+        let mut report = Report::new("parity");
+        let outcomes =
+            ["equal", "listed", "unlisted", "stale", "failed"].map(|verdict| outcome(verdict, verdict));
+        tell(&Outcomes { outcomes: outcomes.into(), seconds: 1.0 }, &mut report);
+        assert_eq!(report.problems.len(), 3, "{report}");
+        for named in ["unlisted", "stale", "failed"] {
+            assert!(report.problems.iter().any(|problem| problem.starts_with(named)), "{report}");
+        }
+        assert!(report.figures.contains(&("equal".to_owned(), 1.0)), "{report}");
+        assert!(report.figures.contains(&("lines masked: client-go differs from itself".to_owned(), 5.0)));
+    }
+}

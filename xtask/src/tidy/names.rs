@@ -1,0 +1,107 @@
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::Source;
+use crate::report::Report;
+
+/// The section of `docs/parity.md` that holds the names.
+const SECTION: &str = "## Public names";
+
+/// The names of upstream, one a line: package and name.
+const UPSTREAM: &str = "conformance/parity/upstream-names.txt";
+
+/// Names that are not ours and stand in rows all the same.
+const FOREIGN: [&str; 4] = ["Arc", "Ord", "StreamExt", "buffer_unordered"];
+
+/// Holds the table of public names against both sides: every name of upstream has a row in the part of its package, and every
+/// name of ours that a row has exists.
+pub(super) fn check(root: &Path, sources: &[Source], report: &mut Report) {
+    let read = |path: &str| {
+        std::fs::read_to_string(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
+    };
+    match (read("docs/parity.md"), read(UPSTREAM)) {
+        (Ok(page), Ok(upstream)) => {
+            let declared = sources.iter().flat_map(|source| declared(&source.text)).collect();
+            compare(&page, &upstream, &declared, report);
+        }
+        (page, upstream) => report.problems.extend(page.err().into_iter().chain(upstream.err())),
+    }
+}
+
+fn compare(page: &str, upstream: &str, declared: &HashSet<&str>, report: &mut Report) {
+    let mut rows: HashSet<(&str, &str)> = HashSet::new();
+    let mut package = "";
+    for (number, line) in section(page) {
+        if let Some(title) = line.strip_prefix("### ") {
+            package = title.split(':').next().unwrap_or_default();
+        }
+        let Some((theirs, ours)) = line.strip_prefix("| ").and_then(|row| row.split_once(" | ")) else {
+            continue;
+        };
+        rows.extend(quoted(theirs).map(|name| (package, name)));
+        for name in quoted(ours).flat_map(|path| path.split("::")) {
+            if !declared.contains(name) && !FOREIGN.contains(&name) {
+                report.problems.push(format!("docs/parity.md:{number}: there is no {name}"));
+            }
+        }
+    }
+    let mut names = 0;
+    for (package, name) in upstream.lines().filter_map(|line| line.split_once(' ')) {
+        names += 1;
+        if !rows.contains(&(package, name)) {
+            report.problems.push(format!("docs/parity.md: {package} has {name}, and no row names it"));
+        }
+    }
+    report.figure("public names of upstream", f64::from(names));
+}
+
+/// The numbered lines of the section.
+fn section(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = page.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let section = lines.skip_while(|(_, line)| *line != SECTION).skip(1);
+    section.take_while(|(_, line)| !line.starts_with("## "))
+}
+
+/// What stands in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The names that a file declares: items, modules, and what may be a variant.
+fn declared(text: &str) -> impl Iterator<Item = &str> {
+    const WORDS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "mod"];
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).filter_map(|line| {
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let words: Vec<&str> = words.collect();
+        let item = words.iter().position(|word| WORDS.contains(word)).and_then(|at| words.get(at + 1));
+        item.or_else(|| words.first().filter(|word| word.starts_with(char::is_uppercase))).copied()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# Parity\n\n## Public names\n\n### tools/cache: keys\n\n| upstream | ours |\n|---|---|\n\
+        | `KeyFunc`, `KeyError` | `Keys::by`, `KeyError` |\n\n## Stores\n\n| `Elsewhere` | `missing` |\n";
+
+    fn problems(page: &str, upstream: &str) -> Vec<String> {
+        let source = "pub struct Keys;\nimpl Keys {\n    pub fn by() {}\n}\npub enum KeyError {\n    Bad(String),\n}\n";
+        let mut report = Report::new("tidy");
+        compare(page, upstream, &declared(source).collect(), &mut report);
+        report.problems
+    }
+
+    #[test]
+    fn a_name_of_upstream_without_a_row_of_its_package_is_a_problem() {
+        assert_eq!(problems(PAGE, "tools/cache KeyFunc\ntools/cache KeyError\n"), Vec::<String>::new());
+        let missing = problems(PAGE, "tools/cache Elsewhere\nutil/workqueue KeyFunc\n");
+        assert_eq!(missing.len(), 2, "{missing:?}");
+    }
+
+    #[test]
+    fn a_name_of_ours_that_does_not_exist_is_a_problem() {
+        let page = PAGE.replace("`Keys::by`", "`Keys::gone`, `KeyError::Bad`");
+        assert_eq!(problems(&page, ""), ["docs/parity.md:9: there is no gone"]);
+    }
+}
