@@ -8,6 +8,8 @@ use super::parse::event_line;
 pub struct StatusAnswer {
     /// The code.
     pub code: u16,
+    /// The code that the `Status` says, where it is another one.
+    pub says: Option<u16>,
     /// The word for it.
     pub reason: String,
     /// The version asked for is one that the server does not have yet.
@@ -30,6 +32,7 @@ pub(super) enum StatusForm {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FullForm {
     code: u16,
+    says: Option<u16>,
     reason: Option<String>,
     #[serde(default)]
     too_large: bool,
@@ -41,18 +44,18 @@ impl StatusForm {
     pub(super) fn read(self) -> Result<StatusAnswer, String> {
         let full = match self {
             Self::Code(code) => {
-                FullForm { code, reason: None, too_large: false, retry_after: None, text: None }
+                FullForm { code, says: None, reason: None, too_large: false, retry_after: None, text: None }
             }
             Self::Full(full) => full,
         };
-        let reason = match full.reason {
+        let reason = match full.reason.clone() {
             Some(reason) => reason,
             None => usual_reason(full.code).ok_or_else(|| {
                 format!("the code {} has no usual reason; say which with `reason`", full.code)
             })?,
         };
-        let (code, too_large, retry_after) = (full.code, full.too_large, full.retry_after);
-        Ok(StatusAnswer { code, reason, too_large, retry_after, text: full.text })
+        let FullForm { code, says, too_large, retry_after, text, .. } = full;
+        Ok(StatusAnswer { code, says, reason, too_large, retry_after, text })
     }
 }
 
@@ -84,7 +87,7 @@ impl StatusAnswer {
     pub fn json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": format!("scripted: {}", self.reason), "reason": self.reason, "code": self.code,
+            "message": format!("scripted: {}", self.reason), "reason": self.reason, "code": self.says.unwrap_or(self.code),
         });
         if self.too_large {
             status["message"] = "Too large resource version: 99, current: 10".into();
