@@ -61,6 +61,15 @@ impl Backoff {
         }
         let wait = self.next.min(self.config.cap);
         self.next = scaled(wait, self.config.factor).min(self.config.cap);
+        self.jittered(wait, rng)
+    }
+
+    /// A pause after something that has worked and is not to be done again at once: the shortest wait, which counts as none.
+    pub(super) fn pause(&self, rng: &mut dyn Rng) -> Duration {
+        self.jittered(self.config.initial.min(self.config.cap), rng)
+    }
+
+    fn jittered(&self, wait: Duration, rng: &mut dyn Rng) -> Duration {
         let jitter = self.config.jitter * rng.random_range(0.0..1.0);
         wait.saturating_add(scaled(wait, jitter))
     }

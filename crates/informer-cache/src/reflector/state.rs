@@ -280,8 +280,13 @@ impl<O: Object> ReflectorState<O> {
 
     /// Tells of a failure, and when the wait after it ends.
     fn back_off(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Instant {
+        let wait = self.backoff.failure(turn.now, turn.rng);
+        self.wait_after(error, wait, turn)
+    }
+
+    fn wait_after(&mut self, error: SourceError, wait: Duration, turn: &mut Turn<'_, O>) -> Instant {
         let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
-        let retry_after = self.backoff.failure(turn.now, turn.rng).max(asked);
+        let retry_after = wait.max(asked);
         let error = self.note_error(error, turn);
         turn.effects.notices.push(Notice::Failed { error, retry_after });
         later(turn.now, retry_after)

@@ -194,7 +194,23 @@ impl<O: Object> ReflectorState<O> {
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
         let Some(next) = self.after_end(watching, turn.now) else { return self.begin_watch(turn) };
         let error = self.error(SourceErrorKind::Other, &format!("a watch was closed within {SHORT_WATCH:?}"));
-        self.fail(error, next, turn)
+        self.pause_after(watching, error, next, turn)
+    }
+
+    /// Waits after a watch that ended too soon. One that has told something has worked, and the wait does not grow: what comes
+    /// next would be late for nothing.
+    fn pause_after(
+        &mut self,
+        watching: &Watching,
+        error: SourceError,
+        next: Next,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        if watching.events == 0 {
+            return self.fail(error, next, turn);
+        }
+        let pause = self.backoff.pause(turn.rng);
+        Phase::Waiting { until: self.wait_after(error, pause, turn), next }
     }
 
     /// Refused, or broken as a connection: a load balancer that cuts what it thinks idle is no reason to wait, and a
@@ -203,7 +219,7 @@ impl<O: Object> ReflectorState<O> {
         self.status.silent_watches += u64::from(watching.open && error.kind() == SourceErrorKind::Timeout);
         if watching.open && breaks(error.kind()) {
             if let Some(next) = self.after_end(watching, turn.now) {
-                return self.fail(error, next, turn);
+                return self.pause_after(watching, error, next, turn);
             }
             self.recover(error, turn);
             return self.begin_watch(turn);

@@ -31,6 +31,31 @@ async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_that_tell_something_and_end_at_once_do_not_wait_longer_each_time() {
+    for broken in [None, Some(SourceErrorKind::Connection)] {
+        let mut world = World::start(ReflectorConfig::default());
+        let mut watch = world.server.expect_sync([], 10).await;
+        for nth in 0..20_u64 {
+            watch.send(added(object("default/a", 11 + nth)));
+            match broken {
+                Some(kind) => watch.fail_with(kind),
+                None => watch.close(),
+            }
+            world.lap();
+            watch = world.server.expect_watch().await.assert_version(11 + nth).accept();
+            let lap = world.lap();
+            let waits = nth >= u64::from(crate::reflector::SHORT_WATCHES_MAX);
+            assert!(if waits { wait_bounds(0).contains(&lap) } else { lap.is_zero() }, "{nth}: {lap:?}");
+        }
+        // The next failure is the first one: nothing has failed until then.
+        watch.fail_with(SourceErrorKind::Unavailable);
+        world.lap();
+        let _list = world.server.expect_list().await;
+        assert!(wait_bounds(0).contains(&world.lap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_the_server_wants_to_be_asked_for_later_costs_no_list_unless_it_goes_on() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
