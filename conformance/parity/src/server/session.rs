@@ -18,7 +18,7 @@ const BACKOFF_BASE: Duration = Duration::from_millis(800);
 const BACKOFF_STEPS: u32 = 6;
 
 /// How early a timer may seem to fire, since the clock is read after the bytes are sent.
-const EARLY: Duration = Duration::from_millis(40);
+const EARLY: Duration = Duration::from_millis(25);
 /// How late a busy machine may be.
 const LATE: Duration = Duration::from_millis(400);
 

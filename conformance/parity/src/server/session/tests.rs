@@ -18,7 +18,7 @@ async fn a_wait_is_the_next_step_of_the_backoff_where_it_lies_in_its_range() {
         waits(&[0, 900, 1700, 300, 5000], |_| {}),
         ["at once", "backoff 0", "backoff 1", "at once", "backoff 2"]
     );
-    assert_eq!(waits(&[770, 3300], |_| {}), ["backoff 0", "backoff 1"]);
+    assert_eq!(waits(&[780, 3300], |_| {}), ["backoff 0", "backoff 1"]);
 }
 
 #[tokio::test(start_paused = true)]
