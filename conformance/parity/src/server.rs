@@ -76,7 +76,10 @@ impl ScriptedServer {
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     // Two sockets of ours have this port: the one that reserves it, and the one that listens.
+    #[cfg(unix)]
     socket.set_reuseport(true)?;
+    #[cfg(not(unix))]
+    socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
 }
