@@ -95,8 +95,9 @@ mod workers;
 pub use metrics::PrometheusMetrics;
 pub use metrics::{QueueDepth, QueueMetrics, QueueProbe, QueueStats};
 pub use queue::{
-    AddOptions, Ageing, ByPriority, Depths, DrainError, Entries, EntryId, Fair, Fifo, Item, KEYS_MAX,
-    LOW_PRIORITY, OnDrop, Order, QueueKey, Waiting, WorkQueue, WorkQueueBuilder,
+    AddOptions, Ageing, ByPriority, Depths, DrainError, Entries, EntryId, Fair, Fifo, Handout, Item,
+    KEYS_MAX, LOW_PRIORITY, OnDrop, Order, QueueEffect, QueueKey, QueueState, Waiting, WorkQueue,
+    WorkQueueBuilder,
 };
 pub use rate_limit::{
     ExponentialPerItem, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait,

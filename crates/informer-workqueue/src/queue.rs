@@ -5,6 +5,7 @@
 
 mod add;
 mod builder;
+mod by_hand;
 mod delays;
 mod driver;
 mod error;
@@ -30,6 +31,7 @@ use foldhash::fast::RandomState;
 
 pub use self::add::{AddOptions, LOW_PRIORITY};
 pub use self::builder::WorkQueueBuilder;
+pub use self::by_hand::{Handout, QueueEffect, QueueState};
 pub use self::error::DrainError;
 pub use self::inspect::Waiting;
 pub use self::item::{Item, OnDrop};
