@@ -93,6 +93,25 @@ impl<O> Clone for Listed<O> {
     }
 }
 
+impl<O> Clone for WatchEvent<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(object) => Self::Added(Arc::clone(object)),
+            Self::Modified(object) => Self::Modified(Arc::clone(object)),
+            Self::Deleted(object) => Self::Deleted(Arc::clone(object)),
+            Self::Bookmark { version, initial_events_end } => {
+                Self::Bookmark { version: version.clone(), initial_events_end: *initial_events_end }
+            }
+            Self::Error(status) => Self::Error(status.clone()),
+            Self::Undecodable(undecodable) => Self::Undecodable(undecodable.clone()),
+            Self::DeletedUndecodable(undecodable) => Self::DeletedUndecodable(undecodable.clone()),
+            Self::Unknown { event_type, version } => {
+                Self::Unknown { event_type: event_type.clone(), version: version.clone() }
+            }
+        }
+    }
+}
+
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, SourceError>> + Send>>;
 
 /// The objects of a list as they arrive. Ends with [`ListPart::End`] or with an error.

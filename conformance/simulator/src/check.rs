@@ -1,0 +1,29 @@
+use std::fmt;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Its name, as in the documentation.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.text)
+    }
+}
+
+pub(crate) type Checked<T = ()> = Result<T, Violation>;
+
+/// Leaves with a violation where the condition does not hold.
+macro_rules! ensure {
+    ($invariant:literal, $condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::check::Violation { invariant: $invariant, text: format!($($text)+) });
+        }
+    };
+}
+
+pub(crate) use ensure;

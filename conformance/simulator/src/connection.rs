@@ -1,0 +1,207 @@
+//! What is between the client and the server: requests, their answers, and everything that can go wrong on the way.
+
+mod list;
+mod watch;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use informer_cache::source::{ListPart, SourceError, SourceErrorKind, WatchEvent};
+use informer_core::ResourceVersion;
+
+pub(crate) use self::list::ListAsk;
+pub(crate) use self::watch::{WatchAsk, WatchBody};
+use crate::coverage::Coverage;
+use crate::fault::Fault;
+use crate::object::SimObject;
+use crate::random::Random;
+use crate::script::Setup;
+use crate::server::Server;
+
+/// The answer to a request.
+pub(crate) enum Answer {
+    Failed(SourceError),
+    /// There is none, and there will be none.
+    Hangs,
+    Open(Open),
+}
+
+/// What is open.
+pub(crate) enum Open {
+    Nothing,
+    List(ListBody),
+    Watch(WatchBody),
+    /// The other end is gone, and the client has not noticed yet.
+    Broken,
+}
+
+/// The rest of a page.
+pub(crate) struct ListBody {
+    parts: VecDeque<ListPart<SimObject>>,
+    end: ListTail,
+}
+
+/// What comes after the parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListTail {
+    Ends,
+    Breaks,
+    Stalls,
+}
+
+/// What reading gives.
+pub(crate) enum Read {
+    Nothing,
+    Part(ListPart<SimObject>),
+    Events(Vec<WatchEvent<SimObject>>),
+    Ended,
+    Failed(SourceError),
+}
+
+/// What a request has to do with.
+pub(crate) struct Peer<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) now: Instant,
+    pub(crate) random: &'a mut Random,
+    pub(crate) coverage: &'a mut Coverage,
+}
+
+/// The network, and how the server behaves on it.
+pub(crate) struct Network {
+    pub(crate) streaming: bool,
+    pub(crate) bookmarks: bool,
+    pub(crate) selector: bool,
+    /// Faults that wait for a request.
+    armed: Vec<Fault>,
+    /// Faults that wait for an open watch.
+    stream: VecDeque<Fault>,
+    /// Watches that are still to be closed at once.
+    close_at_once: u32,
+    /// How often something went wrong on it so far.
+    pub(crate) hits: u64,
+}
+
+impl Network {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self {
+            streaming: setup.streaming == 1,
+            bookmarks: setup.bookmarks > 0,
+            selector: setup.selector == 2,
+            armed: Vec::new(),
+            stream: VecDeque::new(),
+            close_at_once: 0,
+            hits: 0,
+        }
+    }
+
+    pub(crate) fn arm(&mut self, fault: Fault, random: &mut Random) {
+        match fault {
+            Fault::ClosedAtOnce => self.close_at_once = 1 + random.below(7) as u32,
+            fault if fault.is_of_request() => self.armed.push(fault),
+            fault => self.stream.push_back(fault),
+        }
+    }
+
+    /// Nothing goes wrong any more.
+    pub(crate) fn heal(&mut self) {
+        self.armed.clear();
+        self.stream.clear();
+        self.close_at_once = 0;
+    }
+
+    fn hit(&mut self, fault: Fault, peer: &mut Peer<'_>) {
+        self.hits += 1;
+        peer.coverage.hit(fault);
+    }
+
+    /// Takes the first fault that waits and fits.
+    fn take(&mut self, fits: impl Fn(Fault) -> bool, peer: &mut Peer<'_>) -> Option<Fault> {
+        let index = self.armed.iter().position(|fault| fits(*fault))?;
+        let fault = self.armed.remove(index);
+        self.hit(fault, peer);
+        Some(fault)
+    }
+
+    /// What befalls any request.
+    fn refuse(&mut self, peer: &mut Peer<'_>) -> Option<Answer> {
+        if peer.server.down_until.is_some_and(|until| peer.now < until) {
+            self.hit(Fault::Down, peer);
+            return Some(Answer::Failed(failure(SourceErrorKind::ConnectionRefused)));
+        }
+        let fault = self.take(|fault| fault as usize <= Fault::NeverAnswered as usize, peer)?;
+        Some(match fault {
+            Fault::NeverAnswered => Answer::Hangs,
+            Fault::TooMany => Answer::Failed(too_many(peer.random)),
+            fault => Answer::Failed(failure(refusal(fault))),
+        })
+    }
+
+    pub(crate) fn read(&mut self, open: &mut Open, peer: &mut Peer<'_>) -> Read {
+        match open {
+            Open::Nothing => Read::Ended,
+            Open::Broken if peer.random.one_in(2) => Read::Ended,
+            Open::Broken => Read::Failed(failure(SourceErrorKind::Connection)),
+            Open::List(body) => body.read(),
+            Open::Watch(body) => self.read_watch(body, peer),
+        }
+    }
+}
+
+impl ListBody {
+    fn read(&mut self) -> Read {
+        match (self.parts.pop_front(), self.end) {
+            (Some(part), _) => Read::Part(part),
+            (None, ListTail::Ends) => Read::Ended,
+            (None, ListTail::Breaks) => Read::Failed(failure(SourceErrorKind::Connection)),
+            (None, ListTail::Stalls) => Read::Nothing,
+        }
+    }
+}
+
+impl Open {
+    /// When something may come without anybody's doing.
+    pub(crate) fn wakes_at(&self, bookmarks: bool) -> Option<Instant> {
+        match self {
+            Self::Watch(body) => body.wakes_at(bookmarks),
+            _ => None,
+        }
+    }
+
+    /// Its server is gone.
+    pub(crate) fn cut(&mut self) {
+        if !matches!(self, Self::Nothing) {
+            *self = Self::Broken;
+        }
+    }
+}
+
+pub(crate) fn failure(kind: SourceErrorKind) -> SourceError {
+    SourceError::new(kind, kind.as_str())
+}
+
+fn too_many(random: &mut Random) -> SourceError {
+    let after = random.pick(&[None, Some(0), Some(1), Some(30)]).map(Duration::from_secs);
+    failure(SourceErrorKind::TooManyRequests).with_retry_after(after)
+}
+
+fn refusal(fault: Fault) -> SourceErrorKind {
+    match fault {
+        Fault::TooMany => SourceErrorKind::TooManyRequests,
+        Fault::Unavailable => SourceErrorKind::Unavailable,
+        Fault::Refused => SourceErrorKind::ConnectionRefused,
+        Fault::ResetRequest => SourceErrorKind::Connection,
+        Fault::RequestTimeout => SourceErrorKind::Timeout,
+        Fault::Unauthorized => SourceErrorKind::Unauthorized,
+        Fault::Forbidden => SourceErrorKind::Forbidden,
+        Fault::NotFound => SourceErrorKind::NotFound,
+        Fault::Rejected => SourceErrorKind::Rejected,
+        Fault::ExpiredStatus => SourceErrorKind::Expired,
+        Fault::TooLarge => SourceErrorKind::VersionTooLarge,
+        _ => SourceErrorKind::Other,
+    }
+}
+
+/// The number of a version that the server has given; 0 for none.
+fn number(version: &ResourceVersion) -> u64 {
+    version.as_u64().unwrap_or_default()
+}

@@ -1,0 +1,315 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_cache::Undecodable;
+use informer_cache::source::{ServerStatus, SourceErrorKind, WatchEvent};
+use informer_core::ResourceVersion;
+
+use super::list::undecodable;
+use super::{Answer, Network, Open, Peer, Read, failure, number};
+use crate::fault::Fault;
+use crate::object::SimObject;
+use crate::server::Happened;
+
+/// A watch request.
+pub(crate) struct WatchAsk<'a> {
+    pub(crate) version: &'a ResourceVersion,
+    pub(crate) send_initial_events: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// An open watch.
+pub(crate) struct WatchBody {
+    replica: usize,
+    /// What comes before the history: the first part of a streaming list, or an error.
+    initial: VecDeque<WatchEvent<SimObject>>,
+    /// The version that was asked for, or that of the initial state: nothing up to it is ever sent.
+    start: u64,
+    /// The last version that was sent.
+    position: u64,
+    next_bookmark: Instant,
+    closes_at: Instant,
+    /// Neither event nor end will ever come.
+    stalled: bool,
+    close_at_once: bool,
+    twice: bool,
+    swap: bool,
+    /// What was sent last, to be sent again.
+    recent: VecDeque<WatchEvent<SimObject>>,
+    /// Something was sent.
+    pub(crate) delivered: bool,
+    pub(crate) opened: Instant,
+}
+
+/// How often a server sends bookmarks.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// The most events that one read gives.
+const READ_MAX: usize = 5;
+
+/// How many events may be sent again.
+const RECENT_MAX: usize = 4;
+
+impl Network {
+    pub(crate) fn watch(&mut self, ask: &WatchAsk<'_>, peer: &mut Peer<'_>) -> Answer {
+        if let Some(answer) = self.refuse(peer) {
+            return answer;
+        }
+        let replica = peer.random.below(peer.server.replicas());
+        let closed = ask.send_initial_events && self.close_at_once == 0;
+        let fits = |fault| closed && matches!(fault, Fault::StreamingRefused | Fault::StreamingIgnored);
+        let fault = self.take(fits, peer);
+        let refused = ask.send_initial_events && (!self.streaming || fault == Some(Fault::StreamingRefused));
+        if refused {
+            self.hits += 1;
+            return Answer::Failed(failure(SourceErrorKind::Rejected));
+        }
+        let streaming = ask.send_initial_events && fault != Some(Fault::StreamingIgnored);
+        let body = WatchBody::new(replica, number(ask.version), ask.timeout, peer.now);
+        let mut body = match self.begin(body, ask, streaming, peer) {
+            Ok(body) => body,
+            Err(kind) => {
+                self.hits += 1;
+                return Answer::Failed(failure(kind));
+            }
+        };
+        if self.close_at_once > 0 {
+            self.close_at_once -= 1;
+            self.hit(Fault::ClosedAtOnce, peer);
+            body.close_at_once = true;
+        }
+        Answer::Open(Open::Watch(body))
+    }
+
+    fn begin(
+        &mut self,
+        mut body: WatchBody,
+        ask: &WatchAsk<'_>,
+        streaming: bool,
+        peer: &mut Peer<'_>,
+    ) -> Result<WatchBody, SourceErrorKind> {
+        let server = peer.server;
+        let at = server.at(body.replica);
+        let any = ask.version.is_empty() || ask.version.is_any();
+        if streaming || any {
+            if !any && at < body.start {
+                return Err(SourceErrorKind::VersionTooLarge);
+            }
+            // Without a version it is a consistent read, which waits for the replica.
+            let version = if ask.version.is_empty() { server.version } else { at };
+            self.snapshot(&mut body, version, streaming, peer)?;
+        } else if body.start < server.compacted {
+            if peer.random.one_in(2) {
+                return Err(SourceErrorKind::Expired);
+            }
+            body.initial.push_back(error_event(410, "Expired"));
+            self.hits += 1;
+        }
+        Ok(body)
+    }
+
+    /// The state at a version, as the first events.
+    fn snapshot(
+        &mut self,
+        body: &mut WatchBody,
+        version: u64,
+        streaming: bool,
+        peer: &mut Peer<'_>,
+    ) -> Result<(), SourceErrorKind> {
+        let content = peer.server.content_at(version).ok_or(SourceErrorKind::Expired)?;
+        (body.start, body.position) = (version, version);
+        let shown = |object: &&Arc<SimObject>| object.in_view || !self.selector;
+        body.initial = content.iter().flatten().filter(shown).map(|object| put(object, true)).collect();
+        if streaming {
+            let fault =
+                self.take(|fault| matches!(fault, Fault::NoEndMark | Fault::EndMarkTwice), peer);
+            let end = || WatchEvent::Bookmark { version: version.into(), initial_events_end: true };
+            let marks = match fault {
+                Some(Fault::NoEndMark) => 0,
+                Some(_) => 2,
+                None => 1,
+            };
+            body.initial.extend((0..marks).map(|_| end()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_watch(&mut self, body: &mut WatchBody, peer: &mut Peer<'_>) -> Read {
+        if body.stalled {
+            return Read::Nothing;
+        }
+        if body.close_at_once {
+            return Read::Ended;
+        }
+        if let Some(fault) = self.stream.pop_front() {
+            self.hit(fault, peer);
+            if let Some(read) = body.suffer(fault, peer) {
+                return read;
+            }
+        }
+        if body.position < peer.server.forgotten && body.initial.is_empty() {
+            // It was too slow, and what it was to be sent is gone.
+            self.hits += 1;
+            return match peer.random.one_in(2) {
+                true => Read::Ended,
+                false => Read::Events(vec![error_event(410, "Expired")]),
+            };
+        }
+        let events = body.events(self.selector, peer);
+        if !events.is_empty() {
+            return Read::Events(events);
+        }
+        if peer.now >= body.next_bookmark {
+            body.next_bookmark = peer.now + BOOKMARK_PERIOD;
+            let at = peer.server.at(body.replica);
+            if self.bookmarks && at > body.start && at >= body.position {
+                body.position = at;
+                return Read::Events(vec![bookmark(at)]);
+            }
+        }
+        if peer.now >= body.closes_at { Read::Ended } else { Read::Nothing }
+    }
+}
+
+impl WatchBody {
+    fn new(replica: usize, start: u64, timeout: Duration, now: Instant) -> Self {
+        Self {
+            replica,
+            initial: VecDeque::new(),
+            start,
+            position: start,
+            next_bookmark: now + BOOKMARK_PERIOD,
+            closes_at: now + timeout,
+            stalled: false,
+            close_at_once: false,
+            twice: false,
+            swap: false,
+            recent: VecDeque::new(),
+            delivered: false,
+            opened: now,
+        }
+    }
+
+    pub(super) fn wakes_at(&self, bookmarks: bool) -> Option<Instant> {
+        let wakes = if bookmarks { self.next_bookmark.min(self.closes_at) } else { self.closes_at };
+        (!self.stalled).then_some(wakes)
+    }
+
+    /// What a fault does to it; `None` where it goes on.
+    fn suffer(&mut self, fault: Fault, peer: &mut Peer<'_>) -> Option<Read> {
+        let events = match fault {
+            Fault::Closed => return Some(Read::Ended),
+            Fault::Reset => return Some(Read::Failed(failure(SourceErrorKind::Connection))),
+            Fault::Garbage => return Some(Read::Failed(failure(SourceErrorKind::Protocol))),
+            Fault::Stall => {
+                self.stalled = true;
+                return Some(Read::Nothing);
+            }
+            Fault::EventTwice | Fault::EventsSwapped => {
+                (self.twice, self.swap) = (fault == Fault::EventTwice, fault == Fault::EventsSwapped);
+                return None;
+            }
+            Fault::EventsReplayed => self.recent.iter().cloned().collect(),
+            Fault::ExpiredEvent => vec![error_event(410, "Expired")],
+            Fault::ErrorEvent => vec![error_event(500, "InternalError")],
+            Fault::TooManyEvent => vec![error_event(429, "TooManyRequests")],
+            Fault::BareErrorEvent => vec![error_event(0, peer.random.pick(&["", "Gone"]))],
+            Fault::UnknownEvent => {
+                let version = self.position.into();
+                vec![WatchEvent::Unknown { event_type: "FROBNICATED".to_owned(), version }]
+            }
+            Fault::Nameless => vec![WatchEvent::Undecodable(Undecodable::new(None, "unreadable by design"))],
+            Fault::BookmarkTwice if self.position > self.start => {
+                vec![bookmark(self.position), bookmark(self.position)]
+            }
+            Fault::BookmarkOld => vec![bookmark(self.position.saturating_sub(7).max(1))],
+            _ => Vec::new(),
+        };
+        (!events.is_empty()).then_some(Read::Events(events))
+    }
+
+    /// What is at hand, or a part of it.
+    fn events(&mut self, selector: bool, peer: &mut Peer<'_>) -> Vec<WatchEvent<SimObject>> {
+        let room = 1 + peer.random.below(READ_MAX);
+        if !self.initial.is_empty() {
+            self.delivered = true;
+            let count = self.initial.len().min(room);
+            return self.initial.drain(..count).collect();
+        }
+        let at = peer.server.at(self.replica);
+        let mut events = Vec::new();
+        while events.len() < room
+            && let Some(happened) = peer.server.after(self.position).filter(|next| next.version <= at)
+        {
+            self.position = happened.version;
+            events.extend(event_of(happened, selector));
+        }
+        if events.is_empty() {
+            return events;
+        }
+        self.delivered = true;
+        if std::mem::take(&mut self.twice) {
+            let last = events[events.len() - 1].clone();
+            events.push(last);
+        }
+        if self.swap && events.len() > 1 {
+            self.swap = false;
+            let last = events.len() - 1;
+            events.swap(last - 1, last);
+        }
+        self.recent.extend(events.iter().cloned());
+        let surplus = self.recent.len().saturating_sub(RECENT_MAX);
+        self.recent.drain(..surplus);
+        events
+    }
+
+    /// Everything that there is has been sent.
+    pub(crate) fn is_drained(&self, selector: bool, peer: &Peer<'_>) -> bool {
+        let shown = |happened: &Happened| {
+            let seen =
+                |object: &Option<Arc<SimObject>>| object.as_ref().is_some_and(|it| it.in_view || !selector);
+            happened.version > self.position && (seen(&happened.old) || seen(&happened.new))
+        };
+        !self.stalled && self.initial.is_empty() && !peer.server.history.iter().any(shown)
+    }
+
+    /// It was asked for from a version that the server does not have: nothing will come.
+    pub(crate) fn is_ahead(&self, peer: &Peer<'_>) -> bool {
+        self.start > peer.server.version
+    }
+}
+
+/// A change as a watch with a selector shows it.
+fn event_of(happened: &Happened, selector: bool) -> Option<WatchEvent<SimObject>> {
+    let seen = |object: &&Arc<SimObject>| object.in_view || !selector;
+    let old = happened.old.as_ref().filter(seen);
+    let new = happened.new.as_ref().filter(seen);
+    match (old, new) {
+        (None, None) => None,
+        (old, Some(new)) => Some(put(new, old.is_none())),
+        (Some(old), None) => {
+            let last = old.deleted_at(happened.version);
+            Some(match last.readable {
+                true => WatchEvent::Deleted(Arc::new(last)),
+                false => WatchEvent::DeletedUndecodable(undecodable(&last)),
+            })
+        }
+    }
+}
+
+fn put(object: &Arc<SimObject>, added: bool) -> WatchEvent<SimObject> {
+    match (object.readable, added) {
+        (false, _) => WatchEvent::Undecodable(undecodable(object)),
+        (true, true) => WatchEvent::Added(Arc::clone(object)),
+        (true, false) => WatchEvent::Modified(Arc::clone(object)),
+    }
+}
+
+fn bookmark(version: u64) -> WatchEvent<SimObject> {
+    WatchEvent::Bookmark { version: version.into(), initial_events_end: false }
+}
+
+fn error_event(code: u16, reason: &str) -> WatchEvent<SimObject> {
+    WatchEvent::Error(ServerStatus { code, reason: reason.to_owned(), ..ServerStatus::default() })
+}

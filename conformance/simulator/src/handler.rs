@@ -1,0 +1,242 @@
+//! A handler: the shipped listener and its task, polled by hand, and what the handler believes.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use informer_cache::handler::EventHandler;
+use informer_cache::listener::ProcessorListener;
+use informer_cache::{BufferPolicy, Event, HandlerOptions};
+use informer_core::Object;
+use informer_store::Indexer;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::check::{Checked, ensure};
+use crate::object::SimObject;
+
+/// What passes between the task of a listener and the world.
+#[derive(Default)]
+struct Tray {
+    /// Calls that began, for the world to look at.
+    begun: VecDeque<Event<SimObject>>,
+    /// Calls that may return.
+    permits: u32,
+    /// Calls that returned, by whatever way.
+    returned: u64,
+    /// The next call panics, at once or after it has waited.
+    panics: Option<bool>,
+}
+
+/// The user's side: it waits for a permit of the world.
+struct TrayHandler(Arc<Mutex<Tray>>);
+
+impl EventHandler<SimObject> for TrayHandler {
+    fn handle(&mut self, event: Event<SimObject>) -> impl Future<Output = ()> + Send {
+        let mut tray = self.0.lock();
+        tray.begun.push_back(event);
+        if tray.panics == Some(true) {
+            tray.panics = None;
+            tray.returned += 1;
+            drop(tray);
+            // As a panic, but that nobody prints it.
+            std::panic::resume_unwind(Box::new("by design"));
+        }
+        let shared = Arc::clone(&self.0);
+        poll_fn(move |_| {
+            let mut tray = shared.lock();
+            if tray.permits == 0 {
+                return Poll::Pending;
+            }
+            tray.permits -= 1;
+            tray.returned += 1;
+            if tray.panics.take().is_some() {
+                drop(tray);
+                std::panic::resume_unwind(Box::new("by design"));
+            }
+            Poll::Ready(())
+        })
+    }
+}
+
+type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) struct Handler {
+    pub(crate) listener: Arc<ProcessorListener<SimObject>>,
+    pub(crate) policy: BufferPolicy,
+    pub(crate) resync: Option<Duration>,
+    /// When the next resync is due, by the model.
+    pub(crate) resync_next: Option<Instant>,
+    tray: Arc<Mutex<Tray>>,
+    cancel: CancellationToken,
+    run: Option<Run>,
+    /// What it was told, by key.
+    pub(crate) view: Vec<Option<Arc<SimObject>>>,
+    /// Uids of what it was told is gone.
+    gone: Vec<u32>,
+    /// Initial events that it was to be told and has not handled, by key.
+    initial: Vec<u8>,
+    /// The processor has it.
+    pub(crate) joined: bool,
+    pub(crate) leaving: bool,
+    /// It does not return.
+    pub(crate) stuck: bool,
+    /// The call that has begun and not returned: its key, and whether its event is initial.
+    in_call: Option<(usize, bool)>,
+    told: u64,
+}
+
+fn uid(object: &SimObject) -> u32 {
+    u32::from_str_radix(object.uid(), 16).unwrap_or_default()
+}
+
+impl Handler {
+    pub(crate) fn new(policy: BufferPolicy, resync: Option<Duration>, keys: usize) -> Self {
+        let options = HandlerOptions::new().buffer(policy);
+        let mut handler = Self {
+            listener: Arc::new(ProcessorListener::new("simulated".to_owned(), &options)),
+            policy,
+            resync,
+            resync_next: None,
+            tray: Arc::default(),
+            cancel: CancellationToken::new(),
+            run: None,
+            view: vec![None; keys],
+            gone: Vec::new(),
+            initial: vec![0; keys],
+            joined: false,
+            leaving: false,
+            stuck: false,
+            in_call: None,
+            told: 0,
+        };
+        handler.begin_run();
+        handler
+    }
+
+    /// Its task begins, as at the start of a run.
+    pub(crate) fn begin_run(&mut self) {
+        self.listener.begin_run();
+        self.cancel = CancellationToken::new();
+        let (listener, tray, cancel) =
+            (Arc::clone(&self.listener), Arc::clone(&self.tray), self.cancel.clone());
+        self.run = Some(Box::pin(async move { listener.run(&mut TrayHandler(tray), &cancel).await }));
+    }
+
+    /// The run is told to end.
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.run.is_none()
+    }
+
+    pub(crate) fn panic_next(&self, at_once: bool) {
+        self.tray.lock().panics = Some(at_once);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_call.is_none() && (self.listener.is_closed() || self.listener.state().depth == 0)
+    }
+
+    /// Lets at most `permits` calls return, and gives the events of the calls that began.
+    pub(crate) fn work(&mut self, permits: u32) -> VecDeque<Event<SimObject>> {
+        self.tray.lock().permits = if self.stuck { 0 } else { permits };
+        if let Some(run) = &mut self.run {
+            let mut context = Context::from_waker(Waker::noop());
+            if run.as_mut().poll(&mut context).is_ready() {
+                self.run = None;
+            }
+        }
+        let mut tray = self.tray.lock();
+        let (begun, returned) = (std::mem::take(&mut tray.begun), tray.returned);
+        drop(tray);
+        self.told += begun.len() as u64;
+        let calls = begun.iter().map(|event| {
+            (event.object().number(), matches!(event, Event::Added { initial: true, .. }))
+        });
+        let mut calls = self.in_call.take().into_iter().chain(calls).peekable();
+        while let Some(call) = calls.next() {
+            if calls.peek().is_none() && returned < self.told {
+                self.in_call = Some(call);
+            } else if call.1 {
+                self.initial[call.0] = self.initial[call.0].saturating_sub(1);
+            }
+        }
+        begun
+    }
+
+    /// The events were put into its buffer.
+    pub(crate) fn was_given<'a>(&mut self, events: impl IntoIterator<Item = &'a Event<SimObject>>) {
+        for event in events {
+            let key = event.object().number();
+            match event {
+                Event::Added { initial: true, .. } => self.initial[key] += 1,
+                Event::Deleted { .. } if self.policy == BufferPolicy::Coalesce => {
+                    // What was not told yet is taken back.
+                    self.initial[key] = u8::from(self.in_call == Some((key, true)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes one event in, and holds it against what came before.
+    pub(crate) fn believe(
+        &mut self,
+        event: &Event<SimObject>,
+        store: &Indexer<SimObject>,
+        restored: bool,
+    ) -> Checked {
+        let object = event.object();
+        let key = object.number();
+        ensure!("legal-history", !self.leaving, "{event} came to a handler that was removed");
+        match event {
+            Event::Added { object, .. } => {
+                let before = &self.view[key];
+                ensure!("legal-history", before.is_none(), "{event}, which is known as {before:?}");
+                let back = self.gone.contains(&uid(object));
+                ensure!("no-resurrection", restored || !back, "{event} is back");
+                self.view[key] = Some(Arc::clone(object));
+            }
+            Event::Updated { old, new, resync } => {
+                let before = self.view[key].replace(Arc::clone(new));
+                let same = before.as_ref().is_some_and(|before| Arc::ptr_eq(before, old));
+                ensure!("legal-history", same, "{event}, but what was told before is {before:?}");
+                ensure!("legal-history", old.uid() == new.uid(), "{event} is of another uid");
+                ensure!("legal-history", !resync || Arc::ptr_eq(old, new), "{event} changes something");
+                let back = new.version() < old.version();
+                ensure!("no-going-back", restored || !back, "{event}");
+            }
+            Event::Deleted { last, .. } => {
+                let before = self.view[key].take();
+                let same = before.as_ref().is_some_and(|before| before.uid() == last.uid());
+                ensure!("legal-history", same, "{event}, but what was told before is {before:?}");
+                self.gone.push(uid(last));
+            }
+        }
+        if event.is_deleted() {
+            return Ok(());
+        }
+        match store.get(object.key()) {
+            Some(shown) if shown.uid() == object.uid() => {
+                let behind = shown.version() < object.version();
+                ensure!("lister-not-behind", restored || !behind, "{event}, and the store shows {shown:?}");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// It is said to be synced only when everything initial is handled.
+    pub(crate) fn check_sync(&self) -> Checked {
+        let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
+        let early = left > 0 && self.listener.has_synced();
+        ensure!("sync-not-early", !early, "a handler is synced with {left} initial events left");
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Runs schedules of the simulator; `cargo xtask simulate` starts it.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use informer_simulator::{Coverage, Plan, Script, Tally, run, run_many, run_with_timeline, shrink};
+use serde::Serialize;
+
+/// The shipped state machines of an informer against a model of an API server, in made-up time.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many schedules.
+    #[arg(long)]
+    schedules: Option<u64>,
+    /// The first seed of many schedules; alone, the one schedule to replay.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// As many schedules as fit in this time.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Play the script in this file.
+    #[arg(long)]
+    script: Option<PathBuf>,
+    /// Threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Write the figures to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// What `cargo xtask` reads.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    problems: Vec<String>,
+    figures: Vec<(String, f64)>,
+    /// The invariant that did not hold.
+    invariant: Option<&'static str>,
+}
+
+/// Schedules where nothing says how many.
+const SCHEDULES_DEFAULT: u64 = 100_000;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Panics of a schedule are told with its seed.
+    std::panic::set_hook(Box::new(|_| {}));
+    let report = match (&arguments.script, arguments.seed) {
+        (Some(path), _) => match std::fs::read_to_string(path).map(|text| text.parse::<Script>()) {
+            Ok(Ok(script)) => replay(&script),
+            Ok(Err(error)) => return refuse(&format!("{}: {error}", path.display())),
+            Err(error) => return refuse(&format!("cannot read {}: {error}", path.display())),
+        },
+        (None, Some(seed)) if arguments.schedules.is_none() && arguments.seconds.is_none() => {
+            println!("seed {seed}");
+            replay(&Script::of_seed(seed))
+        }
+        (None, seed) => many(&arguments, seed.unwrap_or_default()),
+    };
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string(&report).expect("strings and numbers are JSON");
+        if let Err(error) = std::fs::write(path, text) {
+            return refuse(&format!("cannot write {}: {error}", path.display()));
+        }
+    }
+    match report.problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    ExitCode::from(2)
+}
+
+/// One schedule, with everything that happens in it; one that fails is made short first.
+fn replay(script: &Script) -> Report {
+    let mut report = Report::default();
+    let outcome = match run(script).violation {
+        None => run_with_timeline(script),
+        Some(violation) => {
+            let short = shrink(script, &violation);
+            println!("\n{short}");
+            run_with_timeline(&short)
+        }
+    };
+    outcome.timeline.iter().for_each(|line| println!("{line}"));
+    match outcome.violation {
+        None => println!("every invariant holds"),
+        Some(violation) => {
+            println!("broken: {violation}");
+            report.invariant = Some(violation.invariant);
+            report.problems.push(violation.to_string());
+        }
+    }
+    report.figures.push(("steps".to_owned(), outcome.steps as f64));
+    report
+}
+
+fn many(arguments: &Arguments, seed: u64) -> Report {
+    let time = arguments.seconds.map(Duration::from_secs);
+    let without = if time.is_some() { u64::MAX } else { SCHEDULES_DEFAULT };
+    let schedules = arguments.schedules.unwrap_or(without);
+    let plan = Plan { seed, schedules, time, threads: arguments.threads };
+    let terminal = std::io::stderr().is_terminal();
+    let tally = run_many(&plan, &|count| {
+        if terminal && count.is_multiple_of(6400) {
+            eprint!("\r{count} schedules");
+        }
+    });
+    if terminal {
+        eprint!("\r                              \r");
+    }
+    let mut report = figures(&tally, plan.threads);
+    if let Some((seed, violation)) = &tally.failure {
+        report.invariant = Some(violation.invariant);
+        report.problems.push(format!("seed {seed}: {violation}"));
+        println!("seed {seed}: {violation}\n\n{}", shrink(&Script::of_seed(*seed), violation));
+    }
+    report
+}
+
+fn figures(tally: &Tally, threads: usize) -> Report {
+    let mut report = Report::default();
+    let count = tally.schedules.max(1) as f64;
+    let seconds = tally.elapsed.as_secs_f64();
+    let rows = [
+        ("schedules", tally.schedules as f64),
+        ("seconds", seconds),
+        ("threads", threads as f64),
+        ("steps", tally.steps as f64),
+        ("steps a second and thread", tally.steps as f64 / seconds / threads as f64),
+        ("steps of a schedule, mean", tally.steps as f64 / count),
+        ("verbs of a schedule, mean", tally.verbs as f64 / count),
+        ("keys of a schedule, mean", tally.keys as f64 / count),
+        ("faults of a schedule, mean", tally.faults as f64 / count),
+    ];
+    report.figures.extend(rows.map(|(name, value)| (name.to_owned(), value)));
+    report.figures.extend(covered(&tally.coverage));
+    report
+}
+
+fn covered(coverage: &Coverage) -> impl Iterator<Item = (String, f64)> {
+    coverage.rows().into_iter().map(|(name, count)| (name, count as f64))
+}

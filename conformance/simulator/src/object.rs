@@ -1,0 +1,136 @@
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+
+use informer_core::{Header, Object, ObjectKey};
+
+/// How many keys there can be.
+pub(crate) const KEYS_MAX: usize = 16;
+
+thread_local! {
+    /// Objects of this thread that are alive: what a stopped informer still held would stay here.
+    static ALIVE: Cell<i64> = const { Cell::new(0) };
+    static KEYS: Vec<ObjectKey> = (0..KEYS_MAX).map(new_key).collect();
+}
+
+fn new_key(number: usize) -> ObjectKey {
+    let namespace = if number.is_multiple_of(2) { "a" } else { "a-b" };
+    ObjectKey::new(namespace, &format!("k{number}")).expect("letters and digits are a name")
+}
+
+/// The key of a number.
+pub(crate) fn key(number: usize) -> ObjectKey {
+    KEYS.with(|keys| keys[number].clone())
+}
+
+/// How many objects of this thread are alive.
+pub(crate) fn alive() -> i64 {
+    ALIVE.get()
+}
+
+/// The colours by which objects are indexed.
+pub(crate) const COLOURS: [&str; 4] = ["red", "green", "blue", "grey"];
+
+/// One state of an object of the model.
+pub(crate) struct SimObject {
+    header: Header,
+    pub(crate) number: u8,
+    /// Tells this state from every other one; the state of a deletion has that of the state which was deleted.
+    pub(crate) serial: u32,
+    pub(crate) colour: u8,
+    /// The selector of the informer matches it.
+    pub(crate) in_view: bool,
+    /// The client can make sense of it.
+    pub(crate) readable: bool,
+}
+
+/// What a state is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) uid: u32,
+    pub(crate) version: u64,
+    pub(crate) serial: u32,
+    pub(crate) colour: u8,
+    pub(crate) in_view: bool,
+    pub(crate) readable: bool,
+}
+
+impl SimObject {
+    pub(crate) fn new(parts: Parts) -> Self {
+        ALIVE.set(ALIVE.get() + 1);
+        let header =
+            Header::new(key(parts.number)).with_uid(format!("{:x}", parts.uid)).with_version(parts.version);
+        Self {
+            header,
+            number: parts.number as u8,
+            serial: parts.serial,
+            colour: parts.colour,
+            in_view: parts.in_view,
+            readable: parts.readable,
+        }
+    }
+
+    /// The same state, as a deletion tells of it.
+    pub(crate) fn deleted_at(&self, version: u64) -> Self {
+        ALIVE.set(ALIVE.get() + 1);
+        let header = self.header.clone().with_version(version);
+        let Self { number, serial, colour, in_view, readable, .. } = *self;
+        Self { header, number, serial, colour, in_view, readable }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.header.resource_version().as_u64().unwrap_or_default()
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        usize::from(self.number)
+    }
+
+    /// The values of the index by colour: none for grey, two for blue.
+    pub(crate) fn colours(&self) -> &'static [&'static str] {
+        match self.colour {
+            0 => &COLOURS[..1],
+            1 => &COLOURS[1..2],
+            2 => &COLOURS[1..3],
+            _ => &[],
+        }
+    }
+
+    /// The value of the index that is added later.
+    pub(crate) fn parity(&self) -> &'static str {
+        if self.serial.is_multiple_of(2) { "even" } else { "odd" }
+    }
+}
+
+impl Drop for SimObject {
+    fn drop(&mut self) {
+        ALIVE.set(ALIVE.get() - 1);
+    }
+}
+
+impl Object for SimObject {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn held_bytes(&self) -> usize {
+        100 + usize::from(self.colour)
+    }
+}
+
+impl fmt::Debug for SimObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} @{} #{}", self.key(), self.resource_version(), self.serial)
+    }
+}
+
+/// The index by colour.
+pub(crate) fn by_colour(object: &SimObject) -> Vec<Cow<'_, str>> {
+    object.colours().iter().map(|colour| Cow::Borrowed(*colour)).collect()
+}
+
+/// The index that is added while everything runs.
+pub(crate) fn by_parity(object: &SimObject) -> Vec<Cow<'_, str>> {
+    vec![Cow::Borrowed(object.parity())]
+}

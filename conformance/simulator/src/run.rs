@@ -1,0 +1,202 @@
+//! Schedules, one or many.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::check::{Checked, Violation, ensure};
+use crate::coverage::Coverage;
+use crate::object::alive;
+use crate::script::Script;
+use crate::world::World;
+
+/// What came of one schedule.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The invariant that did not hold, if one did not.
+    pub violation: Option<Violation>,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// Steps of all parts: each thing that the server, the reflector, the pump, a handler or a worker did.
+    pub steps: u64,
+    /// What happened, where it was asked for.
+    pub timeline: Vec<String>,
+}
+
+/// Runs a script.
+pub fn run(script: &Script) -> Outcome {
+    run_with(script, false)
+}
+
+/// Runs a script, and writes down what happens.
+pub fn run_with_timeline(script: &Script) -> Outcome {
+    run_with(script, true)
+}
+
+fn run_with(script: &Script, timeline: bool) -> Outcome {
+    let before = alive();
+    let mut world = World::new(&script.setup);
+    world.timeline = timeline.then(Vec::new);
+    let mut steps = 0;
+    let mut lines = Vec::new();
+    let mut coverage = Coverage::default();
+    let played = catch_unwind(AssertUnwindSafe(|| play(script, &mut world)));
+    let result = match played {
+        Ok(Ok(())) => {
+            steps = world.steps;
+            lines.append(world.timeline.as_mut().unwrap_or(&mut Vec::new()));
+            match catch_unwind(AssertUnwindSafe(|| end(world, before))) {
+                Ok(Ok(reached)) => {
+                    coverage = reached;
+                    Ok(())
+                }
+                Ok(Err(violation)) => Err(violation),
+                Err(panic) => Err(panicked(&*panic)),
+            }
+        }
+        Ok(Err(violation)) => {
+            (steps, lines) = (world.steps, world.timeline.take().unwrap_or_default());
+            Err(violation)
+        }
+        Err(panic) => {
+            lines = world.timeline.take().unwrap_or_default();
+            // Its parts may be in any state: even dropping them could panic.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
+            Err(panicked(&*panic))
+        }
+    };
+    Outcome { violation: result.err(), coverage, steps, timeline: lines }
+}
+
+fn play(script: &Script, world: &mut World) -> Checked {
+    script.steps.iter().try_for_each(|step| world.perform(*step))?;
+    world.come_to_rest()?;
+    world.compare()
+}
+
+fn end(world: World, before: i64) -> Checked<Coverage> {
+    let mut world = world.stop()?;
+    let coverage = std::mem::take(&mut world.coverage);
+    drop(world);
+    let left = alive() - before;
+    ensure!("nothing-left", left == 0, "{left} objects are still held");
+    Ok(coverage)
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Violation {
+    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "(no text)".to_owned(),
+    };
+    Violation { invariant: "no-panic", text }
+}
+
+/// How many schedules, and which.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The seed of the first one; the others follow it.
+    pub seed: u64,
+    /// At most so many.
+    pub schedules: u64,
+    /// No longer than this.
+    pub time: Option<Duration>,
+    /// Threads that run them.
+    pub threads: usize,
+}
+
+/// What came of many schedules.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Schedules that ended.
+    pub schedules: u64,
+    /// Steps of all parts in them.
+    pub steps: u64,
+    /// Verbs in their scripts.
+    pub verbs: u64,
+    /// Faults in their scripts.
+    pub faults: u64,
+    /// Keys of their worlds.
+    pub keys: u64,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// The first seed that failed, and why.
+    pub failure: Option<(u64, Violation)>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Seeds that a thread takes at once.
+const CHUNK: u64 = 64;
+
+/// Runs many schedules, until one of them fails. `progress` hears now and then how many have ended.
+pub fn run_many(plan: &Plan, progress: &(dyn Fn(u64) + Sync)) -> Tally {
+    let begin = clock();
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads.max(1) {
+            scope.spawn(|| {
+                let tally = run_chunks(plan, (&next, &stop), begin, progress);
+                merge(&mut total.lock(), &tally);
+            });
+        }
+    });
+    let mut tally = total.into_inner();
+    tally.elapsed = clock().saturating_duration_since(begin);
+    tally
+}
+
+fn run_chunks(
+    plan: &Plan,
+    (next, stop): (&AtomicU64, &AtomicBool),
+    begin: Instant,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Tally {
+    let mut tally = Tally::default();
+    loop {
+        let first = next.fetch_add(CHUNK, Ordering::Relaxed);
+        let late = plan.time.is_some_and(|time| clock().saturating_duration_since(begin) >= time);
+        if first >= plan.schedules || late || stop.load(Ordering::Relaxed) {
+            return tally;
+        }
+        progress(first);
+        for index in first..(first + CHUNK).min(plan.schedules) {
+            let seed = plan.seed.wrapping_add(index);
+            let script = Script::of_seed(seed);
+            let outcome = run(&script);
+            tally.schedules += 1;
+            tally.steps += outcome.steps;
+            tally.verbs += script.steps.len() as u64;
+            tally.faults += script.faults() as u64;
+            tally.keys += u64::from(script.setup.keys);
+            tally.coverage += &outcome.coverage;
+            if let Some(violation) = outcome.violation {
+                tally.failure = Some((seed, violation));
+                stop.store(true, Ordering::Relaxed);
+                return tally;
+            }
+        }
+    }
+}
+
+fn merge(total: &mut Tally, tally: &Tally) {
+    total.schedules += tally.schedules;
+    total.steps += tally.steps;
+    total.verbs += tally.verbs;
+    total.faults += tally.faults;
+    total.keys += tally.keys;
+    total.coverage += &tally.coverage;
+    if let Some((seed, violation)) = &tally.failure
+        && total.failure.as_ref().is_none_or(|(first, _)| seed < first)
+    {
+        total.failure = Some((*seed, violation.clone()));
+    }
+}
+
+fn clock() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "how long a run takes is told in real time")]
+    Instant::now()
+}

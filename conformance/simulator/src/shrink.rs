@@ -1,0 +1,36 @@
+use crate::check::Violation;
+use crate::run::run;
+use crate::script::Script;
+
+/// How many times a script is tried: some seconds.
+const TRIES_MAX: u32 = 20_000;
+
+/// The shortest script found that breaks the same invariant. What is left out is left out in ever smaller pieces.
+pub fn shrink(script: &Script, violation: &Violation) -> Script {
+    let mut best = script.clone();
+    let mut tries = 0;
+    let fails = |script: &Script, tries: &mut u32| {
+        *tries += 1;
+        run(script).violation.is_some_and(|found| found.invariant == violation.invariant)
+    };
+    loop {
+        let length = best.steps.len();
+        let mut piece = length.div_ceil(2);
+        while piece > 0 && tries < TRIES_MAX {
+            let mut begin = 0;
+            while begin < best.steps.len() && tries < TRIES_MAX {
+                let mut shorter = best.clone();
+                let end = (begin + piece).min(shorter.steps.len());
+                shorter.steps.drain(begin..end);
+                match fails(&shorter, &mut tries) {
+                    true => best = shorter,
+                    false => begin += piece,
+                }
+            }
+            piece /= 2;
+        }
+        if best.steps.len() == length || tries >= TRIES_MAX {
+            return best;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! One schedule: the shipped state machines between the model of a server and the model of its users.
+
+mod compare;
+mod faults;
+mod pumping;
+mod reflecting;
+mod requests;
+mod rest;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_cache::processor::SharedProcessor;
+use informer_cache::pump::Pump;
+use informer_cache::queue::InOrderState;
+use informer_cache::reflector::{Action, Paging, ReflectorConfig, ReflectorState, StreamingList};
+use informer_cache::{BufferPolicy, UndecodableLog};
+use informer_store::{Indexer, StoreBuilder, borrowed};
+
+use self::requests::Requests;
+use crate::check::Checked;
+use crate::connection::{Network, Open};
+use crate::coverage::Coverage;
+use crate::fault::Fault;
+use crate::handler::Handler;
+use crate::object::{SimObject, by_colour};
+use crate::random::Random;
+use crate::script::{Setup, Step, Verb};
+use crate::server::Server;
+use crate::work::Work;
+
+pub(crate) struct World {
+    setup: Setup,
+    /// The chance of the present step.
+    random: Random,
+    origin: Instant,
+    now: Instant,
+    server: Server,
+    network: Network,
+    open: Open,
+    /// The request that is never answered.
+    hanging: Option<Action>,
+    requests: Requests,
+    config: Arc<ReflectorConfig>,
+    reflector: ReflectorState<SimObject>,
+    /// What a source remembers of streaming lists.
+    streaming_failed: bool,
+    queue: InOrderState<SimObject>,
+    pump: Pump<SimObject>,
+    store: Indexer<SimObject>,
+    undecodable: UndecodableLog,
+    processor: SharedProcessor<SimObject>,
+    synced: bool,
+    /// What the events that were announced add up to.
+    mirror: Vec<Option<Arc<SimObject>>>,
+    /// The first one feeds the work queue, and stays.
+    handlers: Vec<Handler>,
+    work: Work,
+    barriers: VecDeque<Barrier>,
+    indexed_by_parity: bool,
+    pub(crate) coverage: Coverage,
+    pub(crate) steps: u64,
+    /// What happened, for people.
+    pub(crate) timeline: Option<Vec<String>>,
+}
+
+/// A write whose author waits for it to be in the cache.
+struct Barrier {
+    key: usize,
+    version: u64,
+    /// It is there after the write, and the informer's selector matches it.
+    present: bool,
+}
+
+/// How many barriers wait at once.
+const BARRIERS_MAX: usize = 8;
+
+/// Writes a line of the timeline, if there is one.
+macro_rules! tell {
+    ($world:expr, $($text:tt)+) => {
+        if $world.timeline.is_some() {
+            let line = format!($($text)+);
+            $world.write_line(&line);
+        }
+    };
+}
+use tell;
+
+/// The origin of all made-up time.
+fn origin() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "an origin: every later instant is this one and made-up time")]
+    Instant::now()
+}
+
+fn config(setup: &Setup) -> ReflectorConfig {
+    let mut config = ReflectorConfig::named("simulated");
+    config.streaming_list = match setup.streaming_wish {
+        3 => StreamingList::On,
+        4 => StreamingList::Off,
+        _ => StreamingList::Auto,
+    };
+    config.paging = match setup.paging {
+        2 => Paging::Always,
+        3 => Paging::Never,
+        _ => Paging::Auto,
+    };
+    config.page_size = setup.page;
+    config.resync_period = minutes(setup.reflector_resync);
+    config
+}
+
+fn minutes(count: u32) -> Option<Duration> {
+    (count > 0).then(|| Duration::from_secs(60 * u64::from(count)))
+}
+
+impl World {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let mut random = Random::new(u64::from(setup.seed));
+        let now = origin();
+        let server = Server::new(setup, &mut random);
+        let config = Arc::new(config(setup));
+        let undecodable = UndecodableLog::default();
+        let writer = StoreBuilder::new().index("colour", borrowed(by_colour)).writer();
+        let pump = Pump::new(writer, undecodable.clone());
+        let mut world = Self {
+            origin: now,
+            now,
+            network: Network::new(setup),
+            open: Open::Nothing,
+            hanging: None,
+            requests: Requests::new(now),
+            reflector: ReflectorState::new(Arc::clone(&config), now),
+            config,
+            streaming_failed: false,
+            queue: InOrderState::new(),
+            store: pump.indexer(),
+            pump,
+            undecodable,
+            processor: SharedProcessor::new(),
+            synced: false,
+            mirror: vec![None; setup.keys as usize],
+            handlers: Vec::new(),
+            work: Work::new(setup, now),
+            barriers: VecDeque::new(),
+            indexed_by_parity: false,
+            coverage: Coverage::default(),
+            steps: 0,
+            timeline: None,
+            setup: setup.clone(),
+            server,
+            random,
+        };
+        world.handlers = (0..3).map(|index| world.new_handler(index)).collect();
+        world
+    }
+
+    fn new_handler(&self, index: u32) -> Handler {
+        let policy = match self.setup.policies >> index & 1 {
+            0 => BufferPolicy::Unbounded,
+            _ => BufferPolicy::Coalesce,
+        };
+        let resync = if index == 1 { minutes(self.setup.resync) } else { None };
+        Handler::new(policy, resync, self.setup.keys as usize)
+    }
+
+    pub(crate) fn perform(&mut self, step: Step) -> Checked {
+        self.random = Random::new(u64::from(step.chance) << 20 ^ u64::from(self.setup.seed));
+        match step.verb {
+            Verb::Write | Verb::Burst | Verb::Recreate | Verb::Relabel => self.write(step.verb),
+            Verb::BackUp => {
+                tell!(self, "server: backed up at @{}", self.server.version);
+                self.server.back_up();
+            }
+            Verb::Reflect => {
+                if !self.reflect()? && self.random.one_in(3) {
+                    self.wait();
+                }
+            }
+            Verb::Pump => drop(self.pump()?),
+            Verb::Handle => {
+                // The last one is slow.
+                let index = if self.random.one_in(6) { self.handlers.len() - 1 } else { self.random.below(2) };
+                let permits = self.random.below(5) as u32;
+                self.handle(index, permits)?;
+            }
+            Verb::Work => drop(self.work()?),
+            Verb::Wait => self.wait(),
+            Verb::Fault(fault) => self.suffer(fault)?,
+        }
+        Ok(())
+    }
+
+    /// The newest version that the informer knows of.
+    fn seen(&self) -> u64 {
+        let versions = [&self.reflector.status().last_version, &self.store.resource_version()];
+        versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
+    }
+
+    /// Versions that went back must not come to those that the informer knows before it has noticed: after that nobody
+    /// could tell them apart.
+    fn is_held_back(&self) -> bool {
+        self.server.restored && self.seen() > self.server.version
+    }
+
+    fn write(&mut self, verb: Verb) {
+        if self.is_held_back() {
+            return;
+        }
+        self.steps += 1;
+        let key = self.random.below(self.server.objects.len());
+        let held = self.server.objects[key].is_some();
+        let random = &mut self.random;
+        match verb {
+            Verb::Burst => (0..random.between(2, 6)).for_each(|_| self.server.put(key, true, random)),
+            Verb::Recreate => {
+                self.server.delete(key, random);
+                self.server.put(key, true, random);
+            }
+            Verb::Relabel => {
+                let in_view = self.server.objects[key].as_ref().is_none_or(|object| !object.in_view);
+                self.server.put_as(key, in_view, true, random);
+            }
+            _ if held && random.below(10) < 3 => self.server.delete(key, random),
+            _ => self.server.put(key, true, random),
+        }
+        self.after_write(key);
+    }
+
+    fn after_write(&mut self, key: usize) {
+        let (version, selector) = (self.server.version, self.network.selector);
+        let object = self.server.objects[key].as_ref();
+        tell!(self, "server: key {key} is {object:?} @{version}");
+        if self.random.one_in(3) && self.barriers.len() < BARRIERS_MAX {
+            let object = self.server.objects[key].as_ref();
+            let present = object.is_some_and(|object| object.in_view || !selector);
+            self.barriers.push_back(Barrier { key, version, present });
+        }
+    }
+
+    fn handle(&mut self, index: usize, permits: u32) -> Checked<bool> {
+        let handler = &mut self.handlers[index];
+        let events = handler.work(permits);
+        handler.check_sync()?;
+        self.steps += events.len() as u64;
+        for event in &events {
+            tell!(self, "handler {index}: {event}");
+            self.handlers[index].believe(event, &self.store, self.server.restored)?;
+            if index == 0 {
+                let key = event.object().number();
+                let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
+                let urgent = !matches!(event, informer_cache::Event::Added { initial: true, .. });
+                self.work.add(key, urgent, late.filter(|late| !late.is_zero()), self.now)?;
+            }
+        }
+        Ok(!events.is_empty())
+    }
+
+    fn work(&mut self) -> Checked<bool> {
+        let store = &self.store;
+        let look = |number: usize| store.get(&crate::object::key(number));
+        let worked = self.work.step(self.now, &mut self.random, look)?;
+        self.steps += u64::from(worked);
+        Ok(worked)
+    }
+
+    /// Time passes, mostly to the next moment at which something is due.
+    fn wait(&mut self) {
+        let next = self.next_due().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(self.now));
+        let part = match self.random.below(4) {
+            0 => next.mul_f64(0.3),
+            1 => Duration::from_secs(self.random.below(30) as u64),
+            _ => next,
+        };
+        self.pass(part);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        if !time.is_zero() {
+            self.steps += 1;
+            self.now += time;
+            tell!(self, "time: {time:.1?} pass");
+        }
+    }
+
+    /// When something happens by itself.
+    fn next_due(&self) -> Option<Instant> {
+        let dues = [
+            self.reflector.step().until,
+            self.open.wakes_at(self.network.bookmarks),
+            self.processor.next_resync(),
+            self.work.wakes_at(),
+            self.server.down_until,
+        ];
+        dues.into_iter().flatten().filter(|due| *due > self.now).min()
+    }
+
+    fn hit(&mut self, fault: Fault) {
+        self.network.hits += 1;
+        self.coverage.hit(fault);
+    }
+
+    fn write_line(&mut self, line: &str) {
+        let time = self.now.saturating_duration_since(self.origin);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(format!("{:>10.3} s  {line}", time.as_secs_f64()));
+        }
+    }
+}

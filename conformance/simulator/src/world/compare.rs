@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use informer_core::Object;
+
+use super::World;
+use crate::check::{Checked, ensure};
+use crate::object::{COLOURS, SimObject, key};
+
+/// So many lists there may be for each thing that went wrong: the list, its fallback, its consistent form, and one more
+/// for what each of those met.
+const LISTS_PER_HIT: u64 = 4;
+
+impl World {
+    /// Everything is compared with everything, at rest.
+    pub(crate) fn compare(&mut self) -> Checked {
+        self.compare_with_server()?;
+        self.compare_indexes()?;
+        for (index, handler) in self.handlers.iter().enumerate().filter(|(_, handler)| !handler.leaving) {
+            let same = handler.view.iter().zip(&self.mirror).all(|(told, held)| same(told.as_ref(), held.as_ref()));
+            ensure!("view-equals-store", same, "handler {index} believes {:?}", handler.view);
+            ensure!("sync", handler.listener.has_synced(), "handler {index} is not synced");
+        }
+        for (number, (seen, held)) in self.work.reconciled.iter().zip(&self.mirror).enumerate() {
+            let same = same(seen.as_ref(), held.as_ref());
+            ensure!("nothing-left-undone", same, "key {number}: {held:?}, last reconciled as {seen:?}");
+        }
+        ensure!("sync", self.synced && self.queue.has_synced(), "the informer is not synced");
+        let weight = self.queue.weight();
+        ensure!("nothing-left", weight == 0, "the queue is empty and weighs {weight}");
+        let held: usize = self.mirror.iter().flatten().map(|object| object.held_bytes()).sum();
+        let counted = self.pump.counters().bytes;
+        ensure!("bytes", counted == held as u64, "{counted} bytes are counted, and {held} are held");
+        let (lists, hits) = (self.requests.lists, self.network.hits);
+        ensure!("lists-bounded", lists <= 4 + LISTS_PER_HIT * hits, "{lists} lists for {hits} things that went wrong");
+        Ok(())
+    }
+
+    fn compare_with_server(&self) -> Checked {
+        let selector = self.network.selector;
+        let unread = self.undecodable.entries();
+        for (number, held) in self.mirror.iter().enumerate() {
+            let shown = self.store.get(&key(number));
+            ensure!("announced-is-stored", same(shown.as_ref(), held.as_ref()), "key {number}: {shown:?}");
+            let object = self.server.objects[number].as_ref().filter(|object| object.in_view || !selector);
+            let named = unread.iter().any(|entry| entry.key() == Some(&key(number)));
+            match object {
+                Some(object) if !object.readable => {
+                    ensure!("unreadable-is-known", named, "{object:?} cannot be read, and nobody says so");
+                }
+                object => {
+                    let equal = object.map(|object| object.serial) == held.as_ref().map(|held| held.serial)
+                        && object.map(|object| object.uid()) == held.as_ref().map(|held| held.uid());
+                    ensure!("store-equals-server", equal, "the server has {object:?}, the store {held:?}");
+                    ensure!("unreadable-is-known", !named, "key {number} is readable, and said not to be");
+                }
+            }
+        }
+        let (stored, held) = (self.store.len(), self.mirror.iter().flatten().count());
+        ensure!("announced-is-stored", stored == held, "the store has {stored} objects, and {held} were told");
+        Ok(())
+    }
+
+    fn compare_indexes(&self) -> Checked {
+        let count = |wanted: &dyn Fn(&SimObject) -> bool| {
+            self.mirror.iter().flatten().filter(|object| wanted(object)).count()
+        };
+        for colour in COLOURS {
+            let found = self.store.by_index("colour", colour).unwrap_or_default();
+            let right = found.iter().all(|object| object.colours().contains(&colour));
+            let wanted = count(&|object| object.colours().contains(&colour));
+            ensure!("indexes", right && found.len() == wanted, "{wanted} are {colour}, and it has {found:?}");
+        }
+        for parity in ["even", "odd"].into_iter().filter(|_| self.indexed_by_parity) {
+            let found = self.store.by_index("parity", parity).unwrap_or_default();
+            let wanted = count(&|object| object.parity() == parity);
+            ensure!("indexes", found.len() == wanted, "{wanted} are {parity}, and it has {found:?}");
+        }
+        Ok(())
+    }
+
+    /// The end: nothing of it may be left.
+    pub(crate) fn stop(mut self) -> Checked<Self> {
+        self.stop_informer()?;
+        self.queue.close();
+        let empty = self.queue.depth() == 0 && self.queue.is_closed();
+        ensure!("nothing-left", empty, "a queue that is closed holds something");
+        self.work.stop(self.now)?;
+        let counters = self.pump.counters();
+        for (mark, count) in [
+            ("stale events", counters.stale),
+            ("unchanged objects", counters.unchanged),
+            ("deletions of what was not held", counters.unknown_deletes),
+            ("stale lists at the pump", counters.stale_lists),
+            ("rewound", counters.rewound),
+        ] {
+            self.coverage.mark(mark, count);
+        }
+        Ok(self)
+    }
+}
+
+fn same(a: Option<&Arc<SimObject>>, b: Option<&Arc<SimObject>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}

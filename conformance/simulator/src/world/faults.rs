@@ -1,0 +1,190 @@
+use std::time::Duration;
+
+use informer_cache::reflector::{Input, RelistReason, ReflectorState};
+use informer_core::ResourceVersion;
+use informer_store::borrowed;
+
+use super::{World, tell};
+use crate::check::{Checked, ensure};
+use crate::connection::Open;
+use crate::fault::Fault;
+use crate::object::by_parity;
+use crate::work::Ending;
+
+/// Handlers beyond the first ones.
+const HANDLERS_MAX: usize = 6;
+
+impl World {
+    pub(super) fn suffer(&mut self, fault: Fault) -> Checked {
+        self.steps += 1;
+        tell!(self, "fault: {}", fault.as_str());
+        match fault {
+            fault if fault.is_of_request() || fault.is_of_stream() => {
+                if matches!(fault, Fault::EventsSwapped) {
+                    // An event that comes before an older one tells of a version too soon.
+                    self.barriers.clear();
+                }
+                self.network.arm(fault, &mut self.random);
+            }
+            Fault::Down => {
+                let seconds = self.random.between(1, 300) as u64;
+                self.server.down_until = Some(self.now + Duration::from_secs(seconds));
+                self.open.cut();
+                self.network.hits += 1;
+            }
+            Fault::Bookmarks => self.toggle(fault, |network| network.bookmarks ^= true),
+            Fault::Streaming => {
+                self.toggle(fault, |network| network.streaming ^= true);
+                // Another server answers from here on.
+                self.open.cut();
+            }
+            Fault::HandlerPanics
+            | Fault::HandlerStuck
+            | Fault::HandlerLeaves
+            | Fault::HandlerJoins
+            | Fault::WorkerCancelled
+            | Fault::WorkerFails => self.trouble_users(fault),
+            Fault::InformerRestarts | Fault::ReflectorAnew => self.restart_informer(fault)?,
+            Fault::HeldUp | Fault::ClockJump => self.trouble_time(fault),
+            Fault::IndexAdded => self.add_index()?,
+            fault => self.trouble_server(fault),
+        }
+        Ok(())
+    }
+
+    fn toggle(&mut self, fault: Fault, toggle: impl FnOnce(&mut crate::connection::Network)) {
+        toggle(&mut self.network);
+        self.hit(fault);
+    }
+
+    fn trouble_server(&mut self, fault: Fault) {
+        let random = &mut self.random;
+        match fault {
+            Fault::Compaction => self.server.compact(random),
+            Fault::ReplicaLags if !self.server.lag_or_catch_up(random) => return,
+            Fault::ReplicaLags => {}
+            Fault::VersionJump if self.server.restored => return,
+            Fault::VersionJump => self.server.jump(random.pick(&[1 << 10, 1 << 32, (1 << 53) + 1])),
+            Fault::Unreadable => {
+                if self.is_held_back() {
+                    return;
+                }
+                let key = self.random.below(self.server.objects.len());
+                self.server.put(key, false, &mut self.random);
+                tell!(self, "server: key {key} cannot be read @{}", self.server.version);
+            }
+            // It has not noticed the last one.
+            _ if self.is_held_back() => return,
+            Fault::Restore => self.server.restore(true),
+            Fault::Rewind => self.server.restore(false),
+            Fault::Wiped => self.server.wipe(),
+            _ => self.server.restart(),
+        }
+        if matches!(fault, Fault::Restore | Fault::Rewind | Fault::Wiped | Fault::Restart) {
+            self.open.cut();
+            self.barriers.clear();
+            tell!(self, "server: starts again @{}", self.server.version);
+        }
+        self.hit(fault);
+    }
+
+    fn trouble_users(&mut self, fault: Fault) {
+        let which = self.random.below(self.handlers.len());
+        match fault {
+            Fault::HandlerPanics => self.handlers[which].panic_next(self.random.one_in(2)),
+            Fault::HandlerStuck => self.handlers[which].stuck ^= true,
+            Fault::HandlerLeaves => {
+                // The first one feeds the queue.
+                let which = which.max(1);
+                let handler = &mut self.handlers[which];
+                handler.leaving = true;
+                handler.listener.close();
+            }
+            Fault::HandlerJoins if self.handlers.len() < HANDLERS_MAX => {
+                let handler = self.new_handler(which as u32);
+                self.handlers.push(handler);
+            }
+            Fault::HandlerJoins => return,
+            Fault::WorkerCancelled => self.work.endings.push_back(Ending::Cancelled),
+            _ => self.work.endings.push_back(Ending::Fails),
+        }
+        self.hit(fault);
+    }
+
+    fn trouble_time(&mut self, fault: Fault) {
+        let time = Duration::from_secs(match fault {
+            Fault::HeldUp => self.random.between(1, 120) as u64,
+            _ => self.random.between(600, 100_000) as u64,
+        });
+        self.pass(time);
+        if fault == Fault::HeldUp {
+            self.reflector.held_up(time, self.now);
+        }
+        self.hit(fault);
+    }
+
+    fn add_index(&mut self) -> Checked {
+        let added = self.store.add_index("parity", borrowed(by_parity)).is_ok();
+        ensure!("indexes", added != self.indexed_by_parity, "an index was added: {added}");
+        self.indexed_by_parity = true;
+        self.hit(Fault::IndexAdded);
+        Ok(())
+    }
+
+    /// The informer is stopped and started again, as its run does it. Its store stays.
+    fn restart_informer(&mut self, fault: Fault) -> Checked {
+        self.stop_informer()?;
+        let last_version = self.reflector.status().last_version.clone();
+        let last_version =
+            if fault == Fault::ReflectorAnew { ResourceVersion::unset() } else { last_version };
+        self.synced = false;
+        self.handlers.retain(|handler| !handler.leaving);
+        self.handlers.iter_mut().for_each(super::Handler::begin_run);
+        // What the last run left in the queue is older than the list to come, and is applied before it.
+        while self.pump_rest()? {}
+        self.pump.begin_run();
+        self.processor.begin_run(self.now);
+        for handler in self.handlers.iter_mut().filter(|handler| handler.joined) {
+            handler.resync_next = handler.resync.map(|period| self.now + period);
+        }
+        self.reflector = ReflectorState::resume(self.config.clone(), self.now, last_version);
+        self.requests.begin_anew();
+        tell!(self, "informer: starts again");
+        self.hit(fault);
+        Ok(())
+    }
+
+    /// Ends the reflector and the tasks of the handlers; the call in flight of each returns.
+    pub(super) fn stop_informer(&mut self) -> Checked {
+        self.note_reflector();
+        self.tell(Input::Stop)?;
+        let step = self.reflector.step();
+        let done = step.action == informer_cache::reflector::Action::Done;
+        ensure!("nothing-left", done, "a reflector that was stopped goes on");
+        (self.open, self.hanging) = (Open::Nothing, None);
+        for index in 0..self.handlers.len() {
+            self.handlers[index].cancel();
+            let stuck = std::mem::take(&mut self.handlers[index].stuck);
+            self.handle(index, 1)?;
+            let ended = self.handlers[index].has_ended();
+            ensure!("nothing-left", ended, "the task of handler {index} goes on after its run");
+            self.handlers[index].stuck = stuck;
+        }
+        Ok(())
+    }
+
+    /// What the reflector counts, before it is gone.
+    pub(super) fn note_reflector(&mut self) {
+        let status = self.reflector.status();
+        for reason in RelistReason::ALL {
+            self.coverage.reason(reason, status.relists.get(reason));
+        }
+        let marks = [
+            ("short watches", status.short_watches),
+            ("older versions", status.older_versions),
+            ("undecodable objects", status.undecodable),
+            ("resyncs of the reflector", status.resyncs),
+        ];
+        marks.into_iter().for_each(|(mark, count)| self.coverage.mark(mark, count));
+    }
+}

@@ -1,0 +1,183 @@
+use std::time::Duration;
+
+use informer_cache::Change;
+use informer_cache::reflector::{Action, Input, Notice, ReflectorPhase, Step};
+use informer_cache::source::WatchEvent;
+
+use super::requests::Kind;
+use super::{World, tell};
+use crate::check::{Checked, ensure};
+use crate::connection::{Answer, ListAsk, Open, Peer, Read, WatchAsk};
+use crate::coverage::phase;
+use crate::object::SimObject;
+
+type In = Input<SimObject>;
+
+/// A watch that went on for so long is no sign of trouble.
+const LASTED: Duration = Duration::from_secs(1);
+
+impl World {
+    /// The reflector does its present step, as its driver would. False where there is nothing to do yet.
+    pub(super) fn reflect(&mut self) -> Checked<bool> {
+        let step = self.reflector.step();
+        let input = self.perform_action(&step)?;
+        match (input, step.until) {
+            (Some(input), _) => self.tell(input)?,
+            (None, Some(until)) if until <= self.now => self.tell(Input::Timer)?,
+            (None, _) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn perform_action(&mut self, step: &Step) -> Checked<Option<In>> {
+        if !matches!(step.action, Action::Read) {
+            self.open = Open::Nothing;
+        }
+        match &step.action {
+            Action::Read => Ok(if self.queue.has_room() { self.read() } else { None }),
+            Action::List(_) | Action::Watch(_) if self.hanging.as_ref() == Some(&step.action) => Ok(None),
+            Action::List(_) | Action::Watch(_) => self.send(&step.action),
+            _ => {
+                self.hanging = None;
+                Ok(None)
+            }
+        }
+    }
+
+    fn send(&mut self, action: &Action) -> Checked<Option<In>> {
+        let peer = &mut Peer {
+            server: &self.server,
+            now: self.now,
+            random: &mut self.random,
+            coverage: &mut self.coverage,
+        };
+        let (kind, answer) = match action {
+            Action::List(plan) => {
+                let kind = if plan.continue_token.is_some() { Kind::Page } else { Kind::List };
+                self.requests.sent(kind, self.now)?;
+                let known = plan.use_known.then(|| self.store.clone());
+                let token = plan.continue_token.as_deref();
+                let ask = ListAsk { version: &plan.version, limit: plan.limit, token, known };
+                (kind, self.network.list(&ask, peer))
+            }
+            Action::Watch(plan) => {
+                let kind = if plan.send_initial_events { Kind::Streaming } else { Kind::Watch };
+                self.requests.sent(kind, self.now)?;
+                let send_initial_events = plan.send_initial_events;
+                let ask = WatchAsk { version: &plan.version, send_initial_events, timeout: plan.timeout };
+                (kind, self.network.watch(&ask, peer))
+            }
+            _ => return Ok(None),
+        };
+        tell!(self, "request: {action:?}: {}", shown(&answer));
+        Ok(match answer {
+            Answer::Failed(error) => {
+                self.requests.failed(kind, &error, self.now);
+                Some(Input::Failed(error))
+            }
+            Answer::Hangs => {
+                self.hanging = Some(action.clone());
+                None
+            }
+            Answer::Open(open) => {
+                self.hanging = None;
+                if kind != Kind::List && kind != Kind::Page && kind != Kind::Streaming {
+                    self.requests.worked();
+                }
+                self.open = open;
+                Some(Input::Opened)
+            }
+        })
+    }
+
+    fn read(&mut self) -> Option<In> {
+        let peer = &mut Peer {
+            server: &self.server,
+            now: self.now,
+            random: &mut self.random,
+            coverage: &mut self.coverage,
+        };
+        let read = self.network.read(&mut self.open, peer);
+        let ended = matches!(&read, Read::Ended)
+            || matches!(&read, Read::Failed(error) if error.kind() == informer_cache::source::SourceErrorKind::Connection);
+        if ended
+            && self.reflector.status().phase == ReflectorPhase::Watching
+            && let Open::Watch(body) = &self.open
+        {
+            let lasted = self.now.saturating_duration_since(body.opened) >= LASTED;
+            self.requests.expect_watch |= lasted && body.delivered;
+        }
+        match read {
+            Read::Nothing => None,
+            Read::Part(part) => Some(Input::Part(part)),
+            Read::Events(events) => {
+                self.steps += events.len() as u64 - 1;
+                Some(Input::Events(events))
+            }
+            Read::Ended => Some(Input::Ended),
+            Read::Failed(error) => Some(Input::Failed(error)),
+        }
+    }
+
+    /// Tells the reflector, and does what comes of it.
+    pub(super) fn tell(&mut self, input: In) -> Checked {
+        self.steps += 1;
+        tell!(self, "reflector: {}", heard(&input));
+        let before = self.reflector.status().phase;
+        let seen = self.reflector.status().last_version.clone();
+        let is_request = matches!(input, Input::RelistRequested);
+        self.reflector.set_streaming_supported(self.network.streaming && !self.streaming_failed);
+        let effects = self.reflector.handle(input, self.now, &mut self.random);
+        if is_request {
+            self.requests.expect_watch = false;
+        }
+        let after = self.reflector.status().phase;
+        self.coverage.moved(before, after);
+        if before != after {
+            tell!(self, "reflector: {} -> {}", phase(before), phase(after));
+        }
+        let lists = effects.changes.iter().filter(|change| matches!(change, Change::Replaced(_))).count();
+        ensure!("one-list-at-a-time", lists <= 1, "{lists} lists came of one input");
+        let last = &self.reflector.status().last_version;
+        let back = last.is_older_than(&seen) && !self.server.restored;
+        ensure!("no-going-back", !back, "the last version went from {seen} to {last}");
+        for change in effects.changes {
+            if matches!(change, Change::Replaced(_)) {
+                self.requests.worked();
+            }
+            ensure!("nothing-lost", self.queue.push(change).is_ok(), "the queue is closed");
+        }
+        for notice in &effects.notices {
+            self.coverage.notice(notice);
+            tell!(self, "notice: {notice:?}");
+            match notice {
+                Notice::StreamingListFailed => self.streaming_failed = true,
+                Notice::ResyncDue => drop(self.queue.push(Change::Resync)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(answer: &Answer) -> String {
+    match answer {
+        Answer::Failed(error) => format!("refused, {error}"),
+        Answer::Hangs => "no answer".to_owned(),
+        Answer::Open(_) => "accepted".to_owned(),
+    }
+}
+
+fn heard(input: &In) -> String {
+    match input {
+        Input::Events(events) => {
+            let events: Vec<_> = events.iter().map(|event| short(event)).collect();
+            format!("hears {}", events.join(", "))
+        }
+        input => format!("hears {input:?}"),
+    }
+}
+
+fn short(event: &WatchEvent<SimObject>) -> String {
+    format!("{event:?}")
+}

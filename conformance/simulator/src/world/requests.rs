@@ -1,0 +1,93 @@
+//! What is expected of requests: how soon, how often, of which kind.
+
+use std::time::{Duration, Instant};
+
+use informer_cache::source::{SourceError, SourceErrorKind};
+
+use crate::check::{Checked, ensure};
+
+/// The requests of a schedule.
+pub(super) struct Requests {
+    pub(super) lists: u64,
+    pub(super) total: u64,
+    /// Since time last passed.
+    at_once: u32,
+    last_at: Instant,
+    /// Refusals in a row, after which the next request has to wait.
+    refusals: u32,
+    /// The next request comes no sooner.
+    not_before: Option<Instant>,
+    /// A watch worked and ended: the next request is a watch.
+    pub(super) expect_watch: bool,
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    List,
+    Page,
+    Streaming,
+    Watch,
+}
+
+/// Requests that may follow one another while no time passes: every way to list once, and their pages.
+const AT_ONCE_MAX: u32 = 40;
+
+/// The first wait after a failure, and the longest before jitter.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
+
+impl Requests {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            lists: 0,
+            total: 0,
+            at_once: 0,
+            last_at: now,
+            refusals: 0,
+            not_before: None,
+            expect_watch: false,
+        }
+    }
+
+    pub(super) fn sent(&mut self, kind: Kind, now: Instant) -> Checked {
+        self.total += 1;
+        self.lists += u64::from(matches!(kind, Kind::List | Kind::Streaming));
+        self.at_once = if now > self.last_at { 0 } else { self.at_once + 1 };
+        self.last_at = now;
+        ensure!("no-request-storm", self.at_once < AT_ONCE_MAX, "{} requests at one moment", self.at_once);
+        if let Some(not_before) = self.not_before.take() {
+            let early = not_before.saturating_duration_since(now);
+            ensure!("waits-after-failures", early.is_zero(), "a request came {early:?} too soon");
+        }
+        let relists = matches!(kind, Kind::List | Kind::Streaming);
+        let needless = std::mem::take(&mut self.expect_watch) && relists;
+        ensure!("no-needless-list", !needless, "a list follows a watch that worked and ended");
+        Ok(())
+    }
+
+    pub(super) fn worked(&mut self) {
+        self.refusals = 0;
+    }
+
+    /// A request failed, or a stream did before it worked.
+    pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
+        let again_at_once = match error.kind() {
+            SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,
+            SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => kind != Kind::Watch,
+            // Another form of list is tried at once.
+            _ => kind == Kind::Streaming,
+        };
+        if again_at_once {
+            return;
+        }
+        let (initial, cap) = BACKOFF;
+        let wait = initial.saturating_mul(1 << self.refusals.min(10)).min(cap);
+        self.refusals += 1;
+        self.not_before = Some(now + wait.max(error.retry_after().unwrap_or_default()));
+    }
+
+    /// Another reflector begins: it owes nothing to what was before.
+    pub(super) fn begin_anew(&mut self) {
+        (self.refusals, self.not_before, self.expect_watch) = (0, None, false);
+    }
+}

@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use informer_cache::reflector::ReflectorPhase;
+
+use super::{World, tell};
+use crate::check::{Checked, ensure};
+use crate::connection::{Open, Peer};
+
+/// The time in which everything must have come to rest after the last fault: the longest silence of a watch that is taken
+/// for dead, twice, and the waits that a failure before may have left behind.
+const REST_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// Far more rounds than are ever needed.
+const ROUNDS_MAX: u32 = 5000;
+
+impl World {
+    /// No more faults, no more writes: everything runs until nothing is left to do.
+    pub(crate) fn come_to_rest(&mut self) -> Checked {
+        self.random = crate::random::Random::new(u64::from(self.setup.seed) << 7);
+        tell!(self, "the last fault is over");
+        self.network.heal();
+        self.server.catch_up();
+        self.server.down_until = None;
+        self.handlers.iter_mut().for_each(|handler| handler.stuck = false);
+        let begin = self.now;
+        for _ in 0..ROUNDS_MAX {
+            let mut busy = self.reflect()?;
+            while self.pump()? {
+                busy = true;
+            }
+            for index in 0..self.handlers.len() {
+                while self.handle(index, 100)? {
+                    busy = true;
+                }
+            }
+            while self.work.is_awake(self.now) && self.work()? {
+                busy = true;
+            }
+            let passed = self.now.saturating_duration_since(begin);
+            ensure!("liveness", passed <= REST_MAX, "no rest after {passed:?}: {:?}", self.reflector.status());
+            if busy {
+                continue;
+            }
+            if self.is_at_rest() {
+                return Ok(());
+            }
+            match self.next_due() {
+                Some(due) => self.pass(due.saturating_duration_since(self.now)),
+                None => ensure!("liveness", false, "nothing is due, and nothing is at rest"),
+            }
+        }
+        ensure!("liveness", false, "it never rests: {:?}", self.reflector.status());
+        Ok(())
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        let peer = Peer {
+            server: &self.server,
+            now: self.now,
+            random: &mut self.random,
+            coverage: &mut self.coverage,
+        };
+        let drained = match &self.open {
+            Open::Watch(body) => body.is_drained(self.network.selector, &peer) && !body.is_ahead(&peer),
+            _ => false,
+        };
+        drained
+            && self.reflector.status().phase == ReflectorPhase::Watching
+            && self.queue.depth() == 0
+            && self.work.is_idle()
+            && self.handlers.iter().all(|handler| handler.joined && handler.is_idle())
+    }
+
+    /// Applies what is queued. False where nothing is.
+    pub(super) fn pump_rest(&mut self) -> Checked<bool> {
+        match self.queue.depth() {
+            0 => Ok(false),
+            _ => self.pump(),
+        }
+    }
+}
