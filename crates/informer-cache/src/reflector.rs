@@ -99,6 +99,11 @@ pub const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// After this many short watches in a row the version is no longer trusted, and what is there is listed.
 pub const SHORT_WATCHES_MAX: u32 = 3;
 
+/// After a watch that has told nothing, and this time in which nothing was heard of the last version, the server is asked whether
+/// it has that version: a Kubernetes API server sends a bookmark every minute, and one that was restored from a backup accepts
+/// a watch from a version that it has not reached, and says nothing at all.
+pub const QUIET_MAX: Duration = Duration::from_secs(90);
+
 /// The longest `Retry-After` that is obeyed: a server that asks for more is asked again after this time.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 

@@ -117,6 +117,7 @@ pub(crate) fn doing(phase: ReflectorPhase) -> &'static str {
         ReflectorPhase::Created => "starting",
         ReflectorPhase::Listing => "listing",
         ReflectorPhase::StreamingList => "listing by a watch",
+        ReflectorPhase::Checking => "asking for the last version",
         ReflectorPhase::OpeningWatch => "opening its watch",
         ReflectorPhase::Watching => "watching",
         ReflectorPhase::BackingOff => "waiting to try again",

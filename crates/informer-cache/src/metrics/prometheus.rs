@@ -303,10 +303,11 @@ fn of_handler(handler: &HandlerState) -> Labels {
     vec![("handler", handler.name.clone())]
 }
 
-const PHASES: [(ReflectorPhase, &str); 7] = [
+const PHASES: [(ReflectorPhase, &str); 8] = [
     (ReflectorPhase::Created, "created"),
     (ReflectorPhase::Listing, "listing"),
     (ReflectorPhase::StreamingList, "streaming_list"),
+    (ReflectorPhase::Checking, "checking"),
     (ReflectorPhase::OpeningWatch, "opening_watch"),
     (ReflectorPhase::Watching, "watching"),
     (ReflectorPhase::BackingOff, "backing_off"),

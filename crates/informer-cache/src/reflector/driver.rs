@@ -21,9 +21,7 @@ use super::{
 };
 use crate::Change;
 use crate::queue::QueueClosed;
-use crate::source::{
-    ListRequest, ListStream, SourceContext, VersionMatch, WatchEvent, WatchRequest, WatchStream,
-};
+use crate::source::{ListRequest, ListStream, SourceContext, WatchEvent, WatchRequest, WatchStream};
 
 /// One run of a reflector.
 pub(super) struct Driver<'a, O: Object> {
@@ -122,7 +120,7 @@ impl<'a, O: Object> Driver<'a, O> {
         let span = debug_span!("list", version = %plan.version, limit = plan.limit);
         let request = ListRequest {
             version: plan.version,
-            version_match: VersionMatch::Unset,
+            version_match: plan.version_match,
             limit: plan.limit,
             continue_token: plan.continue_token,
             context: self.context(plan.use_known),

@@ -21,6 +21,10 @@
 //! any ── stop ──▶ Stopped
 //! ```
 //!
+//! After a watch that has told nothing at all, for long, the server is asked whether it has the version, by a list of one
+//! object ([`ReflectorPhase::Checking`]), before the next watch from there. One that has not was restored from a backup, or
+//! lags: a list follows. It is asked, too, where a watch begins with a bookmark older than the version it was asked for from.
+//!
 //! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), to be asked for
 //! later (`Retry-After`), or by nobody listening, or where its connection broke before it had told anything or again and
 //! again; a list where its version has expired (410) and after everything else. A page of a list that is to be asked for later
@@ -30,9 +34,11 @@
 //!
 //! 1. The last version never moves back, except to that of a consistent list of a server that was restored.
 //! 2. A complete list gives exactly one [`Change::Replaced`]; one that breaks off gives nothing.
-//! 3. A watch that was closed in time, or whose connection broke, is never followed by a list.
+//! 3. A watch that was closed in time, or whose connection broke, is never followed by a list, but where the server turns
+//!    out not to have the last version.
 //! 4. Two requests without a wait between them differ, or the one before has delivered something or lasted.
 
+mod checking;
 mod listing;
 mod step;
 mod streaming;
@@ -46,6 +52,7 @@ use std::time::{Duration, Instant};
 use informer_core::{Object, ResourceVersion};
 use rand::Rng;
 
+use self::checking::Checking;
 use self::listing::Listing;
 pub use self::step::{Action, Effects, Input, ListPlan, Notice, Step, WatchPlan};
 use self::streaming::Streaming;
@@ -108,6 +115,10 @@ pub struct ReflectorState<O: Object> {
     streaming_cuts: u32,
     /// Watches closed at once, in a row.
     short_watches: u32,
+    /// When the server last said something of the last version or of a later one.
+    vouched_at: Option<Instant>,
+    /// A server that seemed to be behind the last version was asked, and was not.
+    doubt_settled: bool,
     resync_at: Option<Instant>,
     status: ReflectorStatus,
 }
@@ -116,6 +127,7 @@ enum Phase<O: Object> {
     Waiting { until: Instant, next: Next },
     Listing(Listing<O>),
     Streaming(Streaming<O>),
+    Checking(Checking),
     Watching(Watching),
     Stopped,
 }
@@ -125,7 +137,7 @@ impl<O: Object> Phase<O> {
         match self {
             Self::Listing(listing) => listing.is_truth(),
             Self::Streaming(streaming) => streaming.is_truth(),
-            Self::Waiting { .. } | Self::Watching(_) | Self::Stopped => false,
+            Self::Waiting { .. } | Self::Checking(_) | Self::Watching(_) | Self::Stopped => false,
         }
     }
 }
@@ -142,6 +154,8 @@ struct Turn<'a, O: Object> {
     now: Instant,
     rng: &'a mut dyn Rng,
     effects: Effects<O>,
+    /// Something has told of the last version, or of a later one.
+    vouched: bool,
 }
 
 impl<O: Object> ReflectorState<O> {
@@ -179,6 +193,8 @@ impl<O: Object> ReflectorState<O> {
             withhold_known: false,
             streaming_cuts: 0,
             short_watches: 0,
+            vouched_at: None,
+            doubt_settled: false,
             resync_at: None,
             status: ReflectorStatus { last_version, ..ReflectorStatus::default() },
         }
@@ -195,6 +211,7 @@ impl<O: Object> ReflectorState<O> {
             Phase::Waiting { until, .. } => Step { action: Action::Wait, until: Some(*until) },
             Phase::Listing(listing) => listing.step(&self.config),
             Phase::Streaming(streaming) => streaming.step(&self.config),
+            Phase::Checking(checking) => checking.step(&self.config),
             Phase::Watching(watching) => watching.step(&self.config, self.resync_at),
             Phase::Stopped => Step { action: Action::Done, until: None },
         }
@@ -202,7 +219,7 @@ impl<O: Object> ReflectorState<O> {
 
     /// Takes in what has happened at `now`.
     pub fn handle(&mut self, input: Input<O>, now: Instant, rng: &mut impl Rng) -> Effects<O> {
-        let mut turn = Turn { now, rng, effects: Effects::default() };
+        let mut turn = Turn { now, rng, effects: Effects::default(), vouched: false };
         let phase = mem::replace(&mut self.phase, Phase::Stopped);
         self.phase = match (phase, input) {
             (Phase::Stopped, _) | (_, Input::Stop) => Phase::Stopped,
@@ -211,6 +228,7 @@ impl<O: Object> ReflectorState<O> {
             (phase @ Phase::Waiting { .. }, _) => phase,
             (Phase::Listing(listing), input) => self.on_listing(listing, input, &mut turn),
             (Phase::Streaming(streaming), input) => self.on_streaming(streaming, input, &mut turn),
+            (Phase::Checking(checking), input) => self.on_checking(checking, input, &mut turn),
             (Phase::Watching(watching), input) => self.on_watching(watching, input, &mut turn),
         };
         self.describe_phase();
@@ -222,6 +240,7 @@ impl<O: Object> ReflectorState<O> {
         match &mut self.phase {
             Phase::Listing(listing) => listing.held_up(how_long, now),
             Phase::Streaming(streaming) => streaming.held_up(how_long, now),
+            Phase::Checking(checking) => checking.held_up(how_long, now),
             Phase::Watching(watching) => watching.held_up(now),
             Phase::Waiting { .. } | Phase::Stopped => {}
         }
@@ -360,8 +379,10 @@ impl<O: Object> ReflectorState<O> {
             return false;
         }
         self.status.last_version_at = Some(turn.now);
+        (self.vouched_at, turn.vouched) = (Some(turn.now), true);
         if *version != self.status.last_version {
             self.status.last_version = version.clone();
+            self.doubt_settled = false;
             turn.effects.versions.push(version.clone());
         }
         true
@@ -380,6 +401,7 @@ impl<O: Object> ReflectorState<O> {
             }
             Phase::Listing(_) => (ReflectorPhase::Listing, None),
             Phase::Streaming(_) => (ReflectorPhase::StreamingList, None),
+            Phase::Checking(_) => (ReflectorPhase::Checking, None),
             Phase::Watching(watching) if watching.is_open() => (ReflectorPhase::Watching, None),
             Phase::Watching(_) => (ReflectorPhase::OpeningWatch, None),
             Phase::Stopped => (ReflectorPhase::Stopped, None),

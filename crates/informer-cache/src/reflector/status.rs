@@ -43,6 +43,8 @@ pub struct ReflectorStatus {
     pub streaming_fallbacks: u64,
     /// Watches that were silent past their time and cut, by the reflector or by its source.
     pub silent_watches: u64,
+    /// Times that the server was asked whether it has the last version, since nothing was heard of it for long.
+    pub version_checks: u64,
     /// Watches that were closed, or broke, within a second.
     pub short_watches: u64,
     /// Objects, in lists and events, that could not be read.
@@ -66,6 +68,8 @@ pub enum ReflectorPhase {
     Listing,
     /// It reads the first part of a streaming list.
     StreamingList,
+    /// It asks whether the server still has the last version, before it watches from there.
+    Checking,
     /// It has asked for a watch that is not accepted yet.
     OpeningWatch,
     /// It watches.
@@ -261,6 +265,7 @@ impl fmt::Display for ReflectorStatus {
             ReflectorPhase::Created => "not started",
             ReflectorPhase::Listing => "listing",
             ReflectorPhase::StreamingList => "reading a streaming list",
+            ReflectorPhase::Checking => "asking for the last version",
             ReflectorPhase::OpeningWatch => "opening a watch",
             ReflectorPhase::Watching => "watching",
             ReflectorPhase::BackingOff => "backing off",

@@ -1,3 +1,4 @@
+mod checks;
 mod lifecycle;
 mod lists;
 mod resumed;

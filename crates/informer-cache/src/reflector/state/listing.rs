@@ -7,7 +7,7 @@ use super::super::{EMPTY_PAGES_MAX, PAGE_RETRIES_MAX, Paging, ReflectorConfig, R
 use super::{
     Action, Input, ListPlan, Next, Notice, Phase, ReflectorState, Step, Turn, later, wants_to_be_asked_later,
 };
-use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind};
+use crate::source::{ListEnd, ListPart, SourceError, SourceErrorKind, VersionMatch};
 
 /// A list under way: all its pages.
 pub(super) struct Listing<O: Object> {
@@ -78,6 +78,11 @@ impl<O: Object> Listing<O> {
     }
 }
 
+/// The first request of a list.
+fn whole(version: ResourceVersion, limit: Option<u32>, use_known: bool) -> ListPlan {
+    ListPlan { version, version_match: VersionMatch::Unset, limit, continue_token: None, use_known }
+}
+
 impl<O: Object> ReflectorState<O> {
     pub(super) fn begin_list(&mut self, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = match (self.consistent, self.status.last_version.is_empty()) {
@@ -86,7 +91,7 @@ impl<O: Object> ReflectorState<O> {
             (false, false) => self.status.last_version.clone(),
         };
         let limit = self.limit(&version);
-        self.begin_list_as(ListPlan { version, limit, continue_token: None, use_known: true }, reason, turn)
+        self.begin_list_as(whole(version, limit, true), reason, turn)
     }
 
     fn begin_list_as(&mut self, plan: ListPlan, reason: RelistReason, turn: &mut Turn<'_, O>) -> Phase<O> {
@@ -233,7 +238,7 @@ impl<O: Object> ReflectorState<O> {
         if expired && listing.plan.continue_token.is_some() {
             self.recover(error, turn);
             let (version, use_known) = (listing.origin, listing.plan.use_known);
-            let plan = ListPlan { version, limit: None, continue_token: None, use_known };
+            let plan = whole(version, None, use_known);
             return self.begin_list_as(plan, RelistReason::ContinueExpired, turn);
         }
         // A version that the server cannot make sense of would be refused for ever.

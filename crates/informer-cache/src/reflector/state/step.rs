@@ -5,7 +5,7 @@ use informer_core::{Object, ResourceVersion};
 
 use super::super::RelistReason;
 use crate::Change;
-use crate::source::{ListPart, SourceError, WatchEvent};
+use crate::source::{ListPart, SourceError, VersionMatch, WatchEvent};
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub enum Action {
 pub struct ListPlan {
     /// The version asked for, as of [`ListRequest`](crate::source::ListRequest).
     pub version: ResourceVersion,
+    /// How the answer must relate to it.
+    pub version_match: VersionMatch,
     /// The limit of a page.
     pub limit: Option<u32>,
     /// The token of the page before.

@@ -23,12 +23,17 @@ pub(super) struct Watching {
     /// False for a watch from no version until something has happened: its first `ADDED` are the present state, each
     /// with its own old version, from which no watch could continue.
     versions_count: bool,
+    /// It has told of its version, or of a later one.
+    confirmed: bool,
+    /// It began with an older version than the one it was asked for from: its server may be behind.
+    doubted: bool,
 }
 
 impl Watching {
     /// The stream of a streaming list after its end mark.
     pub(super) fn continued(plan: WatchPlan, since: Instant, events: u64, now: Instant) -> Self {
-        Self { plan, open: true, since, event_at: now, events, versions_count: true }
+        let (versions_count, confirmed, doubted) = (true, true, false);
+        Self { plan, open: true, since, event_at: now, events, versions_count, confirmed, doubted }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -72,7 +77,17 @@ impl<O: Object> ReflectorState<O> {
         let timeout = self.draw_watch_timeout(turn);
         let plan = WatchPlan { version, send_initial_events: false, timeout, use_known: true };
         let (since, event_at) = (turn.now, turn.now);
-        Phase::Watching(Watching { plan, open: false, since, event_at, events: 0, versions_count })
+        let (events, confirmed, doubted) = (0, false, false);
+        Phase::Watching(Watching {
+            plan,
+            open: false,
+            since,
+            event_at,
+            events,
+            versions_count,
+            confirmed,
+            doubted,
+        })
     }
 
     pub(super) fn draw_watch_timeout(&self, turn: &mut Turn<'_, O>) -> Duration {
@@ -118,10 +133,28 @@ impl<O: Object> ReflectorState<O> {
             }
         }
         self.resync_if_due(turn);
+        if watching.doubted && !self.doubt_settled {
+            // Once for each version: a server that says odd things is not asked again and again.
+            self.doubt_settled = true;
+            return self.begin_check(turn);
+        }
         Phase::Watching(watching)
     }
 
     fn on_event(
+        &mut self,
+        watching: &mut Watching,
+        event: WatchEvent<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Result<(), SourceError> {
+        turn.vouched = false;
+        let outcome = self.take_event(watching, event, turn);
+        watching.confirmed |= turn.vouched;
+        watching.doubted &= !watching.confirmed;
+        outcome
+    }
+
+    fn take_event(
         &mut self,
         watching: &mut Watching,
         event: WatchEvent<O>,
@@ -145,6 +178,7 @@ impl<O: Object> ReflectorState<O> {
             }
             WatchEvent::Bookmark { version, .. } => {
                 if !self.advance(&version, turn) {
+                    watching.doubted |= !watching.confirmed && !version.is_empty();
                     return Ok(());
                 }
                 Change::Bookmark(version)
@@ -192,7 +226,9 @@ impl<O: Object> ReflectorState<O> {
 
     /// Closed without an error. That is no failure, unless it comes at once and tells nothing.
     fn watch_closed(&mut self, watching: &Watching, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let Some(next) = self.after_end(watching, turn.now) else { return self.begin_watch(turn) };
+        let Some(next) = self.after_end(watching, turn.now) else {
+            return self.resume_watch(watching.events, turn);
+        };
         let error = self.error(SourceErrorKind::Other, &format!("a watch was closed within {SHORT_WATCH:?}"));
         self.pause_after(watching, error, next, turn)
     }
@@ -222,7 +258,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.pause_after(watching, error, next, turn);
             }
             self.recover(error, turn);
-            return self.begin_watch(turn);
+            return self.resume_watch(watching.events, turn);
         }
         if watching.lasted(turn.now) {
             self.short_watches = 0;
@@ -272,7 +308,7 @@ impl<O: Object> ReflectorState<O> {
             }
             self.status.silent_watches += 1;
             turn.effects.notices.push(Notice::SilentWatch);
-            return self.begin_watch(turn);
+            return self.resume_watch(watching.events, turn);
         }
         if watching.open {
             self.resync_if_due(turn);

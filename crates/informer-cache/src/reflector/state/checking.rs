@@ -1,0 +1,109 @@
+use std::time::{Duration, Instant};
+
+use informer_core::Object;
+
+use super::super::{QUIET_MAX, ReflectorConfig, RelistReason};
+use super::{Action, Input, ListPlan, Next, Phase, ReflectorState, Step, Turn, later};
+use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
+
+/// The question whether the server has the last version: a list of one object that must not be older.
+///
+/// A watch cannot answer it. An API server accepts one from a version that it has not reached, as after a restore from a
+/// backup, and says nothing until it has reached it: what happened in between is never told.
+pub(super) struct Checking {
+    plan: ListPlan,
+    open: bool,
+    /// When something last came, or was asked for.
+    progress_at: Instant,
+}
+
+impl Checking {
+    pub(super) fn step(&self, config: &ReflectorConfig) -> Step {
+        let action = if self.open { Action::Read } else { Action::List(self.plan.clone()) };
+        Step { action, until: Some(later(self.progress_at, config.progress_timeout)) }
+    }
+
+    pub(super) fn held_up(&mut self, how_long: Duration, now: Instant) {
+        self.progress_at = later(self.progress_at, how_long).min(now);
+    }
+}
+
+impl<O: Object> ReflectorState<O> {
+    /// What follows a watch that was accepted and ended: the next one; before it the question, where it has told nothing and
+    /// nothing was heard of the version for long.
+    pub(super) fn resume_watch(&mut self, events: u64, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let heard = self.vouched_at.is_some_and(|at| turn.now.saturating_duration_since(at) < QUIET_MAX);
+        if events > 0 || heard { self.begin_watch(turn) } else { self.begin_check(turn) }
+    }
+
+    pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
+        let version = self.status.last_version.clone();
+        if version.is_any() || version.as_u64().is_none() {
+            // Versions that are no numbers are neither ahead nor behind.
+            return self.begin_watch(turn);
+        }
+        self.status.version_checks += 1;
+        let plan = ListPlan {
+            version,
+            version_match: VersionMatch::NotOlderThan,
+            limit: Some(1),
+            continue_token: None,
+            use_known: true,
+        };
+        Phase::Checking(Checking { plan, open: false, progress_at: turn.now })
+    }
+
+    pub(super) fn on_checking(
+        &mut self,
+        mut checking: Checking,
+        input: Input<O>,
+        turn: &mut Turn<'_, O>,
+    ) -> Phase<O> {
+        match input {
+            Input::Opened => checking.open = true,
+            Input::Part(ListPart::End(end)) if end.version.is_older_than(&checking.plan.version) => {
+                let older = format!("the server is at version {}", end.version);
+                let error = self.error(SourceErrorKind::VersionTooLarge, &older);
+                return self.check_failed(error, turn);
+            }
+            Input::Part(ListPart::End(_)) => {
+                self.vouched_at = Some(turn.now);
+                return self.begin_watch(turn);
+            }
+            Input::Part(_) => {}
+            Input::Ended => {
+                let error = self.error(SourceErrorKind::Connection, "the list broke off before its end");
+                return self.check_failed(error, turn);
+            }
+            Input::Failed(error) => return self.check_failed(error, turn),
+            Input::Timer if turn.now >= later(checking.progress_at, self.config.progress_timeout) => {
+                let silent = format!("the list sent nothing for {:?}", self.config.progress_timeout);
+                let error = self.error(SourceErrorKind::Timeout, &silent);
+                return self.check_failed(error, turn);
+            }
+            Input::Timer | Input::Events(_) | Input::RelistRequested | Input::Stop => {
+                return Phase::Checking(checking);
+            }
+        }
+        checking.progress_at = turn.now;
+        Phase::Checking(checking)
+    }
+
+    /// The version is not there: a list tells what is. Whatever else failed says nothing of it, and a watch may still work.
+    fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        match error.kind() {
+            SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
+                self.fail(error, Next::Relist(RelistReason::WatchExpired), turn)
+            }
+            SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => {
+                self.fail(error, Next::Watch, turn)
+            }
+            _ => {
+                // Not asked again before something is heard, or another silence is over.
+                self.vouched_at = Some(turn.now);
+                self.recover(error, turn);
+                self.begin_watch(turn)
+            }
+        }
+    }
+}
