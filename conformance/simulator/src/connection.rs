@@ -70,6 +70,8 @@ pub(crate) struct Peer<'a> {
 pub(crate) struct Network {
     pub(crate) streaming: bool,
     pub(crate) bookmarks: bool,
+    /// Its bookmarks tell where it is, even to a watch from a later version.
+    frank: bool,
     pub(crate) selector: bool,
     /// Faults that wait for a request.
     armed: Vec<Fault>,
@@ -86,6 +88,7 @@ impl Network {
         Self {
             streaming: setup.streaming == 1,
             bookmarks: setup.bookmarks > 0,
+            frank: setup.bookmarks == 3,
             selector: setup.selector == 2,
             armed: Vec::new(),
             stream: VecDeque::new(),

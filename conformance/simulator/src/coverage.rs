@@ -34,6 +34,10 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("opening", "waiting"),
     ("opening", "stopped"),
     ("watching", "opening"),
+    ("watching", "checking"),
+    ("checking", "opening"),
+    ("checking", "waiting"),
+    ("checking", "stopped"),
     ("watching", "waiting"),
     ("watching", "stopped"),
 ];
@@ -126,6 +130,7 @@ pub(crate) fn phase(phase: ReflectorPhase) -> &'static str {
         ReflectorPhase::Created => "created",
         ReflectorPhase::Listing => "listing",
         ReflectorPhase::StreamingList => "streaming",
+        ReflectorPhase::Checking => "checking",
         ReflectorPhase::OpeningWatch => "opening",
         ReflectorPhase::Watching => "watching",
         ReflectorPhase::BackingOff => "waiting",

@@ -75,8 +75,10 @@ pub(crate) struct Handler {
     run: Option<Run>,
     /// What it was told, by key.
     pub(crate) view: Vec<Option<Arc<SimObject>>>,
-    /// Uids of what it was told is gone.
-    gone: Vec<u32>,
+    /// Uids of what it was told is gone, and the versions.
+    gone: Vec<(u32, u64)>,
+    /// What left the view of a selector may come back, as a later state.
+    selector: bool,
     /// Initial events that it was to be told and has not handled, by key.
     initial: Vec<u8>,
     /// The processor has it.
@@ -94,7 +96,11 @@ fn uid(object: &SimObject) -> u32 {
 }
 
 impl Handler {
-    pub(crate) fn new(policy: BufferPolicy, resync: Option<Duration>, keys: usize) -> Self {
+    pub(crate) fn new(
+        policy: BufferPolicy,
+        resync: Option<Duration>,
+        (keys, selector): (usize, bool),
+    ) -> Self {
         let options = HandlerOptions::new().buffer(policy);
         let mut handler = Self {
             listener: Arc::new(ProcessorListener::new("simulated".to_owned(), &options)),
@@ -106,6 +112,7 @@ impl Handler {
             run: None,
             view: vec![None; keys],
             gone: Vec::new(),
+            selector,
             initial: vec![0; keys],
             joined: false,
             leaving: false,
@@ -156,9 +163,9 @@ impl Handler {
         let (begun, returned) = (std::mem::take(&mut tray.begun), tray.returned);
         drop(tray);
         self.told += begun.len() as u64;
-        let calls = begun.iter().map(|event| {
-            (event.object().number(), matches!(event, Event::Added { initial: true, .. }))
-        });
+        let calls = begun
+            .iter()
+            .map(|event| (event.object().number(), matches!(event, Event::Added { initial: true, .. })));
         let mut calls = self.in_call.take().into_iter().chain(calls).peekable();
         while let Some(call) = calls.next() {
             if calls.peek().is_none() && returned < self.told {
@@ -199,7 +206,9 @@ impl Handler {
             Event::Added { object, .. } => {
                 let before = &self.view[key];
                 ensure!("legal-history", before.is_none(), "{event}, which is known as {before:?}");
-                let back = self.gone.contains(&uid(object));
+                let back = self.gone.iter().any(|(gone, version)| {
+                    *gone == uid(object) && (!self.selector || object.version() <= *version)
+                });
                 ensure!("no-resurrection", restored || !back, "{event} is back");
                 self.view[key] = Some(Arc::clone(object));
             }
@@ -216,7 +225,7 @@ impl Handler {
                 let before = self.view[key].take();
                 let same = before.as_ref().is_some_and(|before| before.uid() == last.uid());
                 ensure!("legal-history", same, "{event}, but what was told before is {before:?}");
-                self.gone.push(uid(last));
+                self.gone.push((uid(last), last.version()));
             }
         }
         if event.is_deleted() {
@@ -235,7 +244,7 @@ impl Handler {
     /// It is said to be synced only when everything initial is handled.
     pub(crate) fn check_sync(&self) -> Checked {
         let left: u32 = self.initial.iter().map(|left| u32::from(*left)).sum();
-        let early = left > 0 && self.listener.has_synced();
+        let early = left > 0 && !self.leaving && self.listener.has_synced();
         ensure!("sync-not-early", !early, "a handler is synced with {left} initial events left");
         Ok(())
     }

@@ -98,7 +98,7 @@ setup! {
     streaming 0..2,
     /// When the reflector asks for streaming lists: 0 to 2 where they are known, 3 always, 4 never.
     streaming_wish 0..5,
-    /// The server sends bookmarks.
+    /// The server sends bookmarks: 0 none, 3 even those of a version before that of the watch.
     bookmarks 0..4,
     /// Replicas of the server.
     replicas 1..4,

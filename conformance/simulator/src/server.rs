@@ -185,6 +185,7 @@ impl Server {
     /// The caches of the replicas begin anew.
     pub(crate) fn restart(&mut self) {
         self.history.clear();
+        self.forgotten = 0;
         self.compacted = self.version;
         self.lags.fill(None);
     }

@@ -146,12 +146,7 @@ impl Work {
         Ok(true)
     }
 
-    fn get(
-        &mut self,
-        index: usize,
-        now: Instant,
-        look: impl Fn(usize) -> Option<Arc<SimObject>>,
-    ) -> Checked {
+    fn get(&mut self, index: usize, now: Instant, look: impl Fn(usize) -> Option<Arc<SimObject>>) -> Checked {
         let (handout, effect) = self.queue.take(now);
         self.promote(now);
         match handout {
@@ -255,8 +250,16 @@ impl Work {
     /// Nothing is left after a shutdown.
     pub(crate) fn stop(&mut self, now: Instant) -> Checked {
         self.queue.shut_down(now);
-        ensure!("nothing-left", self.queue.is_finished(), "a queue that is empty and shut down is not finished");
-        ensure!("nothing-left", self.queue.add(0, None, 0, now).is_none(), "a queue that is shut down takes keys");
+        ensure!(
+            "nothing-left",
+            self.queue.is_finished(),
+            "a queue that is empty and shut down is not finished"
+        );
+        ensure!(
+            "nothing-left",
+            self.queue.add(0, None, 0, now).is_none(),
+            "a queue that is shut down takes keys"
+        );
         Ok(())
     }
 }

@@ -89,7 +89,10 @@ use tell;
 
 /// The origin of all made-up time.
 fn origin() -> Instant {
-    #[expect(clippy::disallowed_methods, reason = "an origin: every later instant is this one and made-up time")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an origin: every later instant is this one and made-up time"
+    )]
     Instant::now()
 }
 
@@ -161,7 +164,7 @@ impl World {
             _ => BufferPolicy::Coalesce,
         };
         let resync = if index == 1 { minutes(self.setup.resync) } else { None };
-        Handler::new(policy, resync, self.setup.keys as usize)
+        Handler::new(policy, resync, (self.setup.keys as usize, self.network.selector))
     }
 
     pub(crate) fn perform(&mut self, step: Step) -> Checked {
@@ -180,7 +183,8 @@ impl World {
             Verb::Pump => drop(self.pump()?),
             Verb::Handle => {
                 // The last one is slow.
-                let index = if self.random.one_in(6) { self.handlers.len() - 1 } else { self.random.below(2) };
+                let index =
+                    if self.random.one_in(6) { self.handlers.len() - 1 } else { self.random.below(2) };
                 let permits = self.random.below(5) as u32;
                 self.handle(index, permits)?;
             }
@@ -266,7 +270,8 @@ impl World {
 
     /// Time passes, mostly to the next moment at which something is due.
     fn wait(&mut self) {
-        let next = self.next_due().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(self.now));
+        let next =
+            self.next_due().map_or(Duration::from_secs(1), |due| due.saturating_duration_since(self.now));
         let part = match self.random.below(4) {
             0 => next.mul_f64(0.3),
             1 => Duration::from_secs(self.random.below(30) as u64),

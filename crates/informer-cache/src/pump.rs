@@ -12,6 +12,7 @@
 //!    a server that went back ([`Replacement::rewound`]).
 //! 5. A state that is held already (same uid, same version) is neither stored nor announced again.
 //! 6. The version of the store goes back only with a list.
+//! 7. An event that is older than the store brings nothing back that is not held.
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,8 @@ pub struct Pump<O: Object> {
     initial: bool,
     /// How many lists in a row were older than the store and were not applied.
     refused: u32,
+    /// The last list had a version: whatever follows it is newer.
+    ordered: bool,
 }
 
 /// After so many refusals a list that is older than the store is the truth. Every refusal asks for a consistent read; a
@@ -89,7 +92,14 @@ struct Staged<O> {
 impl<O: Object> Pump<O> {
     /// A pump that writes into a store. Objects that cannot be read are noted in `undecodable`.
     pub fn new(writer: StoreWriter<O>, undecodable: UndecodableLog) -> Self {
-        Self { writer, undecodable, counters: PumpCounters::default(), initial: true, refused: 0 }
+        Self {
+            writer,
+            undecodable,
+            counters: PumpCounters::default(),
+            initial: true,
+            refused: 0,
+            ordered: false,
+        }
     }
 
     /// A read handle of the store.
@@ -167,6 +177,12 @@ impl<O: Object> Pump<O> {
     fn upsert(&mut self, staged: &mut Staged<O>, object: Arc<O>, origin: Origin) {
         let key = object.key();
         let Some(old) = self.current(staged, key) else {
+            if origin == Origin::Watch && self.is_late(staged, object.resource_version()) {
+                // It was deleted since, or its creation comes after later news: only a list can tell.
+                self.counters.stale += 1;
+                staged.applied.suspect = true;
+                return;
+            }
             let initial = self.initial && origin.is_list();
             staged.applied.events.push(Event::Added { object: Arc::clone(&object), initial });
             return self.put(staged, None, object);
@@ -197,6 +213,15 @@ impl<O: Object> Pump<O> {
         }
         let held = self.current(staged, object.key());
         self.put(staged, held, object);
+    }
+
+    /// An event comes after later ones: a watch that follows a list never shows that, unless its server repeats itself.
+    fn is_late(&self, staged: &Staged<O>, version: &ResourceVersion) -> bool {
+        self.ordered
+            && match &staged.version {
+                Some(staged) => version.is_older_than(staged),
+                None => version.is_older_than(&self.writer.resource_version()),
+            }
     }
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
@@ -265,6 +290,7 @@ impl<O: Object> Pump<O> {
         }
         let went_back = std::mem::take(&mut staged.went_back);
         self.counters.rewound += u64::from(rewound || went_back);
+        self.ordered = version.as_u64().is_some() && !version.is_any();
         staged.version = Some(version);
         staged.applied.first_list |= std::mem::take(&mut self.initial);
     }

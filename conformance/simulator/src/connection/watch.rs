@@ -122,8 +122,7 @@ impl Network {
         let shown = |object: &&Arc<SimObject>| object.in_view || !self.selector;
         body.initial = content.iter().flatten().filter(shown).map(|object| put(object, true)).collect();
         if streaming {
-            let fault =
-                self.take(|fault| matches!(fault, Fault::NoEndMark | Fault::EndMarkTwice), peer);
+            let fault = self.take(|fault| matches!(fault, Fault::NoEndMark | Fault::EndMarkTwice), peer);
             let end = || WatchEvent::Bookmark { version: version.into(), initial_events_end: true };
             let marks = match fault {
                 Some(Fault::NoEndMark) => 0,
@@ -163,8 +162,8 @@ impl Network {
         if peer.now >= body.next_bookmark {
             body.next_bookmark = peer.now + BOOKMARK_PERIOD;
             let at = peer.server.at(body.replica);
-            if self.bookmarks && at > body.start && at >= body.position {
-                body.position = at;
+            if self.bookmarks && (at > body.start && at >= body.position || self.frank) {
+                body.position = body.position.max(at);
                 return Read::Events(vec![bookmark(at)]);
             }
         }

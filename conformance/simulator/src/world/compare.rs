@@ -16,7 +16,8 @@ impl World {
         self.compare_with_server()?;
         self.compare_indexes()?;
         for (index, handler) in self.handlers.iter().enumerate().filter(|(_, handler)| !handler.leaving) {
-            let same = handler.view.iter().zip(&self.mirror).all(|(told, held)| same(told.as_ref(), held.as_ref()));
+            let same =
+                handler.view.iter().zip(&self.mirror).all(|(told, held)| same(told.as_ref(), held.as_ref()));
             ensure!("view-equals-store", same, "handler {index} believes {:?}", handler.view);
             ensure!("sync", handler.listener.has_synced(), "handler {index} is not synced");
         }
@@ -31,7 +32,11 @@ impl World {
         let counted = self.pump.counters().bytes;
         ensure!("bytes", counted == held as u64, "{counted} bytes are counted, and {held} are held");
         let (lists, hits) = (self.requests.lists, self.network.hits);
-        ensure!("lists-bounded", lists <= 4 + LISTS_PER_HIT * hits, "{lists} lists for {hits} things that went wrong");
+        ensure!(
+            "lists-bounded",
+            lists <= 4 + LISTS_PER_HIT * hits,
+            "{lists} lists for {hits} things that went wrong"
+        );
         Ok(())
     }
 
@@ -56,7 +61,11 @@ impl World {
             }
         }
         let (stored, held) = (self.store.len(), self.mirror.iter().flatten().count());
-        ensure!("announced-is-stored", stored == held, "the store has {stored} objects, and {held} were told");
+        ensure!(
+            "announced-is-stored",
+            stored == held,
+            "the store has {stored} objects, and {held} were told"
+        );
         Ok(())
     }
 

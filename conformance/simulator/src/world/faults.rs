@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use informer_cache::reflector::{Input, RelistReason, ReflectorState};
+use informer_cache::reflector::{Input, ReflectorState, RelistReason};
 use informer_core::ResourceVersion;
 use informer_store::borrowed;
 
@@ -141,7 +141,10 @@ impl World {
         self.handlers.retain(|handler| !handler.leaving);
         self.handlers.iter_mut().for_each(super::Handler::begin_run);
         // What the last run left in the queue is older than the list to come, and is applied before it.
-        while self.pump_rest()? {}
+        while let Some(batch) = self.queue.pop_batch(usize::MAX) {
+            self.apply(batch.changes)?;
+            self.queue.done(batch.initial);
+        }
         self.pump.begin_run();
         self.processor.begin_run(self.now);
         for handler in self.handlers.iter_mut().filter(|handler| handler.joined) {

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use informer_cache::pump::Applied;
 use informer_cache::reflector::Input;
 use informer_cache::{BufferPolicy, Change, Event};
 use informer_core::Object;
@@ -21,7 +22,8 @@ impl World {
         }
         let most = 1 + self.random.below(BATCH_MAX);
         let Some(batch) = self.queue.pop_batch(most) else { return Ok(false) };
-        self.apply(batch.changes)?;
+        let applied = self.apply(batch.changes)?;
+        self.react(&applied)?;
         self.queue.done(batch.initial);
         Ok(true)
     }
@@ -40,12 +42,12 @@ impl World {
         self.processor.remove_closed();
     }
 
-    fn apply(&mut self, changes: Vec<Change<SimObject>>) -> Checked {
+    pub(super) fn apply(&mut self, changes: Vec<Change<SimObject>>) -> Checked<Applied<SimObject>> {
         self.steps += 1;
         tell!(self, "pump: takes {changes:?}");
         let listed = changes.iter().any(|change| matches!(change, Change::Replaced(_)));
         let before = self.store.resource_version();
-        let applied = self.pump.apply(changes);
+        let mut applied = self.pump.apply(changes);
         let after = self.store.resource_version();
         let back = after.is_older_than(&before);
         ensure!("store-version", listed || !back, "the version of the store went from {before} to {after}");
@@ -62,8 +64,13 @@ impl World {
             }
         }
         self.steps += applied.events.len() as u64;
-        self.processor.distribute(applied.events);
+        self.processor.distribute(std::mem::take(&mut applied.events));
         self.check_depths()?;
+        Ok(applied)
+    }
+
+    /// What the informer does after a batch, but not with what a run before has left.
+    fn react(&mut self, applied: &Applied<SimObject>) -> Checked {
         if applied.first_list {
             ensure!("sync-once", !self.synced, "the first list of a run came twice");
             self.synced = true;
@@ -142,8 +149,7 @@ impl World {
             let Barrier { key: number, version, present } = *barrier;
             self.barriers.pop_front();
             self.coverage.mark("barrier", 1);
-            let later =
-                version < self.server.compacted || self.server.happened_to(number, version, store);
+            let later = version < self.server.compacted || self.server.happened_to(number, version, store);
             let unread = self.undecodable.entries().iter().any(|entry| entry.key() == Some(&key(number)));
             if later || unread {
                 continue;
@@ -193,7 +199,8 @@ impl World {
             };
             ensure!("resync", wanted, "due is {due}: {before} events waited, {after} do, {objects} objects");
         }
-        let due = self.handlers.iter().filter(|handler| !handler.leaving).filter_map(|it| it.resync_next).min();
+        let due =
+            self.handlers.iter().filter(|handler| !handler.leaving).filter_map(|it| it.resync_next).min();
         let said = self.processor.next_resync();
         ensure!("resync", said.is_none() || said == due, "the next resync is due at another time");
         Ok(())

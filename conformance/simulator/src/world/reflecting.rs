@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use informer_cache::Change;
 use informer_cache::reflector::{Action, Input, Notice, ReflectorPhase, Step};
-use informer_cache::source::WatchEvent;
+use informer_cache::source::{SourceErrorKind, VersionMatch, WatchEvent};
 
 use super::requests::Kind;
 use super::{World, tell};
@@ -53,7 +53,11 @@ impl World {
         };
         let (kind, answer) = match action {
             Action::List(plan) => {
-                let kind = if plan.continue_token.is_some() { Kind::Page } else { Kind::List };
+                let kind = match (&plan.continue_token, plan.version_match) {
+                    (Some(_), _) => Kind::Page,
+                    (None, VersionMatch::NotOlderThan) => Kind::Check,
+                    (None, _) => Kind::List,
+                };
                 self.requests.sent(kind, self.now)?;
                 let known = plan.use_known.then(|| self.store.clone());
                 let token = plan.continue_token.as_deref();
@@ -81,7 +85,7 @@ impl World {
             }
             Answer::Open(open) => {
                 self.hanging = None;
-                if kind != Kind::List && kind != Kind::Page && kind != Kind::Streaming {
+                if kind == Kind::Watch {
                     self.requests.worked();
                 }
                 self.open = open;
@@ -99,7 +103,7 @@ impl World {
         };
         let read = self.network.read(&mut self.open, peer);
         let ended = matches!(&read, Read::Ended)
-            || matches!(&read, Read::Failed(error) if error.kind() == informer_cache::source::SourceErrorKind::Connection);
+            || matches!(&read, Read::Failed(error) if error.kind() == SourceErrorKind::Connection);
         if ended
             && self.reflector.status().phase == ReflectorPhase::Watching
             && let Open::Watch(body) = &self.open

@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Page,
     Streaming,
     Watch,
+    /// Whether the server has the last version.
+    Check,
 }
 
 /// Requests that may follow one another while no time passes: every way to list once, and their pages.
@@ -73,7 +75,9 @@ impl Requests {
     pub(super) fn failed(&mut self, kind: Kind, error: &SourceError, now: Instant) {
         let again_at_once = match error.kind() {
             SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => false,
-            SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => kind != Kind::Watch,
+            SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
+                matches!(kind, Kind::List | Kind::Page | Kind::Streaming)
+            }
             // Another form of list is tried at once.
             _ => kind == Kind::Streaming,
         };

@@ -37,7 +37,12 @@ impl World {
                 busy = true;
             }
             let passed = self.now.saturating_duration_since(begin);
-            ensure!("liveness", passed <= REST_MAX, "no rest after {passed:?}: {:?}", self.reflector.status());
+            ensure!(
+                "liveness",
+                passed <= REST_MAX,
+                "no rest after {passed:?}: {:?}",
+                self.reflector.status()
+            );
             if busy {
                 continue;
             }
@@ -69,13 +74,5 @@ impl World {
             && self.queue.depth() == 0
             && self.work.is_idle()
             && self.handlers.iter().all(|handler| handler.joined && handler.is_idle())
-    }
-
-    /// Applies what is queued. False where nothing is.
-    pub(super) fn pump_rest(&mut self) -> Checked<bool> {
-        match self.queue.depth() {
-            0 => Ok(false),
-            _ => self.pump(),
-        }
     }
 }

@@ -76,7 +76,7 @@ fn deleted(key: &str, version: &str) -> Change<TestObject> {
 #[test]
 fn the_store_decides_whether_a_change_is_an_add_or_an_update() {
     let mut world = World::with([object("a", "1")]);
-    assert_eq!(world.says([added("a", "2"), updated("b", "3")]), ["updated a @1 -> @2", "added b @3"]);
+    assert_eq!(world.says([added("a", "12"), updated("b", "13")]), ["updated a @1 -> @12", "added b @13"]);
 }
 
 #[test]
@@ -114,6 +114,25 @@ fn a_relist_with_nothing_changed_announces_nothing() {
 }
 
 #[test]
+fn an_event_that_is_sent_again_does_not_bring_back_what_was_deleted_since() {
+    let mut world = World::with([]);
+    world.apply([added("a", "11"), deleted("a", "12")]);
+    let applied = world.apply([added("a", "11")]);
+    assert!(applied.events.is_empty() && applied.suspect, "only a consistent list can tell");
+    // The same in one batch.
+    let applied = world.apply([added("b", "13"), deleted("b", "14"), added("b", "13")]);
+    assert_eq!(applied.events.len(), 2);
+    assert!(world.holds().is_empty());
+}
+
+#[test]
+fn where_lists_have_no_version_no_event_is_late() {
+    let mut world = World::new();
+    world.apply([list([], "")]);
+    assert_eq!(world.says([added("a", "12"), added("b", "11")]), ["added a @12", "added b @11"]);
+}
+
+#[test]
 fn states_without_a_version_are_never_taken_as_unchanged() {
     let mut world = World::with([object("a", "")]);
     assert_eq!(world.says([updated("a", "")]).len(), 1);
@@ -122,9 +141,9 @@ fn states_without_a_version_are_never_taken_as_unchanged() {
 #[test]
 fn several_changes_of_one_key_in_a_batch_keep_old_and_new_contiguous() {
     let mut world = World::with([object("a", "1")]);
-    let said = world.says([updated("a", "2"), updated("a", "3"), deleted("a", "4"), added("a", "5")]);
-    assert_eq!(said, ["updated a @1 -> @2", "updated a @2 -> @3", "deleted a @4", "added a @5"]);
-    assert_eq!(world.holds(), ["a@5"]);
+    let said = world.says([updated("a", "12"), updated("a", "13"), deleted("a", "14"), added("a", "15")]);
+    assert_eq!(said, ["updated a @1 -> @12", "updated a @12 -> @13", "deleted a @14", "added a @15"]);
+    assert_eq!(world.holds(), ["a@15"]);
 }
 
 #[test]

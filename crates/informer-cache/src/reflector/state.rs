@@ -117,7 +117,7 @@ pub struct ReflectorState<O: Object> {
     short_watches: u32,
     /// When the server last said something of the last version or of a later one.
     vouched_at: Option<Instant>,
-    /// A server that seemed to be behind the last version was asked, and was not.
+    /// The server has said that it has the last version: what seems odd about it is not asked for again.
     doubt_settled: bool,
     resync_at: Option<Instant>,
     status: ReflectorStatus,

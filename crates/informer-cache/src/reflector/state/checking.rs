@@ -67,7 +67,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.check_failed(error, turn);
             }
             Input::Part(ListPart::End(_)) => {
-                self.vouched_at = Some(turn.now);
+                (self.vouched_at, self.doubt_settled) = (Some(turn.now), true);
                 return self.begin_watch(turn);
             }
             Input::Part(_) => {}
@@ -89,21 +89,15 @@ impl<O: Object> ReflectorState<O> {
         Phase::Checking(checking)
     }
 
-    /// The version is not there: a list tells what is. Whatever else failed says nothing of it, and a watch may still work.
+    /// The version is not there: a list tells what is. Whatever else failed says nothing of it: a watch may still work, and the
+    /// doubt stays.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
-        match error.kind() {
+        let next = match error.kind() {
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
-                self.fail(error, Next::Relist(RelistReason::WatchExpired), turn)
+                Next::Relist(RelistReason::WatchExpired)
             }
-            SourceErrorKind::TooManyRequests | SourceErrorKind::ConnectionRefused => {
-                self.fail(error, Next::Watch, turn)
-            }
-            _ => {
-                // Not asked again before something is heard, or another silence is over.
-                self.vouched_at = Some(turn.now);
-                self.recover(error, turn);
-                self.begin_watch(turn)
-            }
-        }
+            _ => Next::Watch,
+        };
+        self.fail(error, next, turn)
     }
 }

@@ -134,8 +134,6 @@ impl<O: Object> ReflectorState<O> {
         }
         self.resync_if_due(turn);
         if watching.doubted && !self.doubt_settled {
-            // Once for each version: a server that says odd things is not asked again and again.
-            self.doubt_settled = true;
             return self.begin_check(turn);
         }
         Phase::Watching(watching)

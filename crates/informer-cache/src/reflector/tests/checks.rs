@@ -97,3 +97,17 @@ async fn a_question_that_fails_in_another_way_does_not_keep_the_watch_from_being
         let _open = world.server.expect_watch().await.assert_version("10").accept();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_whose_question_failed_stays_and_is_asked_again() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    watch.send(bookmark(4));
+    world.server.expect_list().await.assert_limit(Some(1)).fail_with(SourceErrorKind::Connection);
+    let watch = world.server.expect_watch().await.assert_version("10").accept();
+    watch.send(bookmark(4));
+    let check = world.server.expect_list().await.assert_version("10");
+    assert_check(&check);
+    check.fail_with(SourceErrorKind::VersionTooLarge);
+    world.server.expect_list().await.assert_version("10").gone();
+}
