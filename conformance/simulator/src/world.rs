@@ -58,6 +58,8 @@ pub(crate) struct World {
     handlers: Vec<Handler>,
     work: Work,
     barriers: VecDeque<Barrier>,
+    /// Events come in the wrong order, so that a version is no promise.
+    disordered: bool,
     indexed_by_parity: bool,
     pub(crate) coverage: Coverage,
     pub(crate) steps: u64,
@@ -146,6 +148,7 @@ impl World {
             handlers: Vec::new(),
             work: Work::new(setup, now),
             barriers: VecDeque::new(),
+            disordered: false,
             indexed_by_parity: false,
             coverage: Coverage::default(),
             steps: 0,
@@ -159,7 +162,9 @@ impl World {
     }
 
     fn new_handler(&self, index: u32) -> Handler {
-        let policy = match self.setup.policies >> index & 1 {
+        // The one that feeds the queue is told of everything: what comes and goes between two of its calls could be seen by
+        // a worker all the same.
+        let policy = match if index == 0 { 0 } else { self.setup.policies >> index & 1 } {
             0 => BufferPolicy::Unbounded,
             _ => BufferPolicy::Coalesce,
         };

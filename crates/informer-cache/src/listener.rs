@@ -44,7 +44,9 @@ pub enum BufferPolicy {
     Unbounded,
     /// Pending changes of one key merge: oldest old, newest new. The memory is bounded by the number of keys that the
     /// handler knows or that are in the cache. A delete of what the handler was told of is never lost; an object that
-    /// came and went before the handler was told of it is not mentioned.
+    /// came and went before the handler was told of it is not mentioned, though it could be seen in the cache meanwhile: a
+    /// handler that puts keys into a work queue, whose workers look into the cache, is better off with `Unbounded`, and the
+    /// queue merges.
     Coalesce,
 }
 
@@ -168,6 +170,8 @@ impl<O> ProcessorListener<O> {
                 return;
             }
             buffer.push(batch);
+            // What is taken back needs no handling any more.
+            self.publish(&buffer);
             buffer.high_water_crossed()
         };
         if let Some(depth) = warning {

@@ -200,6 +200,8 @@ impl<O: Object> Pump<O> {
         let trusted = origin != (Origin::List { rewound: true });
         if trusted && same_object && !version.is_empty() && version == old.resource_version() {
             self.counters.unchanged += 1;
+            // A later state that could not be read may have been undone by a restore.
+            self.undecodable.forget(object.key().as_str());
             return;
         }
         let (old, new) = (Arc::clone(&old), Arc::clone(&object));
@@ -335,13 +337,16 @@ impl<O: Object> Pump<O> {
                 None => Write::delete_key(key),
             });
         }
+        // A write takes the version of its object, which may come late.
+        let version =
+            staged.version.take().or_else(|| (!writes.is_empty()).then(|| self.writer.resource_version()));
         if !writes.is_empty()
             && let Err(error) = self.writer.apply(writes)
         {
             // Every write carries its key, so no key function is asked that could fail.
             tracing::error!(%error, "a store refused a transaction");
         }
-        if let Some(version) = staged.version.take() {
+        if let Some(version) = version {
             self.writer.bookmark(version);
         }
     }

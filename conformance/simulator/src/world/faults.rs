@@ -21,8 +21,8 @@ impl World {
         match fault {
             fault if fault.is_of_request() || fault.is_of_stream() => {
                 if matches!(fault, Fault::EventsSwapped) {
-                    // An event that comes before an older one tells of a version too soon.
-                    self.barriers.clear();
+                    // An event that comes before an older one tells of a version too soon, and no client can see it.
+                    self.disordered = true;
                 }
                 self.network.arm(fault, &mut self.random);
             }

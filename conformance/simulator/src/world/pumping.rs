@@ -142,7 +142,7 @@ impl World {
     /// Who waits for a version must find what he wrote.
     fn check_barriers(&mut self) -> Checked {
         let Some(store) = self.store.resource_version().as_u64() else { return Ok(()) };
-        if self.is_held_back() {
+        if self.is_held_back() || self.disordered {
             self.barriers.clear();
         }
         while let Some(barrier) = self.barriers.front().filter(|barrier| barrier.version <= store) {

@@ -124,6 +124,18 @@ fn a_listener_is_synced_when_the_list_is_complete_and_handled_in_either_order() 
 }
 
 #[test]
+fn a_listener_whose_initial_events_were_all_taken_back_after_the_list_is_synced() {
+    let listener =
+        ProcessorListener::new("one".to_owned(), &HandlerOptions::new().buffer(BufferPolicy::Coalesce));
+    listener.add(&Arc::new(Batch::new([initial(1)])));
+    listener.initial_complete();
+    assert!(!listener.has_synced());
+    listener.add(&Arc::new(Batch::new([delete(2)])));
+    assert!(listener.pop().is_none());
+    assert!(listener.has_synced(), "nothing is left to be handled");
+}
+
+#[test]
 fn a_closed_listener_takes_nothing_in_and_holds_nothing() {
     let listener = ProcessorListener::new("one".to_owned(), &HandlerOptions::default());
     listener.add(&Arc::new(Batch::new([initial(1)])));

@@ -310,3 +310,22 @@ fn an_object_that_a_restore_made_unreadable_is_judged_by_the_version_that_could_
     assert_eq!(world.says([gone]), ["deleted a @9 (last known)"]);
     assert!(world.pump.undecodable.is_empty());
 }
+
+#[test]
+fn a_state_that_could_not_be_read_and_was_undone_by_a_restore_leaves_the_log() {
+    let mut world = World::with([object("a", "1")]);
+    let key: ObjectKey = "a".parse().unwrap();
+    let unread = Undecodable::new(Some(key), "odd").with_version("uid of a", "12".into());
+    world.apply([Change::Undecodable(unread)]);
+    assert_eq!(world.pump.undecodable.len(), 1);
+    world.apply([list([object("a", "1")], "1000")]);
+    assert!(world.pump.undecodable.is_empty(), "what is held is what is there");
+}
+
+#[test]
+fn an_event_that_comes_behind_a_later_one_does_not_take_the_version_of_the_store_back() {
+    let mut world = World::with([object("a", "1"), object("b", "2")]);
+    world.apply([updated("a", "14")]);
+    assert_eq!(world.says([updated("b", "13")]), ["updated b @2 -> @13"]);
+    assert_eq!(world.pump.indexer().resource_version(), "14");
+}
