@@ -47,6 +47,8 @@ pub(crate) struct World {
     /// What a source remembers of streaming lists.
     streaming_failed: bool,
     queue: InOrderState<SimObject>,
+    /// The newest version that the queue was ever told of since it was empty.
+    queued: u64,
     pump: Pump<SimObject>,
     store: Indexer<SimObject>,
     undecodable: UndecodableLog,
@@ -139,6 +141,7 @@ impl World {
             config,
             streaming_failed: false,
             queue: InOrderState::new(),
+            queued: 0,
             store: pump.indexer(),
             pump,
             undecodable,
@@ -188,8 +191,8 @@ impl World {
             Verb::Pump => drop(self.pump()?),
             Verb::Handle => {
                 // The last one is slow.
-                let index =
-                    if self.random.one_in(6) { self.handlers.len() - 1 } else { self.random.below(2) };
+                let last = self.handlers.len() - 1;
+                let index = if self.random.one_in(6) { last } else { self.random.below(2).min(last) };
                 let permits = self.random.below(5) as u32;
                 self.handle(index, permits)?;
             }
@@ -203,7 +206,8 @@ impl World {
     /// The newest version that the informer knows of.
     fn seen(&self) -> u64 {
         let versions = [&self.reflector.status().last_version, &self.store.resource_version()];
-        versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64).max().unwrap_or_default()
+        let numbers = versions.into_iter().filter_map(informer_core::ResourceVersion::as_u64);
+        numbers.max().unwrap_or_default().max(self.queued)
     }
 
     /// Versions that went back must not come to those that the informer knows before it has noticed: after that nobody

@@ -141,7 +141,7 @@ impl<O: Object> Pump<O> {
                 }
                 Change::Resync => staged.applied.resync = true,
                 Change::Bookmark(version) => self.advance(&mut staged, &version),
-                Change::Undecodable(undecodable) => self.set_aside(undecodable),
+                Change::Undecodable(undecodable) => self.unread(&mut staged, undecodable),
             }
         }
         self.commit(&mut staged);
@@ -295,6 +295,22 @@ impl<O: Object> Pump<O> {
         self.ordered = version.as_u64().is_some() && !version.is_any();
         staged.version = Some(version);
         staged.applied.first_list |= std::mem::take(&mut self.initial);
+    }
+
+    /// A watch has told of a state that could not be read. One that comes behind a later one is not the present one.
+    fn unread(&mut self, staged: &mut Staged<O>, undecodable: Undecodable) {
+        let version = undecodable.resource_version();
+        let held = undecodable.key().and_then(|key| self.current(staged, key));
+        let late = match held {
+            Some(held) => version.is_older_than(&self.newest(&held)),
+            None => self.is_late(staged, version),
+        };
+        if late {
+            self.counters.stale += 1;
+            staged.applied.suspect = true;
+        } else {
+            self.set_aside(undecodable);
+        }
     }
 
     fn delete_unlisted(&mut self, staged: &mut Staged<O>, listed: &Present<'_>) {

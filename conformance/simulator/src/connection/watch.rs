@@ -248,16 +248,18 @@ impl WatchBody {
             return events;
         }
         self.delivered = true;
+        // A deletion of what cannot be read tells no version that could be held against a later state.
+        let read = |event: &WatchEvent<SimObject>| !matches!(event, WatchEvent::DeletedUndecodable(_));
         if std::mem::take(&mut self.twice) {
             let last = events[events.len() - 1].clone();
             events.push(last);
         }
-        if self.swap && events.len() > 1 {
+        if self.swap && events.len() > 1 && events.iter().all(read) {
             self.swap = false;
             let last = events.len() - 1;
             events.swap(last - 1, last);
         }
-        self.recent.extend(events.iter().cloned());
+        self.recent.extend(events.iter().filter(|event| read(event)).cloned());
         let surplus = self.recent.len().saturating_sub(RECENT_MAX);
         self.recent.drain(..surplus);
         events

@@ -25,6 +25,9 @@ impl World {
         let applied = self.apply(batch.changes)?;
         self.react(&applied)?;
         self.queue.done(batch.initial);
+        if self.queue.depth() == 0 {
+            self.queued = 0;
+        }
         Ok(true)
     }
 

@@ -145,6 +145,8 @@ impl World {
         let last = &self.reflector.status().last_version;
         let back = last.is_older_than(&seen) && !self.server.restored;
         ensure!("no-going-back", !back, "the last version went from {seen} to {last}");
+        let newest = effects.versions.iter().filter_map(|version| version.as_u64()).max();
+        self.queued = self.queued.max(newest.unwrap_or_default());
         for change in effects.changes {
             if matches!(change, Change::Replaced(_)) {
                 self.requests.worked();

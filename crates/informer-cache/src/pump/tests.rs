@@ -329,3 +329,17 @@ fn an_event_that_comes_behind_a_later_one_does_not_take_the_version_of_the_store
     assert_eq!(world.says([updated("b", "13")]), ["updated b @2 -> @13"]);
     assert_eq!(world.pump.indexer().resource_version(), "14");
 }
+
+#[test]
+fn a_state_that_could_not_be_read_and_comes_behind_a_later_one_is_not_the_present_one() {
+    let mut world = World::with([]);
+    let unread = |key: &str| {
+        let parsed: ObjectKey = key.parse().unwrap();
+        Change::Undecodable(
+            Undecodable::new(Some(parsed), "odd").with_version(&format!("uid of {key}"), "12".into()),
+        )
+    };
+    assert!(world.apply([added("a", "13"), unread("a")]).suspect, "only a consistent list can tell");
+    assert!(world.apply([unread("b")]).suspect);
+    assert!(world.pump.undecodable.is_empty());
+}

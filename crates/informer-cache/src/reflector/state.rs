@@ -23,7 +23,7 @@
 //!
 //! After a watch that has told nothing at all, for long, the server is asked whether it has the version, by a list of one
 //! object ([`ReflectorPhase::Checking`]), before the next watch from there. One that has not was restored from a backup, or
-//! lags: a list follows. It is asked, too, where a watch begins with a bookmark older than the version it was asked for from.
+//! lags: a list follows. It is asked, too, while a watch tells only of bookmarks older than the version it was asked for from.
 //!
 //! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), to be asked for
 //! later (`Retry-After`), or by nobody listening, or where its connection broke before it had told anything or again and
@@ -117,8 +117,6 @@ pub struct ReflectorState<O: Object> {
     short_watches: u32,
     /// When the server last said something of the last version or of a later one.
     vouched_at: Option<Instant>,
-    /// The server has said that it has the last version: what seems odd about it is not asked for again.
-    doubt_settled: bool,
     resync_at: Option<Instant>,
     status: ReflectorStatus,
 }
@@ -194,7 +192,6 @@ impl<O: Object> ReflectorState<O> {
             streaming_cuts: 0,
             short_watches: 0,
             vouched_at: None,
-            doubt_settled: false,
             resync_at: None,
             status: ReflectorStatus { last_version, ..ReflectorStatus::default() },
         }
@@ -382,7 +379,6 @@ impl<O: Object> ReflectorState<O> {
         (self.vouched_at, turn.vouched) = (Some(turn.now), true);
         if *version != self.status.last_version {
             self.status.last_version = version.clone();
-            self.doubt_settled = false;
             turn.effects.versions.push(version.clone());
         }
         true

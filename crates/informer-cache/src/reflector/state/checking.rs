@@ -32,8 +32,16 @@ impl<O: Object> ReflectorState<O> {
     /// What follows a watch that was accepted and ended: the next one; before it the question, where it has told nothing and
     /// nothing was heard of the version for long.
     pub(super) fn resume_watch(&mut self, events: u64, turn: &mut Turn<'_, O>) -> Phase<O> {
-        let heard = self.vouched_at.is_some_and(|at| turn.now.saturating_duration_since(at) < QUIET_MAX);
-        if events > 0 || heard { self.begin_watch(turn) } else { self.begin_check(turn) }
+        if events > 0 || self.is_vouched_for(turn.now) {
+            self.begin_watch(turn)
+        } else {
+            self.begin_check(turn)
+        }
+    }
+
+    /// The server has told of the last version, or of a later one, not long ago.
+    pub(super) fn is_vouched_for(&self, now: Instant) -> bool {
+        self.vouched_at.is_some_and(|at| now.saturating_duration_since(at) < QUIET_MAX)
     }
 
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
@@ -67,7 +75,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.check_failed(error, turn);
             }
             Input::Part(ListPart::End(_)) => {
-                (self.vouched_at, self.doubt_settled) = (Some(turn.now), true);
+                self.vouched_at = Some(turn.now);
                 return self.begin_watch(turn);
             }
             Input::Part(_) => {}

@@ -25,7 +25,7 @@ pub(super) struct Watching {
     versions_count: bool,
     /// It has told of its version, or of a later one.
     confirmed: bool,
-    /// It began with an older version than the one it was asked for from: its server may be behind.
+    /// It has told of nothing but versions before the one it was asked for from: its server may be behind.
     doubted: bool,
 }
 
@@ -133,7 +133,7 @@ impl<O: Object> ReflectorState<O> {
             }
         }
         self.resync_if_due(turn);
-        if watching.doubted && !self.doubt_settled {
+        if watching.doubted && !self.is_vouched_for(turn.now) {
             return self.begin_check(turn);
         }
         Phase::Watching(watching)
