@@ -10,6 +10,7 @@ mod parity;
 mod real;
 mod report;
 mod schema;
+mod simulate;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The state machines of an informer under seeds that draw faults; see docs/simulator.md.
+    Simulate(simulate::SimulateArguments),
     /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
     Tidy,
     /// Give mutated bytes to everything that reads bytes of others.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Fleet(options) => fleet::run(root(), options),
         Command::Schema(options) => schema::run(root(), options, arguments.check),
         Command::Parity(parity) => parity::run(root(), parity),
+        Command::Simulate(arguments) => simulate::run(root(), arguments),
         Command::Real { command } => real::run(root(), command),
     };
     finish(&report, &arguments)

@@ -27,6 +27,9 @@ struct Arguments {
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// Print nothing but a violation, and do not make it short.
+    #[arg(long)]
+    quiet: bool,
     /// Write the figures to this file.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -60,6 +63,9 @@ fn main() -> ExitCode {
         }
         (None, seed) => many(&arguments, seed.unwrap_or_default()),
     };
+    if arguments.json.is_none() {
+        report.figures.iter().for_each(|(name, value)| println!("{name:<40} {value}"));
+    }
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string(&report).expect("strings and numbers are JSON");
         if let Err(error) = std::fs::write(path, text) {
@@ -106,7 +112,7 @@ fn many(arguments: &Arguments, seed: u64) -> Report {
     let without = if time.is_some() { u64::MAX } else { SCHEDULES_DEFAULT };
     let schedules = arguments.schedules.unwrap_or(without);
     let plan = Plan { seed, schedules, time, threads: arguments.threads };
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = std::io::stderr().is_terminal() && !arguments.quiet;
     let tally = run_many(&plan, &|count| {
         if terminal && count.is_multiple_of(6400) {
             eprint!("\r{count} schedules");
@@ -119,7 +125,9 @@ fn many(arguments: &Arguments, seed: u64) -> Report {
     if let Some((seed, violation)) = &tally.failure {
         report.invariant = Some(violation.invariant);
         report.problems.push(format!("seed {seed}: {violation}"));
-        println!("seed {seed}: {violation}\n\n{}", shrink(&Script::of_seed(*seed), violation));
+        if !arguments.quiet {
+            println!("seed {seed}: {violation}\n\n{}", shrink(&Script::of_seed(*seed), violation));
+        }
     }
     report
 }

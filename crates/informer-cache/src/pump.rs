@@ -81,8 +81,7 @@ pub struct Applied<O> {
 
 /// What one call of [`Pump::apply`] has decided so far and not yet written.
 struct Staged<O> {
-    /// The final state of each key that changes.
-    writes: HashMap<ObjectKey, Option<Arc<O>>>,
+    writes: Writes<O>,
     version: Option<ResourceVersion>,
     /// The present list shows an older state of something than the one held.
     went_back: bool,
@@ -346,13 +345,11 @@ impl<O: Object> Pump<O> {
     }
 
     fn commit(&mut self, staged: &mut Staged<O>) {
-        let mut writes = Vec::with_capacity(staged.writes.len());
-        for (key, state) in staged.writes.drain() {
-            writes.push(match state {
-                Some(object) => Write::upsert(object).at(key),
-                None => Write::delete_key(key),
-            });
-        }
+        let write = |(key, state)| match state {
+            Some(object) => Write::upsert(object).at(key),
+            None => Write::delete_key(key),
+        };
+        let writes: Vec<_> = staged.writes.take().into_iter().map(write).collect();
         // A write takes the version of its object, which may come late.
         let version =
             staged.version.take().or_else(|| (!writes.is_empty()).then(|| self.writer.resource_version()));
@@ -409,10 +406,44 @@ impl Origin {
     }
 }
 
+/// The final state of each key that changes, in the order in which they first did: the store then holds the objects of a list
+/// in its order, and two runs that are told the same announce the same.
+struct Writes<O> {
+    states: Vec<(ObjectKey, Option<Arc<O>>)>,
+    by_key: HashMap<ObjectKey, usize>,
+}
+
+impl<O> Writes<O> {
+    fn get(&self, key: &ObjectKey) -> Option<&Option<Arc<O>>> {
+        Some(&self.states[*self.by_key.get(key)?].1)
+    }
+
+    fn insert(&mut self, key: ObjectKey, state: Option<Arc<O>>) {
+        match self.by_key.get(&key) {
+            Some(index) => self.states[*index].1 = state,
+            None => {
+                self.by_key.insert(key.clone(), self.states.len());
+                self.states.push((key, state));
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<(ObjectKey, Option<Arc<O>>)> {
+        self.by_key.clear();
+        std::mem::take(&mut self.states)
+    }
+}
+
+impl<O> Default for Writes<O> {
+    fn default() -> Self {
+        Self { states: Vec::new(), by_key: HashMap::new() }
+    }
+}
+
 impl<O> Staged<O> {
     fn new() -> Self {
         let applied = Applied { events: Vec::new(), first_list: false, suspect: false, resync: false };
-        Self { writes: HashMap::new(), version: None, went_back: false, applied }
+        Self { writes: Writes::default(), version: None, went_back: false, applied }
     }
 }
 

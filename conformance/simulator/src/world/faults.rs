@@ -93,10 +93,10 @@ impl World {
         match fault {
             Fault::HandlerPanics => self.handlers[which].panic_next(self.random.one_in(2)),
             Fault::HandlerStuck => self.handlers[which].stuck ^= true,
+            // The first one feeds the queue.
+            Fault::HandlerLeaves if self.handlers.len() < 2 => return,
             Fault::HandlerLeaves => {
-                // The first one feeds the queue.
-                let which = which.max(1);
-                let handler = &mut self.handlers[which];
+                let handler = &mut self.handlers[which.max(1)];
                 handler.leaving = true;
                 handler.listener.close();
             }

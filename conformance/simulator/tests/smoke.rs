@@ -1,0 +1,89 @@
+//! A short run of the simulator, and the scripts of the bugs that it found.
+
+use std::path::{Path, PathBuf};
+
+use informer_simulator::{Fault, Plan, Script, Verb, run, run_many, run_with_timeline, shrink};
+
+/// So many schedules are a matter of seconds in a build that is not optimised.
+const SCHEDULES: u64 = 300;
+
+#[test]
+fn whatever_goes_wrong_every_invariant_holds() {
+    let plan = Plan { seed: 7_000_000, schedules: SCHEDULES, time: None, threads: 2 };
+    let tally = run_many(&plan, &|_| {});
+    assert_eq!(tally.failure, None, "replay it with cargo xtask simulate --seed");
+    assert_eq!(tally.schedules, SCHEDULES);
+    let count = |from: u64| from / tally.schedules;
+    assert!(count(tally.verbs) >= 100 && count(tally.keys) >= 10 && count(tally.faults) >= 4);
+    assert!(count(tally.steps) >= 100, "{} steps", tally.steps);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [3, 17, 99] {
+        let timeline = |seed| run_with_timeline(&Script::of_seed(seed)).timeline;
+        let (one, two) = (timeline(seed), timeline(seed));
+        assert!(one.len() > 50 && one == two, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_script_survives_being_written_down() {
+    for seed in 0..200 {
+        let script = Script::of_seed(seed);
+        assert_eq!(script.to_string().parse::<Script>(), Ok(script));
+    }
+}
+
+#[test]
+fn a_text_that_is_no_script_is_refused_with_its_line() {
+    let refused = |text: &str| text.parse::<Script>().unwrap_err().to_string();
+    assert!(refused("").contains("begins with its setup"));
+    assert!(refused("setup keys").contains("keys"));
+    assert!(refused("setup colour=1").contains("colour"));
+    assert!(refused("setup keys=10\nfault nobody 3").contains("nobody"));
+    assert!(refused("setup keys=10\nwrite x").contains("write x"));
+}
+
+#[test]
+fn every_schedule_is_as_long_and_as_troubled_as_it_should_be() {
+    let mut seen = vec![0; Fault::ALL.len()];
+    for seed in 0..5000 {
+        let script = Script::of_seed(seed);
+        assert!(script.steps.len() >= 100 && script.faults() >= 4 && script.setup.keys >= 10);
+        for step in &script.steps {
+            if let Verb::Fault(fault) = step.verb {
+                seen[fault as usize] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
+
+#[test]
+fn a_script_of_no_steps_comes_to_rest_and_a_shrunk_one_is_what_it_was_where_nothing_is_wrong() {
+    let mut script = Script::of_seed(5);
+    script.steps.clear();
+    assert_eq!(run(&script).violation, None);
+    let violation = informer_simulator::Violation { invariant: "none", text: String::new() };
+    assert_eq!(shrink(&Script::of_seed(5), &violation), Script::of_seed(5));
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let entries = std::fs::read_dir(folder).expect("the scripts are beside the simulator");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn the_bugs_that_it_found_stay_mended() {
+    let paths = scripts();
+    assert!(!paths.is_empty());
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("a script that can be read");
+        let script: Script = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(run(&script).violation, None, "{}", path.display());
+    }
+}

@@ -1,0 +1,109 @@
+//! Runs the simulator, alone or over a list of deliberate defects.
+
+mod mutants;
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::report::Report;
+
+/// What the simulator is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// How many schedules; 100,000 where nothing else ends it.
+    #[arg(long)]
+    schedules: Option<u64>,
+    /// The first seed of many schedules; alone, the one schedule to replay with a timeline.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// As many schedules as fit in this time.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Play the script in this file.
+    #[arg(long)]
+    script: Option<std::path::PathBuf>,
+    /// Build and run each deliberate defect of `conformance/simulator/mutants`: every one must be found.
+    #[arg(long)]
+    mutants: bool,
+    /// Of those, only the ones whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Run the schedules against a model of the rules of kube-rs's watcher.
+    #[arg(long)]
+    kube_rs_model: bool,
+}
+
+/// What the simulator writes.
+#[derive(Debug, Default, Deserialize)]
+struct Written {
+    problems: Vec<String>,
+    figures: Vec<(String, f64)>,
+    invariant: Option<String>,
+}
+
+/// Fewer schedules need not reach everything.
+const SCHEDULES_TO_COVER: f64 = 50_000.0;
+
+/// Names of what must be reached begin with these.
+const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];
+
+pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
+    if arguments.mutants {
+        return mutants::run(root, arguments.only.as_deref());
+    }
+    let mut report = Report::new("simulate");
+    let json = root.join("target").join("simulate.json");
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--release", "--package", "informer-simulator", "--"]).current_dir(root);
+    for (name, value) in
+        [("--schedules", arguments.schedules), ("--seed", arguments.seed), ("--seconds", arguments.seconds)]
+    {
+        command.args(value.iter().flat_map(|value| [name.to_owned(), value.to_string()]));
+    }
+    if let Some(script) = &arguments.script {
+        command.arg("--script").arg(script);
+    }
+    if arguments.kube_rs_model {
+        command.arg("--kube-rs-model");
+    }
+    match start(command, &json) {
+        Ok(written) => {
+            report.problems.extend(written.problems);
+            report.figures.extend(written.figures);
+        }
+        Err(problem) => report.problems.push(problem),
+    }
+    check_coverage(&mut report);
+    report
+}
+
+/// Starts the simulator, whose figures go into a file; what it prints is for people.
+fn start(mut command: Command, json: &Path) -> Result<Written, String> {
+    if let Some(folder) = json.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    }
+    // What an earlier run has left is not the answer of this one.
+    let _ = std::fs::remove_file(json);
+    let status = command.arg("--json").arg(json).status();
+    status.map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = std::fs::read_to_string(json)
+        .map_err(|error| format!("the simulator has written no figures to {}: {error}", json.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("cannot read {}: {error}", json.display()))
+}
+
+/// What many schedules never reach proves nothing.
+fn check_coverage(report: &mut Report) {
+    let schedules = report.figures.iter().find(|(name, _)| name == "schedules");
+    if schedules.is_none_or(|(_, count)| *count < SCHEDULES_TO_COVER) {
+        return;
+    }
+    let missed = |(name, count): &&(String, f64)| {
+        *count == 0.0 && COVERED.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let missed: Vec<_> = report.figures.iter().filter(missed).map(|(name, _)| name.clone()).collect();
+    report.problems.extend(missed.into_iter().map(|name| format!("never reached: {name}")));
+}
