@@ -73,6 +73,8 @@ pub(crate) struct Network {
     /// Its bookmarks tell where it is, even to a watch from a later version.
     frank: bool,
     pub(crate) selector: bool,
+    /// An expired version is told by the status of an answer, by an event, or by either.
+    pub(crate) expired_by_status: Option<bool>,
     /// Faults that wait for a request.
     armed: Vec<Fault>,
     /// Faults that wait for an open watch.
@@ -90,6 +92,7 @@ impl Network {
             bookmarks: setup.bookmarks > 0,
             frank: setup.bookmarks == 3,
             selector: setup.selector == 2,
+            expired_by_status: None,
             armed: Vec::new(),
             stream: VecDeque::new(),
             close_at_once: 0,

@@ -65,6 +65,8 @@ faults! {
     SameToken "same-token",
     /// A list has an object twice.
     ListedTwice "listed-twice",
+    /// A list is answered from an older state than was asked for.
+    StaleAnswer "stale-answer",
     /// The source relies on nothing that is held.
     KnownIgnored "known-ignored",
     // Watches.

@@ -1,12 +1,15 @@
 //! Runs schedules of the simulator; `cargo xtask simulate` starts it.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use informer_simulator::{Coverage, Plan, Script, Tally, run, run_many, run_with_timeline, shrink};
+use informer_simulator::{
+    Coverage, Plan, Script, Tally, run, run_kube_rs_model, run_many, run_with_timeline, shrink,
+};
 use serde::Serialize;
 
 /// The shipped state machines of an informer against a model of an API server, in made-up time.
@@ -24,6 +27,9 @@ struct Arguments {
     /// Play the script in this file.
     #[arg(long)]
     script: Option<PathBuf>,
+    /// Run the schedules against a model of the rules of kube-rs's watcher.
+    #[arg(long)]
+    kube_rs_model: bool,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
     // Panics of a schedule are told with its seed.
     std::panic::set_hook(Box::new(|_| {}));
     let report = match (&arguments.script, arguments.seed) {
+        (None, seed) if arguments.kube_rs_model => kube_rs(&arguments, seed.unwrap_or_default()),
         (Some(path), _) => match std::fs::read_to_string(path).map(|text| text.parse::<Script>()) {
             Ok(Ok(script)) => replay(&script),
             Ok(Err(error)) => return refuse(&format!("{}: {error}", path.display())),
@@ -104,6 +111,23 @@ fn replay(script: &Script) -> Report {
         }
     }
     report.figures.push(("steps".to_owned(), outcome.steps as f64));
+    report
+}
+
+/// How many schedules show each thing that goes wrong with the peer's rules.
+fn kube_rs(arguments: &Arguments, seed: u64) -> Report {
+    let schedules = arguments.schedules.unwrap_or(SCHEDULES_DEFAULT);
+    let mut found: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for index in 0..schedules {
+        for what in run_kube_rs_model(&Script::of_seed(seed.wrapping_add(index))) {
+            found.entry(what).or_insert((index + 1, 0)).1 += 1;
+        }
+    }
+    println!("| what goes wrong | first in schedule | in schedules |\n|---|---|---|");
+    found.iter().for_each(|(what, (first, count))| println!("| {what} | {first} | {count} |"));
+    let mut report = Report::default();
+    report.figures.push(("schedules of the peer's model".to_owned(), schedules as f64));
+    report.figures.extend(found.iter().map(|(what, (_, count))| (format!("peer: {what}"), *count as f64)));
     report
 }
 

@@ -10,12 +10,12 @@ impl Random {
     /// A generator that only the seed decides about.
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed ^ 0x9E37_79B9_7F4A_7C15);
-        random.next();
+        random.draw();
         random
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,7 +25,7 @@ impl Random {
 
     /// A number below `end`; 0 where there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        let wide = u128::from(self.next()) * end as u128;
+        let wide = u128::from(self.draw()) * end as u128;
         (wide >> 64) as usize
     }
 
@@ -49,16 +49,16 @@ impl TryRng for Random {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok((self.next() >> 32) as u32)
+        Ok((self.draw() >> 32) as u32)
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(self.next())
+        Ok(self.draw())
     }
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         for chunk in bytes.chunks_mut(8) {
-            let number = self.next().to_le_bytes();
+            let number = self.draw().to_le_bytes();
             chunk.copy_from_slice(&number[..chunk.len()]);
         }
         Ok(())

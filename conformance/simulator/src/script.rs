@@ -167,7 +167,7 @@ fn step(random: &mut Random) -> Step {
         87..96 => Verb::Work,
         _ => Verb::Wait,
     };
-    Step { verb, chance: random.next() as u16 }
+    Step { verb, chance: random.draw() as u16 }
 }
 
 impl Verb {

@@ -15,6 +15,8 @@ struct Worker {
     handout: Option<Handout<usize>>,
     /// It waits for a wake-up.
     asleep: bool,
+    /// It does something else, and takes no keys: who is done with a key need not be who takes the next.
+    away: bool,
     /// What it saw of its key.
     seen: Option<Arc<SimObject>>,
 }
@@ -53,9 +55,15 @@ pub(crate) struct Work {
 
 const PRIORITY_LOW: i32 = -100;
 
+impl Worker {
+    fn is_awake(&self) -> bool {
+        !self.asleep && !self.away
+    }
+}
+
 impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
-        let worker = |_| Worker { handout: None, asleep: false, seen: None };
+        let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
         Self {
             queue: match setup.priorities {
                 0 => QueueState::new(now),
@@ -134,9 +142,15 @@ impl Work {
             self.timer = None;
             self.wake();
         }
-        let awake = self.workers.iter().filter(|worker| !worker.asleep).count();
+        if random.one_in(2)
+            && let Some(worker) = self.workers.iter_mut().find(|worker| worker.away)
+        {
+            worker.away = false;
+            return Ok(true);
+        }
+        let awake = self.workers.iter().filter(|worker| worker.is_awake()).count();
         let Some(nth) = awake.checked_sub(1).map(|_| random.below(awake)) else { return Ok(false) };
-        let index = self.workers.iter().enumerate().filter(|(_, worker)| !worker.asleep).nth(nth);
+        let index = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_awake()).nth(nth);
         let index = index.map_or(0, |(index, _)| index);
         match self.workers[index].handout.take() {
             Some(handout) => self.finish(index, handout, now, random)?,
@@ -210,6 +224,7 @@ impl Work {
         let priority = handout.priority();
         let (kept, effect) = self.queue.finish(handout, delay.map(|delay| (delay, priority)), now);
         ensure!("queue-forgets-nothing", kept == comes_again, "key {number} is to come again: {comes_again}");
+        self.workers[index].away = random.one_in(4);
         self.settle(effect, now);
         Ok(())
     }
@@ -228,7 +243,7 @@ impl Work {
             (ready, waiting, processing)
         );
         ensure!("queue-as-model", queue.next_due() == due, "the next deadline is not that of the model");
-        let idle = self.workers.iter().filter(|worker| worker.handout.is_none());
+        let idle = self.workers.iter().filter(|worker| worker.handout.is_none() && !worker.away);
         let awake = idle.clone().filter(|worker| !worker.asleep).count();
         let wanted = ready.min(idle.count());
         ensure!("queue-wakes-workers", awake >= wanted, "{ready} keys are ready, and {awake} workers look");

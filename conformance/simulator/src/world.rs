@@ -92,7 +92,7 @@ macro_rules! tell {
 use tell;
 
 /// The origin of all made-up time.
-fn origin() -> Instant {
+pub(crate) fn origin() -> Instant {
     #[expect(
         clippy::disallowed_methods,
         reason = "an origin: every later instant is this one and made-up time"

@@ -45,10 +45,17 @@ impl Network {
             Fault::TokenExpires => ask.token.is_some(),
             Fault::ShortPage | Fault::LimitIgnored => ask.limit.is_some(),
             Fault::KnownIgnored => ask.known.is_some(),
+            Fault::StaleAnswer => ask.token.is_none() && !ask.version.is_empty() && !ask.version.is_any(),
             Fault::ListBreaks | Fault::ListStalls | Fault::EmptyPage | Fault::ListedTwice => true,
             _ => false,
         };
         match self.take(fits, peer) {
+            Some(Fault::StaleAnswer) => {
+                let version = peer.server.compacted;
+                let content = peer.server.content_at(version).unwrap_or_default();
+                let page = Page { version, from: 0, content };
+                Answer::Open(Open::List(self.body(ask, &page, None, peer)))
+            }
             Some(Fault::TokenExpires) => Answer::Failed(failure(SourceErrorKind::Expired)),
             fault => Answer::Open(Open::List(self.body(ask, &page, fault, peer))),
         }

@@ -100,7 +100,8 @@ impl Network {
             let version = if ask.version.is_empty() { server.version } else { at };
             self.snapshot(&mut body, version, streaming, peer)?;
         } else if body.start < server.compacted {
-            if peer.random.one_in(2) {
+            let either = peer.random.one_in(2);
+            if self.expired_by_status.unwrap_or(either) {
                 return Err(SourceErrorKind::Expired);
             }
             body.initial.push_back(error_event(410, "Expired"));
@@ -117,10 +118,17 @@ impl Network {
         streaming: bool,
         peer: &mut Peer<'_>,
     ) -> Result<(), SourceErrorKind> {
-        let content = peer.server.content_at(version).ok_or(SourceErrorKind::Expired)?;
+        // The state may be an earlier one, and what happened since comes before the end mark.
+        let history = peer.server.history.iter().filter(|happened| happened.version <= version);
+        let since = history.clone().count();
+        let skipped = if streaming && peer.random.one_in(3) { peer.random.below(since + 1) } else { since };
+        let from = history.clone().map(|happened| happened.version).take(skipped).last();
+        let from = if skipped == since { version } else { from.unwrap_or(peer.server.compacted) };
+        let content = peer.server.content_at(from).ok_or(SourceErrorKind::Expired)?;
         (body.start, body.position) = (version, version);
         let shown = |object: &&Arc<SimObject>| object.in_view || !self.selector;
         body.initial = content.iter().flatten().filter(shown).map(|object| put(object, true)).collect();
+        body.initial.extend(history.skip(skipped).filter_map(|happened| event_of(happened, self.selector)));
         if streaming {
             let fault = self.take(|fault| matches!(fault, Fault::NoEndMark | Fault::EndMarkTwice), peer);
             let end = || WatchEvent::Bookmark { version: version.into(), initial_events_end: true };
@@ -234,20 +242,37 @@ impl WatchBody {
         if !self.initial.is_empty() {
             self.delivered = true;
             let count = self.initial.len().min(room);
-            return self.initial.drain(..count).collect();
+            let events: Vec<_> = self.initial.drain(..count).collect();
+            // What happened meanwhile may come with the last of them.
+            if !self.initial.is_empty() || peer.random.one_in(2) {
+                return events;
+            }
+            return self.live(events, room, selector, peer);
         }
-        let at = peer.server.at(self.replica);
-        let mut events = Vec::new();
+        self.live(Vec::new(), room, selector, peer)
+    }
+
+    fn live(
+        &mut self,
+        mut events: Vec<WatchEvent<SimObject>>,
+        room: usize,
+        selector: bool,
+        peer: &mut Peer<'_>,
+    ) -> Vec<WatchEvent<SimObject>> {
+        let (at, initial) = (peer.server.at(self.replica), events.len());
         while events.len() < room
             && let Some(happened) = peer.server.after(self.position).filter(|next| next.version <= at)
         {
             self.position = happened.version;
             events.extend(event_of(happened, selector));
         }
-        if events.is_empty() {
+        if events.len() == initial {
             return events;
         }
         self.delivered = true;
+        if initial > 0 {
+            return events;
+        }
         // A deletion of what cannot be read tells no version that could be held against a later state.
         let read = |event: &WatchEvent<SimObject>| !matches!(event, WatchEvent::DeletedUndecodable(_));
         if std::mem::take(&mut self.twice) {

@@ -21,6 +21,9 @@ impl World {
             ensure!("view-equals-store", same, "handler {index} believes {:?}", handler.view);
             ensure!("sync", handler.listener.has_synced(), "handler {index} is not synced");
         }
+        for (index, handler) in self.handlers.iter().enumerate().filter(|(_, handler)| handler.leaving) {
+            ensure!("nothing-left", handler.has_ended(), "the task of handler {index} outlives its removal");
+        }
         for (number, (seen, held)) in self.work.reconciled.iter().zip(&self.mirror).enumerate() {
             let same = same(seen.as_ref(), held.as_ref());
             ensure!("nothing-left-undone", same, "key {number}: {held:?}, last reconciled as {seen:?}");

@@ -122,13 +122,27 @@ impl World {
             if let Event::Updated { old, new, .. } = event {
                 let back = new.version() < old.version();
                 ensure!("no-going-back", restored || !back, "{event}");
+                let again = new.version() == old.version();
+                ensure!("announced-once", restored || !again, "{event}, which is no change");
             }
+            self.check_deletion(event)?;
         }
         // One of them is looked up by its index, too.
         match events.last() {
             Some(event) => self.check_index(event.object().number()),
             None => Ok(()),
         }
+    }
+
+    /// What the server has all the time is not deleted, though it may not be readable.
+    fn check_deletion(&self, event: &Event<SimObject>) -> Checked {
+        let Event::Deleted { last, .. } = event else { return Ok(()) };
+        if self.server.restored || self.network.selector {
+            return Ok(());
+        }
+        let there = self.server.objects[last.number()].as_ref().filter(|object| object.uid() == last.uid());
+        ensure!("no-false-deletion", there.is_none(), "{event}, and the server has {there:?}");
+        Ok(())
     }
 
     fn check_index(&self, number: usize) -> Checked {

@@ -177,7 +177,7 @@ fn shown(answer: &Answer) -> String {
 fn heard(input: &In) -> String {
     match input {
         Input::Events(events) => {
-            let events: Vec<_> = events.iter().map(|event| short(event)).collect();
+            let events: Vec<_> = events.iter().map(short).collect();
             format!("hears {}", events.join(", "))
         }
         input => format!("hears {input:?}"),
