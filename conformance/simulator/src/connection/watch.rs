@@ -244,7 +244,8 @@ impl WatchBody {
             let count = self.initial.len().min(room);
             let events: Vec<_> = self.initial.drain(..count).collect();
             // What happened meanwhile may come with the last of them.
-            if !self.initial.is_empty() || peer.random.one_in(2) {
+            let late = self.position < peer.server.forgotten;
+            if late || !self.initial.is_empty() || peer.random.one_in(2) {
                 return events;
             }
             return self.live(events, room, selector, peer);
