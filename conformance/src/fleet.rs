@@ -75,7 +75,7 @@ pub struct PeerOutcome {
     pub cuts: u64,
     /// How many connections it made.
     pub connections: u64,
-    /// How long after the last change its view was that of the server.
+    /// How long it took from the first question, asked after the last change, until its view was that of the server.
     pub equal_after_seconds: Option<f64>,
     /// The first differences, where its view stayed another one.
     pub differences: Vec<String>,

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -23,7 +23,7 @@ async fn echo() -> SocketAddr {
 }
 
 async fn connected(cable: &Cable) -> TcpStream {
-    TcpStream::connect(cable.address()).await.unwrap()
+    TcpStream::connect(cable.address()).await.expect("the cable is plugged in")
 }
 
 /// Sends, and reads as much again; the length of what came before the end.

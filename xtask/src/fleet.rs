@@ -129,7 +129,7 @@ fn tell(outcome: &Outcome, report: &mut Report) {
         report.figure(format!("{name}: cuts"), peer.cuts);
         report.figure(format!("{name}: connections"), peer.connections);
         if let Some(seconds) = peer.equal_after_seconds {
-            report.figure(format!("{name}: equal after, s"), seconds);
+            report.figure(format!("{name}: asked until equal, s"), seconds);
         }
         let differences = peer.differences.iter();
         report.problems.extend(differences.map(|difference| format!("{name}: {difference}")));
