@@ -13,6 +13,9 @@ pub use ours::OurPeer;
 
 use crate::trace::Entry;
 
+/// The longest that a peer may take for a command. One that hangs must not hold up the other scripts: its script has failed.
+const COMMAND_MAX: Duration = Duration::from_secs(20);
+
 /// A peer.
 #[derive(Debug)]
 pub enum Peer {
@@ -80,6 +83,14 @@ pub enum PeerError {
     /// Its program has ended.
     #[error("client-go's program has ended; what it said last is above")]
     Ended,
+    /// It does not answer.
+    #[error("{job}: {command}: no answer within {COMMAND_MAX:?}")]
+    Silent {
+        /// The job.
+        job: String,
+        /// What it was told.
+        command: String,
+    },
     /// It says that it could not do what it was told.
     #[error("{job}: {command}: {problem}")]
     Refused {
@@ -99,10 +110,16 @@ impl Peer {
     ///
     /// When it is not there or could not do it.
     pub async fn command(&self, job: &str, command: &Command) -> Result<Reply, PeerError> {
-        let reply = match self {
-            Self::Go(peer) => peer.send(job, command.json(job)).await?,
-            Self::Ours(peer) => peer.command(job, command).await,
+        let reply = async {
+            match self {
+                Self::Go(peer) => peer.send(job, command.json(job)).await,
+                Self::Ours(peer) => Ok(peer.command(job, command).await),
+            }
         };
+        let Ok(reply) = tokio::time::timeout(COMMAND_MAX, reply).await else {
+            return Err(PeerError::Silent { job: job.to_owned(), command: format!("{command:?}") });
+        };
+        let reply = reply?;
         if reply.error.is_empty() {
             return Ok(reply);
         }

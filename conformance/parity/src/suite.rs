@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -169,7 +170,11 @@ impl Suite {
     /// client-go differed from itself, up to `tries` times in all.
     pub async fn run(&self, theirs: Peer, tries: u32) -> Report {
         let begin = Instant::now();
-        let peers = Peers { theirs: Arc::new(theirs), ours: Arc::new(Peer::Ours(OurPeer::default())) };
+        let peers = Peers {
+            theirs: Arc::new(theirs),
+            ours: Arc::new(Peer::Ours(OurPeer::default())),
+            runs: Arc::default(),
+        };
         let mut outcomes: BTreeMap<String, Outcome> = BTreeMap::new();
         for (tried, at_once) in
             (1..=tries).zip(std::iter::once(AT_ONCE_MAX).chain(std::iter::repeat(AGAIN_AT_ONCE_MAX)))
@@ -218,6 +223,8 @@ impl Outcome {
 struct Peers {
     theirs: Arc<Peer>,
     ours: Arc<Peer>,
+    /// How many runs there were.
+    runs: Arc<AtomicU64>,
 }
 
 impl Peers {
@@ -240,11 +247,14 @@ impl Peers {
     }
 
     async fn run(&self, name: &str, job: &Job, permits: &Semaphore) -> Result<Traces, String> {
+        // A job that hung must not be taken for the one that runs again.
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
         // The runs of one script go side by side: they wait for the same things.
         let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
-        let runs = (0..THEIR_RUNS).map(|number| self.streams(&self.theirs, job, format!("{name} {number}")));
+        let runs =
+            (0..THEIR_RUNS).map(|number| self.streams(&self.theirs, job, format!("{name} {run}.{number}")));
         let theirs = futures_util::future::try_join_all(runs);
-        let (theirs, ours) = tokio::join!(theirs, self.streams(&self.ours, job, name.to_owned()));
+        let (theirs, ours) = tokio::join!(theirs, self.streams(&self.ours, job, format!("{name} {run}")));
         Ok(Traces { theirs: theirs?, ours: ours? })
     }
 
