@@ -87,3 +87,18 @@ fn the_bugs_that_it_found_stay_mended() {
         assert_eq!(run(&script).violation, None, "{}", path.display());
     }
 }
+
+#[test]
+fn the_known_bugs_of_kube_rs_s_watcher_show_under_the_same_schedules() {
+    let found: std::collections::BTreeSet<_> =
+        (0..1500).flat_map(|seed| informer_simulator::run_kube_rs_model(&Script::of_seed(seed))).collect();
+    for bug in [
+        "a server without streaming lists is asked for one for ever",
+        "a watch whose version has expired (status 410) is asked for again for ever",
+        "an object that a relist no longer has is never announced as deleted",
+        "one object that cannot be read blocks the list for ever",
+        "the wait after failing lists does not grow",
+    ] {
+        assert!(found.contains(bug), "{bug}; found: {found:?}");
+    }
+}

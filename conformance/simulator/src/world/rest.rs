@@ -13,6 +13,9 @@ const REST_MAX: Duration = Duration::from_secs(30 * 60);
 /// Far more rounds than are ever needed.
 const ROUNDS_MAX: u32 = 5000;
 
+/// Far more steps than a schedule ever takes: parts that keep each other busy for ever are not at rest, either.
+const STEPS_MAX: u64 = 1_000_000;
+
 impl World {
     /// No more faults, no more writes: everything runs until nothing is left to do.
     pub(crate) fn come_to_rest(&mut self) -> Checked {
@@ -27,14 +30,17 @@ impl World {
             let mut busy = self.reflect()?;
             while self.pump()? {
                 busy = true;
+                self.check_effort()?;
             }
             for index in 0..self.handlers.len() {
                 while self.handle(index, 100)? {
                     busy = true;
+                    self.check_effort()?;
                 }
             }
             while self.work.is_awake(self.now) && self.work()? {
                 busy = true;
+                self.check_effort()?;
             }
             let passed = self.now.saturating_duration_since(begin);
             ensure!(
@@ -55,6 +61,11 @@ impl World {
             }
         }
         ensure!("liveness", false, "it never rests: {:?}", self.reflector.status());
+        Ok(())
+    }
+
+    fn check_effort(&self) -> Checked {
+        ensure!("liveness", self.steps < STEPS_MAX, "{STEPS_MAX} steps, and no rest");
         Ok(())
     }
 
