@@ -60,12 +60,8 @@ impl Scratch {
         for part in COPIED {
             copy(&root.join(part), &tree.join(part))?;
         }
-        let manifest = read(&root.join("Cargo.toml"))?;
-        let ours: Vec<_> = COPIED[..5].iter().map(|part| format!("{part:?}")).collect();
-        let members = format!("members = [{}]", ours.join(", "));
-        let lines = manifest.lines().filter(|line| !line.starts_with("default-members"));
-        let lines = lines.map(|line| if line.starts_with("members = ") { members.as_str() } else { line });
-        write_if_changed(&tree.join("Cargo.toml"), lines.collect::<Vec<_>>().join("\n").as_bytes())?;
+        let manifest = of_the_copy(&read(&root.join("Cargo.toml"))?)?;
+        write_if_changed(&tree.join("Cargo.toml"), manifest.as_bytes())?;
         write_if_changed(&tree.join("Cargo.lock"), read(&root.join("Cargo.lock"))?.as_bytes())?;
         let folder = root.join("conformance/simulator/mutants");
         let entries = std::fs::read_dir(&folder)
@@ -112,6 +108,16 @@ impl Scratch {
         command.args(["--schedules", &SCHEDULES_MAX.to_string(), "--quiet"]);
         start(command, &self.target.join("found.json"))
     }
+}
+
+/// The manifest of the workspace with the members that are copied.
+fn of_the_copy(manifest: &str) -> Result<String, String> {
+    let unknown = || "the workspace's manifest has no list of members".to_owned();
+    let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;
+    let (_, after) = rest.split_once(']').ok_or_else(unknown)?;
+    let ours: Vec<_> = COPIED[..5].iter().map(|part| format!("{part:?}")).collect();
+    let after: Vec<_> = after.lines().filter(|line| !line.starts_with("default-members")).collect();
+    Ok(format!("{before}\nmembers = [{}]{}\n", ours.join(", "), after.join("\n")))
 }
 
 fn succeed(mut command: Command) -> Result<Output, String> {
