@@ -126,6 +126,11 @@ impl Work {
         }
     }
 
+    /// Those who do something else look for keys again.
+    pub(crate) fn come_back(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.away = false);
+    }
+
     /// When something becomes due by itself.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.timer

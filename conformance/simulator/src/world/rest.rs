@@ -38,6 +38,8 @@ impl World {
                     self.check_effort()?;
                 }
             }
+            // A worker that does something else is back when time has passed, however long a key waits for it.
+            self.work.come_back();
             while self.work.is_awake(self.now) && self.work()? {
                 busy = true;
                 self.check_effort()?;
