@@ -3,7 +3,7 @@ use std::path::Path;
 use crate::report::Report;
 
 /// Which crates of ours each crate may depend on, and which crates it must not know: the absences of ARCHITECTURE.md.
-const RULES: [(&str, &[&str], &[&str]); 9] = [
+const RULES: [(&str, &[&str], &[&str]); 10] = [
     ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
     ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
     (
@@ -32,6 +32,11 @@ const RULES: [(&str, &[&str], &[&str]); 9] = [
         &["kube-core", "kube-client", "k8s-openapi"],
     ),
     (
+        "informer-runtime",
+        &["informer-core", "informer-store", "informer-cache", "informer-client", "informer-workqueue"],
+        &["kube-runtime"],
+    ),
+    (
         "informer",
         &[
             "informer-core",
@@ -39,6 +44,7 @@ const RULES: [(&str, &[&str], &[&str]); 9] = [
             "informer-cache",
             "informer-client",
             "informer-workqueue",
+            "informer-runtime",
             "informer-apiserver",
         ],
         &["kube-runtime"],
