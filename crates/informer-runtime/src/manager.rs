@@ -1,0 +1,172 @@
+//! The manager: starts what a program is made of, in order, watches it, and stops it.
+//!
+//! # Invariants
+//!
+//! Those of its life cycle (`state.rs`). The driver alone starts and drops tasks.
+//!
+//! # Lock order
+//!
+//! That of `handle.rs`; the driver holds no lock.
+//!
+//! # Shutdown
+//!
+//! 1. No part is taken any more.
+//! 2. From the last group to the first, each is asked to stop and waited for.
+//! 3. When the time is nearly over, all others are asked at once.
+//! 4. When it is over, what still runs is dropped where it is, and named.
+
+mod driver;
+mod error;
+mod handle;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+use informer_client::Client;
+use tokio::sync::mpsc;
+
+pub use error::{AddError, ManagerError, PartError};
+pub use handle::ManagerHandle;
+
+use crate::{BoxError, IntoRunnable};
+use handle::Added;
+
+/// How long parts may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a part may take to be ready.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What a manager does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ManagerStatus {
+    /// It has not started.
+    Created,
+    /// Its groups are starting.
+    Starting,
+    /// All groups have started, but for the leader-only one where another process leads.
+    Running,
+    /// It was asked to stop, or a part has failed.
+    Stopping,
+    /// It has ended.
+    Stopped,
+}
+
+/// Runs the parts of a program: caches, controllers, servers and everything else that is a [`Runnable`](crate::Runnable).
+///
+/// Parts start in the order of their [groups](crate::RunnableGroup), each group when the one before it is ready; the leader-only
+/// group waits for the election where there is one. The first error of any part, or a panic, ends the manager and all others. It
+/// stops in the reverse order, within [`stop_timeout`](Self::stop_timeout), and says what did not stop.
+///
+/// Upstream: [`manager.Manager`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/manager#Manager). There, a standby's runnables
+/// that hang can keep the process from ending, webhooks are "started" before they listen, and controllers' names are unique in
+/// the process; here all of them end at a deadline, ready means ready, and names are the manager's own.
+///
+/// ```
+/// use informer_runtime::{Manager, RunnableGroup, runnable};
+/// # use informer_client::Client;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), informer_runtime::ManagerError> {
+/// # let server = informer_apiserver::ApiServer::builder().build();
+/// # let client = Client::from_service(server.service(), "default");
+/// let greeter = runnable("greeter", |_stop| async move {
+///     println!("hello");
+///     Ok(())
+/// });
+/// Manager::new(client)
+///     .add(greeter.group(RunnableGroup::Others))
+///     .run_until(tokio::time::sleep(std::time::Duration::from_secs(5)))
+///     .await
+/// # }
+/// ```
+#[must_use = "a manager does nothing until it runs"]
+pub struct Manager {
+    handle: ManagerHandle,
+    added: mpsc::UnboundedReceiver<Added>,
+    options: Options,
+    /// Parts that could not be made, told when the manager is run.
+    refused: Vec<BoxError>,
+}
+
+#[derive(Debug, Clone)]
+struct Options {
+    stop_timeout: Duration,
+    start_timeout: Duration,
+    elects: bool,
+}
+
+impl Manager {
+    /// A manager without parts.
+    pub fn new(client: impl Into<Client>) -> Self {
+        let (handle, added) = ManagerHandle::new(client.into());
+        let options = Options { stop_timeout: STOP_TIMEOUT, start_timeout: START_TIMEOUT, elects: false };
+        Self { handle, added, options, refused: Vec::new() }
+    }
+
+    /// How long parts may take to stop, all together; 30 s by default. With zero nothing is waited for, with [`Duration::MAX`] there is
+    /// no deadline.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.options.stop_timeout = timeout;
+        self
+    }
+
+    /// How long a part may take to be ready; 2 min by default. A cache that cannot sync in that time ends the manager with an
+    /// error that says why.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.options.start_timeout = timeout;
+        self
+    }
+
+    /// Adds a part.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a manager has parts added, as upstream says it; it is no number"
+    )]
+    pub fn add(mut self, part: impl IntoRunnable) -> Self {
+        match self.handle.add(part) {
+            Ok(()) => {}
+            Err(AddError::Refused(error)) => self.refused.push(error),
+            Err(error) => self.refused.push(error.into()),
+        }
+        self
+    }
+
+    /// Adds a controller. The same as [`add`](Self::add), by the name that says what it is.
+    pub fn controller(self, controller: impl IntoRunnable) -> Self {
+        self.add(controller)
+    }
+
+    /// What the parts share; to add more of them while the manager runs, or to stop it.
+    pub fn handle(&self) -> ManagerHandle {
+        self.handle.clone()
+    }
+
+    /// Runs until `stop` resolves, as [`ctrl_c`](crate::ctrl_c) does, or [`ManagerHandle::stop`] is called, or a part fails.
+    ///
+    /// # Errors
+    ///
+    /// When a part failed, panicked, was not ready in time, could not be made or did not stop, or the lease was lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops all parts where they are, without the order of stopping.
+    pub async fn run_until<S: Future>(self, stop: S) -> Result<(), ManagerError> {
+        let Self { handle, added, options, mut refused } = self;
+        if !refused.is_empty() {
+            handle.close();
+            let mut error = ManagerError::of(PartError::not_made("a part", refused.remove(0)));
+            error.also = refused.into_iter().map(|error| PartError::not_made("a part", error)).collect();
+            return Err(error);
+        }
+        driver::run(handle, added, options, stop).await
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager").field("options", &self.options).finish_non_exhaustive()
+    }
+}

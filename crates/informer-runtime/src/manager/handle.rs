@@ -1,0 +1,146 @@
+//! What the parts of a manager share.
+//!
+//! # Lock order
+//!
+//! `gate` alone; a part is asked for its name before it is taken.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use informer_client::Client;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{AddError, BoxError, ManagerStatus};
+use crate::{IntoRunnable, Leadership, Runnable, RunnableGroup};
+
+/// Parts that a manager takes over its life. Each of them sends one message at most, which bounds the driver's channel.
+pub(super) const PARTS_MAX: usize = 10_000;
+
+/// A part on its way into the manager.
+pub(super) struct Added {
+    pub(super) name: String,
+    pub(super) group: RunnableGroup,
+    pub(super) part: Box<dyn Runnable>,
+}
+
+impl Added {
+    /// Asks a part for what has to be known before it runs, and for what it can do ahead of its turn.
+    pub(super) fn of(mut part: Box<dyn Runnable>) -> Vec<Self> {
+        let (name, group) = (part.name(), part.group());
+        let early = part.warm_up().map(|part| Self { name: part.name(), group: RunnableGroup::WarmUp, part });
+        early.into_iter().chain([Self { name, group, part }]).collect()
+    }
+}
+
+/// A handle to a manager, for its parts and for those who made it. Cheap to clone.
+#[derive(Clone)]
+pub struct ManagerHandle {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    client: Client,
+    gate: Mutex<Gate>,
+    names: Mutex<HashSet<String>>,
+    pub(super) stop: CancellationToken,
+    pub(super) status: watch::Sender<ManagerStatus>,
+    pub(super) leadership: watch::Sender<Leadership>,
+}
+
+struct Gate {
+    open: bool,
+    taken: usize,
+    parts: mpsc::UnboundedSender<Added>,
+}
+
+impl ManagerHandle {
+    pub(super) fn new(client: Client) -> (Self, mpsc::UnboundedReceiver<Added>) {
+        let (parts, added) = mpsc::unbounded_channel();
+        let shared = Shared {
+            client,
+            gate: Mutex::new(Gate { open: true, taken: 0, parts }),
+            names: Mutex::default(),
+            stop: CancellationToken::new(),
+            status: watch::Sender::new(ManagerStatus::Created),
+            leadership: watch::Sender::new(Leadership::Standby),
+        };
+        (Self { shared: Arc::new(shared) }, added)
+    }
+
+    /// The client of the manager.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// Adds a part. Where its group has started, it starts at once; before, with its group.
+    ///
+    /// # Errors
+    ///
+    /// When the manager is stopping, has [too many](AddError::TooMany) parts, or the part cannot run in it.
+    pub fn add(&self, part: impl IntoRunnable) -> Result<(), AddError> {
+        let part = part.into_runnable(self).map_err(AddError::Refused)?;
+        let parts = Added::of(part);
+        let mut gate = self.shared.gate.lock();
+        let name = || parts.last().map_or_else(String::new, |part| part.name.clone());
+        if !gate.open {
+            return Err(AddError::Stopping { name: name() });
+        }
+        if gate.taken + parts.len() > PARTS_MAX {
+            return Err(AddError::TooMany { name: name(), max: PARTS_MAX });
+        }
+        gate.taken += parts.len();
+        for part in parts {
+            // The receiver lives as long as the gate is open.
+            let _ = gate.parts.send(part);
+        }
+        Ok(())
+    }
+
+    /// Takes a name that only one part of this manager may have, as controllers do: it names their metrics.
+    ///
+    /// # Errors
+    ///
+    /// When another part has it.
+    pub fn claim_name(&self, name: &str) -> Result<(), BoxError> {
+        if self.shared.names.lock().insert(name.to_owned()) {
+            return Ok(());
+        }
+        Err(format!("the name {name} is taken in this manager; name one of the two otherwise").into())
+    }
+
+    /// Ends the manager, as if what [`run_until`](super::Manager::run_until) waits for had come.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
+    /// What the manager does, now and later.
+    pub fn status(&self) -> watch::Receiver<ManagerStatus> {
+        self.shared.status.subscribe()
+    }
+
+    /// Whether this process leads, now and later. Without an election it leads as soon as the manager runs.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.shared.leadership.subscribe()
+    }
+
+    /// True while this process leads, as far as it knows. The answer may be old when it is used: a write that must not be done by
+    /// two processes needs a precondition, as [`Leadership`] says.
+    pub fn is_leader(&self) -> bool {
+        self.shared.leadership.borrow().is_leading()
+    }
+
+    /// Refuses parts from now on.
+    pub(super) fn close(&self) {
+        self.shared.gate.lock().open = false;
+    }
+}
+
+impl fmt::Debug for ManagerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.shared.status.borrow().clone();
+        f.debug_struct("ManagerHandle").field("status", &status).finish_non_exhaustive()
+    }
+}

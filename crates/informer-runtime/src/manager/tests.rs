@@ -1,0 +1,361 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use informer_apiserver::ApiServer;
+use informer_client::Client;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{AddError, Manager, ManagerStatus};
+use crate::{BoxError, Runnable, RunnableGroup, runnable};
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, what: impl Into<String>) {
+        self.0.lock().push(what.into());
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+
+    /// A part that logs its start and its stop, and takes a second for each.
+    fn part(&self, name: &'static str, group: RunnableGroup) -> Part {
+        let second = Duration::from_secs(1);
+        Part { name, group, ready: Some(second), stop: second, log: self.clone(), early: None }
+    }
+}
+
+struct Part {
+    name: &'static str,
+    group: RunnableGroup,
+    /// How long it takes to be ready; `None` where it is at once.
+    ready: Option<Duration>,
+    stop: Duration,
+    log: Log,
+    early: Option<&'static str>,
+}
+
+impl Runnable for Part {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        self.group
+    }
+
+    fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
+        let (time, name) = (self.ready?, self.name);
+        let ready = tokio::time::timeout(timeout, sleep(time));
+        Some(ready.map(move |ended| ended.map_err(|_| format!("{name} waits for rain").into())).boxed())
+    }
+
+    fn warm_up(&mut self) -> Option<Box<dyn Runnable>> {
+        let mut early = self.log.part(self.early?, RunnableGroup::LeaderOnly);
+        early.ready = None;
+        Some(Box::new(early))
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        async move {
+            self.log.add(format!("+{}", self.name));
+            stop.cancelled().await;
+            sleep(self.stop).await;
+            self.log.add(format!("-{}", self.name));
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+fn client() -> Client {
+    Client::from_service(ApiServer::builder().build().service(), "default")
+}
+
+fn manager() -> Manager {
+    Manager::new(client())
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_start_in_the_order_of_their_groups_and_stop_in_the_reverse_one() {
+    let log = Log::default();
+    let manager = manager()
+        .add(log.part("controller", RunnableGroup::LeaderOnly))
+        .add(log.part("cache", RunnableGroup::Caches))
+        .add(log.part("health", RunnableGroup::HttpServers))
+        .add(log.part("webhook", RunnableGroup::Webhooks))
+        .add(log.part("other", RunnableGroup::Others));
+    manager.run_until(sleep(seconds(10))).await.expect("it was asked to end");
+    let expected = "+health +webhook +cache +other +controller -controller -other -cache -webhook -health";
+    assert_eq!(log.all().join(" "), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_starts_when_all_of_the_one_before_are_ready() {
+    let log = Log::default();
+    let mut slow = log.part("slow", RunnableGroup::Caches);
+    slow.ready = Some(seconds(50));
+    let manager = manager().add(slow).add(log.part("other", RunnableGroup::Others));
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run_until(sleep(seconds(100))));
+    sleep(seconds(49)).await;
+    assert_eq!(log.all(), ["+slow"]);
+    assert_eq!(*handle.status().borrow(), ManagerStatus::Starting);
+    sleep(seconds(2)).await;
+    assert_eq!(log.all(), ["+slow", "+other"]);
+    sleep(seconds(1)).await;
+    assert_eq!(*handle.status().borrow(), ManagerStatus::Running);
+    running.await.expect("no panic").expect("it was asked to end");
+    assert_eq!(*handle.status().borrow(), ManagerStatus::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_error_ends_all_and_names_the_part() {
+    let log = Log::default();
+    let bad = runnable("bad", |_| async {
+        sleep(seconds(3)).await;
+        Err("out of paper".into())
+    });
+    let worse = runnable("worse", |stop: CancellationToken| async move {
+        stop.cancelled().await;
+        Err("on fire".into())
+    });
+    let manager = manager().add(log.part("cache", RunnableGroup::Caches)).add(bad).add(worse);
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("a part failed");
+    assert_eq!(error.to_string(), "the manager ended: bad failed; while stopping, worse failed");
+    let cause = std::error::Error::source(&error).expect("it has a cause");
+    assert_eq!(cause.to_string(), "out of paper");
+    assert_eq!(error.also().len(), 1);
+    assert_eq!(log.all(), ["+cache", "-cache"], "the others were stopped, and waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_contained_and_named() {
+    let panics = runnable("clumsy", |_| async { panic!("dropped {}", "a plate") });
+    let error = manager().add(panics).run_until(std::future::pending::<()>()).await.expect_err("it panicked");
+    assert_eq!(error.to_string(), "the manager ended: clumsy panicked: dropped a plate");
+    assert!(error.first().is_some_and(super::PartError::is_panic));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_returns_at_once_is_done_and_the_manager_goes_on() {
+    let log = Log::default();
+    let done = runnable("done", |_| async { Ok(()) }).group(RunnableGroup::Caches);
+    let manager = manager().add(done).add(log.part("other", RunnableGroup::Others));
+    manager.run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    assert_eq!(log.all(), ["+other", "-other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_stop_is_named_at_the_deadline_and_all_others_were_asked() {
+    let log = Log::default();
+    let mut stuck = log.part("stuck", RunnableGroup::LeaderOnly);
+    stuck.stop = Duration::MAX;
+    let mut cache = log.part("cache", RunnableGroup::Caches);
+    cache.stop = Duration::ZERO;
+    let manager = manager().add(stuck).add(cache);
+    let begun = Instant::now();
+    let error = manager.run_until(sleep(seconds(5))).await.expect_err("it did not stop");
+    assert_eq!(begun.elapsed(), seconds(35));
+    assert_eq!(error.unstopped(), ["stuck"]);
+    assert_eq!(error.to_string(), "the manager ended; not stopped after 30s: stuck");
+    assert_eq!(log.all(), ["+cache", "+stuck", "-cache"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_stop_timeout_of_zero_nothing_is_waited_for() {
+    let log = Log::default();
+    let manager = manager().add(log.part("slow", RunnableGroup::Others)).stop_timeout(Duration::ZERO);
+    let begun = Instant::now();
+    let error = manager.run_until(sleep(seconds(5))).await.expect_err("it had no time to stop");
+    assert_eq!((begun.elapsed(), error.unstopped()), (seconds(5), ["slow".to_owned()].as_slice()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_deadline_the_slowest_is_waited_for() {
+    let log = Log::default();
+    let mut slow = log.part("slow", RunnableGroup::Others);
+    slow.stop = seconds(100_000);
+    let manager = manager().add(slow).stop_timeout(Duration::MAX);
+    manager.run_until(sleep(seconds(5))).await.expect("it stopped at last");
+    assert_eq!(log.all(), ["+slow", "-slow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_added_while_running_starts_at_once_and_stops_in_its_turn() {
+    let log = Log::default();
+    let manager = manager().add(log.part("controller", RunnableGroup::LeaderOnly));
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
+    sleep(seconds(10)).await;
+    handle.add(log.part("late", RunnableGroup::Caches)).expect("it runs");
+    sleep(seconds(1)).await;
+    assert_eq!(log.all(), ["+controller", "+late"]);
+    running.await.expect("no panic").expect("it was asked to end");
+    assert_eq!(log.all(), ["+controller", "+late", "-controller", "-late"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_added_once_the_manager_stops() {
+    let log = Log::default();
+    let manager = manager().add(log.part("slow", RunnableGroup::Others));
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    sleep(seconds(5)).await;
+    handle.stop();
+    tokio::task::yield_now().await;
+    let refused = handle.add(log.part("late", RunnableGroup::Others)).expect_err("it stops");
+    assert_eq!(refused.to_string(), "cannot add late: the manager is stopping; start a new one");
+    running.await.expect("no panic").expect("it was asked to end");
+    assert!(matches!(handle.add(log.part("late", RunnableGroup::Others)), Err(AddError::Stopping { .. })));
+    assert_eq!(log.all(), ["+slow", "-slow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_ready_in_time_ends_the_manager_and_says_what_it_waits_for() {
+    let log = Log::default();
+    let mut dry = log.part("garden", RunnableGroup::Caches);
+    dry.ready = Some(Duration::MAX);
+    let manager = manager().add(dry).add(log.part("controller", RunnableGroup::LeaderOnly));
+    let begun = Instant::now();
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it was not ready");
+    assert_eq!(begun.elapsed(), seconds(121), "two minutes, and a second to stop");
+    assert_eq!(error.to_string(), "the manager ended: garden was not ready");
+    assert_eq!(
+        std::error::Error::source(&error).map(ToString::to_string).as_deref(),
+        Some("garden waits for rain")
+    );
+    assert_eq!(log.all(), ["+garden", "-garden"], "the controller never started");
+}
+
+/// Claims that it will be ready, and ignores how long it may take.
+struct Procrastinator;
+
+impl Runnable for Procrastinator {
+    fn name(&self) -> String {
+        "procrastinator".to_owned()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::Caches
+    }
+
+    fn ready(&self, _: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
+        Some(std::future::pending().boxed())
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        async move {
+            stop.cancelled().await;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_ignores_its_time_to_be_ready_is_not_waited_for() {
+    let manager = manager().add(Procrastinator).start_timeout(seconds(10));
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("it was not ready");
+    assert_eq!(error.to_string(), "the manager ended: procrastinator was not ready after 10s");
+    assert!(error.first().is_some_and(super::PartError::is_not_ready));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_the_start_starts_nothing_more() {
+    let log = Log::default();
+    let mut slow = log.part("cache", RunnableGroup::Caches);
+    slow.ready = Some(seconds(100));
+    let manager = manager().add(slow).add(log.part("controller", RunnableGroup::LeaderOnly));
+    let begun = Instant::now();
+    manager.run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    assert_eq!(begun.elapsed(), seconds(6));
+    assert_eq!(log.all(), ["+cache", "-cache"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_is_stopped_before_it_starts_ends_at_once() {
+    let log = Log::default();
+    let manager = manager().add(log.part("cache", RunnableGroup::Caches));
+    manager.handle().stop();
+    let begun = Instant::now();
+    manager.run_until(std::future::pending::<()>()).await.expect("it was asked to end");
+    assert!(begun.elapsed() <= seconds(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_be_done_ahead_runs_before_the_part_itself() {
+    let log = Log::default();
+    let mut controller = log.part("controller", RunnableGroup::LeaderOnly);
+    controller.early = Some("warm-up");
+    manager().add(controller).run_until(sleep(seconds(5))).await.expect("it was asked to end");
+    assert_eq!(log.all(), ["+warm-up", "+controller", "-controller", "-warm-up"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_cannot_be_made_is_told_before_anything_starts() {
+    struct Broken;
+    impl crate::IntoRunnable for Broken {
+        fn into_runnable(self, manager: &crate::ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
+            manager.claim_name("website")?;
+            Ok(Box::new(runnable("website", |_| async { Ok(()) })))
+        }
+    }
+    let log = Log::default();
+    let manager =
+        manager().controller(Broken).controller(Broken).add(log.part("cache", RunnableGroup::Caches));
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("two have one name");
+    let cause = std::error::Error::source(&error).expect("it has a cause");
+    assert_eq!(cause.to_string(), "the name website is taken in this manager; name one of the two otherwise");
+    assert!(log.all().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn parts_added_while_the_manager_starts_and_stops_run_or_are_refused() {
+    for _ in 0..20 {
+        let log = Log::default();
+        let manager = manager();
+        let handle = manager.handle();
+        let adders: Vec<_> = (0..4)
+            .map(|_| {
+                let (handle, log) = (handle.clone(), log.clone());
+                tokio::spawn(async move {
+                    for _ in 0..50 {
+                        let log = log.clone();
+                        let part = runnable("late", |stop: CancellationToken| async move {
+                            log.add("+");
+                            stop.cancelled().await;
+                            log.add("-");
+                            Ok(())
+                        });
+                        let _ = handle.add(part);
+                        tokio::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        let stopper = tokio::spawn(async move {
+            for _ in 0..25 {
+                tokio::task::yield_now().await;
+            }
+            handle.stop();
+        });
+        manager.run_until(std::future::pending::<()>()).await.expect("it was asked to end");
+        for task in adders.into_iter().chain([stopper]) {
+            task.await.expect("no panic");
+        }
+        let count = |sign: &str| log.all().iter().filter(|entry| *entry == sign).count();
+        assert_eq!(count("+"), count("-"), "what started was stopped and waited for");
+    }
+}
