@@ -27,6 +27,7 @@ pub(crate) use rbac::PolicyCache;
 pub use tokens::{ParseTokensError, Tokens};
 
 use crate::error::ApiError;
+use crate::tls::{ClientCa, PeerCertificate};
 use tokens::Issued;
 
 /// Whoever is in it may do everything, whatever the roles say.
@@ -109,25 +110,29 @@ impl User {
 pub(crate) struct Access {
     tokens: RwLock<Tokens>,
     issued: RwLock<Issued>,
-    /// Client certificates are asked for.
-    pub(crate) certificates: bool,
+    /// Whose certificates stand for users.
+    pub(crate) client_ca: Option<ClientCa>,
     /// Roles decide.
     pub(crate) rbac: bool,
 }
 
 impl Access {
-    pub(crate) fn new(tokens: Tokens, rbac: bool) -> Self {
-        Self { tokens: RwLock::new(tokens), rbac, ..Self::default() }
+    pub(crate) fn new(tokens: Tokens, client_ca: Option<ClientCa>, rbac: bool) -> Self {
+        Self { tokens: RwLock::new(tokens), client_ca, rbac, ..Self::default() }
     }
 
     /// True where nobody is asked who they are.
     fn is_open(&self) -> bool {
-        !self.rbac && !self.certificates && self.tokens.read().is_empty()
+        !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 
     /// Finds out who makes a request: by its client certificate, or by its bearer token.
     pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {
+            return Ok(user.clone().authenticated());
+        }
+        let peer = head.extensions.get::<PeerCertificate>();
+        if let Some(PeerCertificate::Proves(user)) = peer {
             return Ok(user.clone().authenticated());
         }
         let given = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -142,6 +147,8 @@ impl Access {
                 None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
             },
             None if self.is_open() => Ok(User::administrator()),
+            // A certificate that proves nothing makes nobody anonymous.
+            None if peer.is_some() => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
             None if self.rbac => Ok(User::anonymous()),
             None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
         }

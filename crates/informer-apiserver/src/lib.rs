@@ -27,7 +27,9 @@
 //! What is served and how it is worded follows the
 //! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as kube-apiserver 1.36 implements
 //! them; `docs/apiserver.md` says how that is shown, and what is not served. Everybody may do everything, unless the
-//! builder is given [tokens](ApiServerBuilder::tokens) or asked for [roles](ApiServerBuilder::rbac).
+//! builder is given [tokens](ApiServerBuilder::tokens), [authorities of client certificates](ApiServerBuilder::client_ca),
+//! or asked for [roles](ApiServerBuilder::rbac). On a socket it speaks HTTP, or TLS with the provider that the features
+//! `ring` and `aws-lc-rs` bring, or that is passed; none is installed for the process.
 
 mod auth;
 mod clock;
@@ -44,6 +46,7 @@ mod select;
 mod server;
 mod storage;
 mod table;
+mod tls;
 mod typed;
 mod upset;
 mod watch;
@@ -61,3 +64,6 @@ pub use load::LoadError;
 pub use requests::{RequestRecord, Verb};
 pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError};
 pub use storage::History;
+#[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
+pub use tls::CertificateAuthority;
+pub use tls::{Certificate, ClientCa, Tls, TlsError};

@@ -23,6 +23,7 @@ use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::select::Filter;
 use crate::storage::{EventType, History, Storage};
+use crate::tls::ClientCa;
 use crate::write::{DeleteOptions, Scope, WriteMode};
 
 /// Objects written under one lock by a bulk load: readers wait for at most one batch.
@@ -117,6 +118,7 @@ pub struct ApiServerBuilder {
     kinds: Vec<Kind>,
     controllers: Controllers,
     tokens: Tokens,
+    client_ca: Option<ClientCa>,
     rbac: bool,
 }
 
@@ -164,6 +166,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Takes certificates of these authorities for users, on [TLS](ApiServer::listen_tls): the common name is the user,
+    /// the organizations are the groups. Requests without one need a token.
+    pub fn client_ca(mut self, authorities: ClientCa) -> Self {
+        self.client_ca = Some(authorities);
+        self
+    }
+
     /// Lets the stored roles and bindings decide who may do what, as `--authorization-mode=RBAC` does. Off by default:
     /// then everybody may do everything.
     pub fn rbac(mut self, rbac: bool) -> Self {
@@ -189,7 +198,7 @@ impl ApiServerBuilder {
             lagging: self.lagging,
             require_namespaces: self.require_namespaces,
             controllers: self.controllers,
-            access: Access::new(self.tokens, self.rbac),
+            access: Access::new(self.tokens, self.client_ca, self.rbac),
             policy: PolicyCache::default(),
             schema: informer_schema::Schema::builtin(),
             settling: Mutex::default(),
@@ -222,6 +231,7 @@ impl ApiServer {
             kinds: Vec::new(),
             controllers: Controllers::default(),
             tokens: Tokens::default(),
+            client_ca: None,
             rbac: false,
         }
     }

@@ -5,31 +5,28 @@
 //! Cancelling the token closes the listener, then each connection finishes the answers that are under way; watches
 //! are ended by the owner first, so that connections drain.
 
+mod accept;
+mod socket;
+
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::ApiService;
-use crate::server::ApiServer;
+use accept::Acceptor;
 
-/// Streams of one HTTP/2 connection, as upstream: more watches wait on the client's side.
-const STREAMS_MAX: u32 = 100;
+use crate::server::ApiServer;
+use crate::tls::{Accepting, Certificate, Tls, TlsError};
+
 /// How long a shutdown waits for answers under way: a stalled one would hold it for ever.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
-/// The window of an HTTP/2 stream, as upstream.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// A server on a socket. Dropping it closes the listener and every connection.
 #[derive(Debug)]
@@ -40,19 +37,47 @@ pub struct Listening {
     /// Told when every connection must go at once.
     cut: watch::Sender<()>,
     connections: TaskTracker,
+    /// What clients have to trust, where there is TLS.
+    authorities: Option<String>,
 }
 
 impl ApiServer {
-    /// Listens on an address, as `127.0.0.1:0`: HTTP/1.1, and HTTP/2 with prior knowledge. There is no TLS and no
-    /// authentication, so this is for loopback.
+    /// Listens on an address, as `127.0.0.1:0`: HTTP/1.1, and HTTP/2 with prior knowledge. Everybody on the way can read
+    /// and change what is sent, so this is for loopback.
     ///
     /// # Errors
     ///
     /// When the address cannot be bound.
     pub async fn listen(&self, addr: impl tokio::net::ToSocketAddrs) -> io::Result<Listening> {
+        self.serve(TcpListener::bind(addr).await?, None, None)
+    }
+
+    /// Listens on an address over TLS: HTTP/2 or HTTP/1.1, as the client prefers. With
+    /// [authorities for users](crate::ApiServerBuilder::client_ca) clients are asked for a certificate; one that proves
+    /// nothing is answered 401, as upstream.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be bound, or the authorities cannot be used.
+    pub async fn listen_tls(
+        &self,
+        addr: impl tokio::net::ToSocketAddrs,
+        tls: Tls,
+    ) -> Result<Listening, TlsError> {
+        let accepting = tls.configure(self.shared.access.client_ca.as_ref())?;
         let listener = TcpListener::bind(addr).await?;
+        Ok(self.serve(listener, Some(accepting), Some(tls.authorities().to_owned()))?)
+    }
+
+    fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<Accepting>,
+        authorities: Option<String>,
+    ) -> io::Result<Listening> {
         let listening = Listening {
             addr: listener.local_addr()?,
+            authorities,
             server: self.clone(),
             stop: CancellationToken::new(),
             cut: watch::Sender::default(),
@@ -63,6 +88,7 @@ impl ApiServer {
             stop: listening.stop.clone(),
             cut: listening.cut.subscribe(),
             connections: listening.connections.clone(),
+            tls,
         };
         listening.connections.spawn(acceptor.run(listener));
         Ok(listening)
@@ -77,16 +103,38 @@ impl Listening {
 
     /// The URL for clients.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        let scheme = if self.authorities.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.addr)
     }
 
-    /// A kubeconfig that leads here.
+    /// A kubeconfig that leads here, without a user.
     pub fn kubeconfig(&self) -> String {
-        let url = self.url();
+        self.kubeconfig_for(&json!({}))
+    }
+
+    /// A kubeconfig that leads here, for the user of a certificate.
+    pub fn kubeconfig_of(&self, user: &Certificate) -> String {
+        self.kubeconfig_for(&json!({
+            "client-certificate-data": STANDARD.encode(user.chain()),
+            "client-key-data": STANDARD.encode(user.key()),
+        }))
+    }
+
+    /// A kubeconfig that leads here, for whoever has a bearer token.
+    pub fn kubeconfig_with(&self, token: &str) -> String {
+        self.kubeconfig_for(&json!({"token": token}))
+    }
+
+    fn kubeconfig_for(&self, user: &Value) -> String {
+        let mut cluster = json!({"server": self.url()});
+        if let Some(pem) = &self.authorities {
+            cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
+        }
+        // JSON is YAML.
         format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: informer\nclusters:\n- name: informer\n  cluster:\n    \
-             server: {url}\ncontexts:\n- name: informer\n  context:\n    cluster: informer\n    user: informer\n\
-             users:\n- name: informer\n  user: {{}}\n"
+            "apiVersion: v1\nkind: Config\ncurrent-context: informer\nclusters:\n- name: informer\n  cluster: \
+             {cluster}\ncontexts:\n- name: informer\n  context:\n    cluster: informer\n    user: informer\n\
+             users:\n- name: informer\n  user: {user}\n"
         )
     }
 
@@ -113,138 +161,5 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // Connections also end when `cut` goes with its handle.
         self.stop.cancel();
-    }
-}
-
-struct Acceptor {
-    service: ApiService,
-    stop: CancellationToken,
-    cut: watch::Receiver<()>,
-    connections: TaskTracker,
-}
-
-impl Acceptor {
-    async fn run(self, listener: TcpListener) {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.serve(stream),
-                    // Out of files, or a peer that left at once: neither ends the server.
-                    Err(error) => {
-                        tracing::debug!(%error, "accepting a connection failed");
-                        tokio::task::yield_now().await;
-                    }
-                },
-            }
-        }
-    }
-
-    fn serve(&self, stream: TcpStream) {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
-        }
-        let reset = Arc::new(AtomicBool::new(false));
-        let io = TokioIo::new(Socket { stream, reset: Arc::clone(&reset) });
-        let service = self.service.clone();
-        let (stop, mut cut) = (self.stop.clone(), self.cut.clone());
-        cut.mark_unchanged();
-        self.connections.spawn(async move {
-            let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-                // A stream of HTTP/2 is reset alone; its connection lives on.
-                let reset = (request.version() < http::Version::HTTP_2).then(|| Arc::clone(&reset));
-                let service = service.clone();
-                async move {
-                    let answer = service.answer(request).await;
-                    Ok::<_, std::convert::Infallible>(answer.map(|body| body.resetting(reset)))
-                }
-            });
-            let mut builder = auto::Builder::new(TokioExecutor::new());
-            builder
-                .http2()
-                .max_concurrent_streams(STREAMS_MAX)
-                .initial_stream_window_size(STREAM_WINDOW_BYTES)
-                .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_MAX)
-                .max_frame_size(STREAM_WINDOW_BYTES);
-            let mut connection = std::pin::pin!(builder.serve_connection(io, service));
-            let mut stopping = false;
-            loop {
-                tokio::select! {
-                    biased;
-                    _ = cut.changed() => return,
-                    () = stop.cancelled(), if !stopping => {
-                        stopping = true;
-                        connection.as_mut().graceful_shutdown();
-                    }
-                    result = connection.as_mut() => {
-                        if let Err(error) = result {
-                            tracing::debug!(%error, "a connection broke off");
-                        }
-                        return;
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// A socket that can be closed by a reset.
-struct Socket {
-    stream: TcpStream,
-    reset: Arc<AtomicBool>,
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if self.reset.load(Ordering::Acquire)
-            && let Err(error) = self.stream.set_zero_linger()
-        {
-            tracing::debug!(%error, "a connection is closed properly instead of reset");
-        }
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A reset must not be preceded by a proper end.
-        if self.reset.load(Ordering::Acquire) {
-            return Poll::Ready(Ok(()));
-        }
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }

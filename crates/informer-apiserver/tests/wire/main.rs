@@ -9,5 +9,6 @@ mod loads;
 mod owners;
 mod sockets;
 mod support;
+mod tls;
 mod watches;
 mod writes;
