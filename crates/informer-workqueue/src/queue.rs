@@ -14,6 +14,7 @@ mod groups;
 mod index;
 mod inspect;
 mod item;
+mod lock;
 mod order;
 mod shutdown;
 mod slots;

@@ -126,7 +126,7 @@ impl<K: QueueKey> Shared<K> {
 
         // What is left over is dropped after the lock is released: so it is declared before.
         let mut _rest = None;
-        let mut inner = self.driver.lock();
+        let mut inner = self.driver.lock_to_add();
         let state = &mut inner.state;
         if state.phase != Phase::Open {
             return false;

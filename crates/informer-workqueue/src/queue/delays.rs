@@ -38,6 +38,7 @@ impl Delays {
         self.heap.len()
     }
 
+    #[inline]
     pub(super) fn next_due(&self) -> Option<Nanos> {
         self.heap.first().map(|entry| entry.due)
     }
@@ -63,6 +64,7 @@ impl Delays {
         self.rise(at) == 0
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, slot: SlotId) -> bool {
         let Some(at) = self.position(slot) else { return false };
         self.positions[slot as usize] = NONE;
@@ -103,6 +105,7 @@ impl Delays {
         found
     }
 
+    #[inline]
     fn position(&self, slot: SlotId) -> Option<usize> {
         self.positions.get(slot as usize).filter(|&&at| at != NONE).map(|&at| at as usize)
     }

@@ -24,10 +24,11 @@
 
 use std::pin::pin;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
+use super::lock::QueueLock;
 use super::state::{Effect, Phase, State, Taken};
 use crate::clock::{Clock, Nanos};
 
@@ -39,14 +40,9 @@ pub(super) struct Inner<K> {
     idlers: usize,
 }
 
-/// Begins a cache line of its own: the count of handles, which every hand-out touches without the lock, would else take
-/// the line of the lock away from whoever holds it.
-#[repr(align(128))]
-struct OwnLine<T>(T);
-
 /// The queue without what concerns single keys: rate limiter, groups, metrics.
 pub(super) struct Driver<K> {
-    inner: OwnLine<Mutex<Inner<K>>>,
+    inner: QueueLock<Inner<K>>,
     clock: Clock,
     timed: bool,
     /// For getters: a key is ready, the queue is shut down, or a keeper is needed.
@@ -72,7 +68,7 @@ pub(super) enum Found {
 
 impl<K: Eq + Clone> Driver<K> {
     pub(super) fn new(state: State<K>, timed: bool) -> Self {
-        let inner = OwnLine(Mutex::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 }));
+        let inner = QueueLock::new(Inner { state, sleepers: 0, keeper: false, idlers: 0 });
         let (wake, rearm) = (Notify::new(), Notify::new());
         let (drained, closed, idle) = (Notify::new(), Notify::new(), Notify::new());
         Self { inner, clock: Clock::start(), timed, wake, rearm, drained, closed, idle }
@@ -83,7 +79,11 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.inner.0.lock()
+        self.inner.lock()
+    }
+
+    pub(super) fn lock_to_add(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock_to_add()
     }
 
     /// The time, where somebody will look at it: a queue without metrics or delays never reads a clock.
@@ -92,6 +92,7 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     /// Releases the lock and wakes those whom the change concerns. Last, goes on with a panic of the order.
+    #[inline]
     pub(super) fn settle(&self, mut inner: MutexGuard<'_, Inner<K>>, effect: Effect) {
         let ended = inner.sleepers > 0 && inner.state.is_finished();
         let drained = inner.state.phase == Phase::Draining && inner.state.is_drained();
@@ -148,6 +149,7 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     /// Makes ready what is due, at a time that the caller has read if it had to.
+    #[inline]
     pub(super) fn promote(&self, inner: &mut Inner<K>, now: Option<Nanos>) -> Effect {
         if inner.state.next_due().is_none() {
             return Effect::default();
@@ -156,7 +158,7 @@ impl<K: Eq + Clone> Driver<K> {
     }
 
     /// Takes up to `max` keys that are ready, without waiting. Returns also how many keys became ready by their delay.
-    pub(super) fn take(&self, max: usize, give: &mut dyn FnMut(Taken<K>)) -> (Found, usize) {
+    pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (Found, usize) {
         self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
     }
 
@@ -165,7 +167,7 @@ impl<K: Eq + Clone> Driver<K> {
     pub(super) async fn wait(
         &self,
         max: usize,
-        give: &mut (dyn FnMut(Taken<K>) + Send),
+        give: &mut (impl FnMut(Taken<K>) + Send),
         became_ready: &(dyn Fn(usize) + Sync),
     ) {
         // A worker that never finds the queue empty must still let other tasks run.
@@ -202,7 +204,7 @@ impl<K: Eq + Clone> Driver<K> {
         sleeper: &mut Sleeper<'_, K>,
         may_sleep: bool,
         max: usize,
-        give: &mut dyn FnMut(Taken<K>),
+        give: &mut impl FnMut(Taken<K>),
     ) -> (Found, usize) {
         let _rescue = WakeOnPanic { driver: self };
         let mut inner = self.lock();
@@ -237,7 +239,7 @@ struct Idler<'d, K> {
 
 impl<K> Drop for Idler<'_, K> {
     fn drop(&mut self) {
-        self.driver.inner.0.lock().idlers -= 1;
+        self.driver.inner.lock().idlers -= 1;
     }
 }
 

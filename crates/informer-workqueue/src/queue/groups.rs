@@ -49,6 +49,7 @@ impl Groups {
         id
     }
 
+    #[inline]
     pub(super) fn leave(&mut self, id: u32) {
         if id == NO_GROUP {
             return;

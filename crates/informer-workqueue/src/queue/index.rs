@@ -86,6 +86,7 @@ impl Index {
     }
 
     /// Puts a slot where `find` did not find it.
+    #[inline]
     pub(super) fn insert(&mut self, place: Place, hash: KeyHash, slot: SlotId) {
         self.len += 1;
         if self.len > self.entries.len() / 5 * 4 {

@@ -115,6 +115,7 @@ impl<K> Slots<K> {
     }
 
     /// Gives back the key where `limit` slots are taken.
+    #[inline]
     pub(super) fn insert(&mut self, newcomer: Newcomer<K>, limit: u32) -> Result<SlotId, K> {
         let Newcomer { key, hash, group, rank } = newcomer;
         let mut id = self.free;
@@ -139,6 +140,7 @@ impl<K> Slots<K> {
         Ok(id)
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, id: SlotId) -> Option<K> {
         self[id].next = self.free;
         self.free = id;
@@ -203,6 +205,7 @@ impl List {
         self.len
     }
 
+    #[inline]
     pub(super) fn push(&mut self, entries: &mut Entries, EntryId(id): EntryId) {
         let (tail, list) = (self.tail, &mut entries.list);
         let slot = &mut list[id as usize];
@@ -216,6 +219,7 @@ impl List {
         self.len += 1;
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, entries: &mut Entries, EntryId(id): EntryId) {
         let list = &mut entries.list;
         let (prev, next) = (list[id as usize].prev, list[id as usize].next);

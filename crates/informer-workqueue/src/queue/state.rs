@@ -112,6 +112,7 @@ struct Times {
 }
 
 impl Times {
+    #[inline]
     fn make_ready(&mut self, id: SlotId, since: Nanos) {
         if self.ready.len() <= id as usize {
             self.ready.resize(id as usize + 1, Nanos::default());
@@ -189,11 +190,13 @@ impl<K: Eq + Clone> State<K> {
     }
 
     /// The slot of a key, or the place for [`insert`](Self::insert) if it has none.
+    #[inline]
     pub(super) fn find_or_place(&self, hash: KeyHash, key: &K) -> Result<SlotId, Place> {
         self.index.find(hash, |slot| self.slots.key(slot) == Some(key))
     }
 
     /// Gives back the key where the queue is full. The slot must be marked in the same hold of the lock.
+    #[inline]
     pub(super) fn insert(&mut self, place: Place, newcomer: Newcomer<K>) -> Result<SlotId, K> {
         let hash = KeyHash(newcomer.hash);
         let id = self.slots.insert(newcomer, self.keys_max)?;
@@ -202,6 +205,7 @@ impl<K: Eq + Clone> State<K> {
     }
 
     /// Asks for a key: the earliest moment and the highest priority that were asked for are kept.
+    #[inline]
     pub(super) fn mark(&mut self, id: SlotId, wish: Wish, now: Nanos) -> Effect {
         let slot = &mut self.slots[id];
         if slot.pending == Pending::Ready {
@@ -264,6 +268,7 @@ impl<K: Eq + Clone> State<K> {
 
     /// Hands out the next key. A key whose Clone panics goes to the end, so that it does not bar the others, and the
     /// panic goes on.
+    #[inline]
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
         let id = self.order.peek(&mut self.slots.entries)?;
         let cloned = catch_unwind(AssertUnwindSafe(|| self.slots.key(id).cloned()));
@@ -292,6 +297,7 @@ impl<K: Eq + Clone> State<K> {
     }
 
     /// Ends a hand-out, with a wish for more. `None` where it ended before.
+    #[inline]
     pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
         let id = ticket.slot;
         let slot = &self.slots[id];
@@ -331,6 +337,7 @@ impl<K: Eq + Clone> State<K> {
         Some(self.release_if_idle(id))
     }
 
+    #[inline]
     fn release_if_idle(&mut self, id: SlotId) -> Option<K> {
         let slot = &self.slots[id];
         if slot.processing || slot.pending != Pending::Idle {

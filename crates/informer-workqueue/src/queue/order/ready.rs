@@ -58,11 +58,13 @@ impl ReadyKeys {
         self.failure.take()
     }
 
+    #[inline]
     pub(in crate::queue) fn push(&mut self, entries: &mut Entries, id: SlotId) {
         self.len += 1;
         self.call(entries, |order, entries| order.push(entries, EntryId(id)));
     }
 
+    #[inline]
     pub(in crate::queue) fn peek(&mut self, entries: &mut Entries) -> Option<SlotId> {
         if self.len == 0 {
             return None;
@@ -78,6 +80,7 @@ impl ReadyKeys {
     }
 
     /// Removes what `peek` named.
+    #[inline]
     pub(in crate::queue) fn take(&mut self, entries: &mut Entries, id: SlotId) {
         self.len -= 1;
         if self.call(entries, |order, entries| order.take(entries, EntryId(id))).is_none() {
@@ -104,6 +107,7 @@ impl ReadyKeys {
     }
 
     /// Calls the order; `None` if it panicked and another took its place.
+    #[inline]
     fn call<T>(
         &mut self,
         entries: &mut Entries,
