@@ -8,7 +8,7 @@ mod manager;
 mod runnable;
 mod signals;
 
-pub use leader::{Fence, LeaderLost, Leadership};
+pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
 pub use signals::ctrl_c;

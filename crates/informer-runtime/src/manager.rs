@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 pub use error::{AddError, ManagerError, PartError};
 pub use handle::ManagerHandle;
 
-use crate::{BoxError, IntoRunnable};
+use crate::{BoxError, IntoRunnable, LeaderElection, LeaderElector};
 use handle::Added;
 
 /// How long parts may take to stop.
@@ -137,6 +137,23 @@ impl Manager {
     /// Adds a controller. The same as [`add`](Self::add), by the name that says what it is.
     pub fn controller(self, controller: impl IntoRunnable) -> Self {
         self.add(controller)
+    }
+
+    /// Holds an election: the leader-only parts run in one replica at a time. Without it they run as soon as the others are ready.
+    ///
+    /// When the lease is lost, the manager ends with an error for which [`is_leader_lost`](ManagerError::is_leader_lost) is true; its parts
+    /// have no longer to stop than the lease holds others off. When it is asked to end, the lease is given back after
+    /// the leader-only parts have stopped; where they do not, it is left to expire.
+    pub fn leader_election(mut self, election: LeaderElection) -> Self {
+        let leadership = self.handle.shared.leadership.clone();
+        self.options.elects = true;
+        match LeaderElector::new(election, self.handle.client().clone(), leadership) {
+            Ok(elector) => self.add(elector),
+            Err(error) => {
+                self.refused.push(error.into());
+                self
+            }
+        }
     }
 
     /// What the parts share; to add more of them while the manager runs, or to stop it.

@@ -1,0 +1,230 @@
+//! The task behind an election: sends what its state says, and tells it what came back and when.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http_body_util::BodyExt;
+use informer_client::Client;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::lease::LeaseLock;
+use super::state::{Action, Answer, ElectorState, Notice};
+use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
+use crate::{BoxError, Runnable, RunnableGroup};
+
+/// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
+/// all the same.
+const WATCH_AGAIN: Duration = Duration::from_secs(30);
+
+/// Takes part in one election. Made by [`LeaderElection::elector`]; a manager makes its own.
+#[must_use = "it does nothing until it runs"]
+pub struct LeaderElector {
+    name: String,
+    identity: String,
+    request_timeout: Duration,
+    state: ElectorState,
+    lock: LeaseLock,
+    observers: Vec<Observer>,
+    leadership: watch::Sender<Leadership>,
+    #[cfg(feature = "prometheus")]
+    pub(super) status: Option<prometheus_client::metrics::gauge::Gauge>,
+}
+
+/// A request on its way; never resolves where there is none.
+type InFlight = Option<Pin<Box<dyn Future<Output = (Answer, Option<Value>)> + Send>>>;
+
+impl LeaderElector {
+    pub(crate) fn new(
+        election: LeaderElection,
+        client: Client,
+        leadership: watch::Sender<Leadership>,
+    ) -> Result<Self, ElectionConfigError> {
+        let identity = election.identity.unwrap_or_else(own_identity);
+        let namespace = election.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        ElectionConfigError::check(&election.name, &namespace, &identity, election.times)?;
+        Ok(Self {
+            request_timeout: (election.times.renew / 2).max(Duration::from_secs(1)),
+            state: ElectorState::new(identity.clone(), election.times, election.release, now()),
+            lock: LeaseLock::new(client, &namespace, &election.name),
+            name: election.name,
+            identity,
+            observers: election.observers,
+            leadership,
+            #[cfg(feature = "prometheus")]
+            status: None,
+        })
+    }
+
+    /// Who this process is in the election.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Whether this process leads, now and later.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.subscribe()
+    }
+
+    /// Stands by, leads, and gives the lease back when `stop` is cancelled. By then the leader's work has to have ended.
+    ///
+    /// # Errors
+    ///
+    /// When the lease was lost. The work has to end within [`LeaderLost::time_left`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lease to expire.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaderLost> {
+        let (hint, mut hints) = mpsc::channel(1);
+        let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
+        let mut in_flight: InFlight = None;
+        let mut stopping = false;
+        loop {
+            self.state.tick(now());
+            if let Some(end) = self.tell(&mut watching) {
+                return end;
+            }
+            if let Some(action) = self.state.poll_action() {
+                in_flight = Some(self.send(&action));
+            }
+            // An answer counts before a deadline that passed with it.
+            tokio::select! {
+                biased;
+                (answer, seen) = answer(&mut in_flight) => {
+                    in_flight = None;
+                    self.lock.keep(seen);
+                    self.state.answer(answer, now(), rand::random());
+                }
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    self.state.stop(now());
+                }
+                Some(()) = hints.recv() => self.state.hint(now()),
+                () = running(&mut watching) => {}
+                () = sleep_until(self.state.next_deadline()) => {}
+            }
+        }
+    }
+
+    fn send(&self, action: &Action) -> Pin<Box<dyn Future<Output = (Answer, Option<Value>)> + Send>> {
+        let request = self.lock.request(action, Timestamp::now());
+        let (client, timeout) = (self.lock.client().clone(), self.request_timeout);
+        async move {
+            match tokio::time::timeout(timeout, LeaseLock::send(client, request)).await {
+                Ok(answer) => answer,
+                Err(_) => (Answer::Failed(format!("no answer in {timeout:?}")), None),
+            }
+        }
+        .boxed()
+    }
+
+    /// Tells what the state has to tell; the end, where it says so.
+    fn tell(&mut self, watching: &mut Option<BoxFuture<'static, ()>>) -> Option<Result<(), LeaderLost>> {
+        while let Some(notice) = self.state.poll_notice() {
+            match notice {
+                Notice::Holder(holder) => {
+                    tracing::info!(lease = self.name, holder, "the lease has another holder");
+                    self.observers.iter().for_each(|observer| observer(&holder));
+                }
+                Notice::Leading(fence) => {
+                    tracing::info!(lease = self.name, identity = self.identity, "this process leads");
+                    *watching = None;
+                    self.publish(Leadership::Leading(fence));
+                }
+                Notice::Lost(lost) => {
+                    self.publish(Leadership::Ended);
+                    return Some(Err(lost));
+                }
+                Notice::Stopped => {
+                    self.publish(Leadership::Ended);
+                    return Some(Ok(()));
+                }
+            }
+        }
+        None
+    }
+
+    fn publish(&self, leadership: Leadership) {
+        #[cfg(feature = "prometheus")]
+        if let Some(status) = &self.status {
+            status.set(i64::from(leadership.is_leading()));
+        }
+        self.leadership.send_replace(leadership);
+    }
+}
+
+impl Runnable for LeaderElector {
+    fn name(&self) -> String {
+        format!("leader election on {}", self.name)
+    }
+
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::LeaderElection
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        (*self).run(stop).map(|ended| ended.map_err(Into::into)).boxed()
+    }
+}
+
+impl fmt::Debug for LeaderElector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("LeaderElector");
+        debug.field("lease", &self.name).field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn answer(in_flight: &mut InFlight) -> (Answer, Option<Value>) {
+    match in_flight {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
+    match watching {
+        Some(watching) => watching.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The name of the host and a random part, as upstream.
+fn own_identity() -> String {
+    let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    format!("{}_{}", host.as_deref().unwrap_or("process"), uuid::Uuid::new_v4())
+}
+
+/// Watches the Lease, and gives a hint for whatever comes.
+async fn watch_lease(client: Client, request: http::Request<bytes::Bytes>, hint: mpsc::Sender<()>) {
+    loop {
+        if let Ok(response) = client.request(request.clone()).await
+            && response.status().is_success()
+        {
+            let mut body = response.into_body();
+            while let Some(Ok(_)) = body.frame().await {
+                // One hint that waits is as good as many.
+                let _ = hint.try_send(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        } else {
+            tokio::time::sleep(WATCH_AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::ElectionTimes;
+
+/// This process led, and could not keep its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderLost {
+    pub(super) reason: String,
+    pub(super) left: Duration,
+}
+
+impl LeaderLost {
+    /// How long the lease still held off other processes when it was lost: what there is to end the leader's work.
+    pub fn time_left(&self) -> Duration {
+        self.left
+    }
+}
+
+impl fmt::Display for LeaderLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lease is lost: {}", self.reason)
+    }
+}
+
+impl std::error::Error for LeaderLost {}
+
+/// An election that cannot be held as it is configured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot hold an election on the lease {lease:?}: {problem}")]
+pub struct ElectionConfigError {
+    lease: String,
+    problem: String,
+}
+
+impl ElectionConfigError {
+    pub(super) fn check(
+        lease: &str,
+        namespace: &str,
+        identity: &str,
+        times: ElectionTimes,
+    ) -> Result<(), Self> {
+        let slowest = times.retry.mul_f64(times.jitter);
+        let problem = if lease.is_empty() {
+            "it needs a name".to_owned()
+        } else if !lease.chars().chain(namespace.chars()).all(is_of_names) {
+            "its name and namespace may have lower-case letters, digits, dots and dashes".to_owned()
+        } else if identity.is_empty() {
+            "this process needs an identity".to_owned()
+        } else if times.lease < Duration::from_secs(1) {
+            "the lease has to last a second at least".to_owned()
+        } else if times.retry.is_zero() {
+            "the retry period must not be zero".to_owned()
+        } else if times.lease <= times.renew {
+            format!(
+                "the lease ({:?}) has to last longer than the renew deadline ({:?})",
+                times.lease, times.renew
+            )
+        } else if times.renew <= slowest {
+            format!(
+                "the renew deadline ({:?}) has to be longer than the longest wait ({slowest:?})",
+                times.renew
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Self { lease: lease.to_owned(), problem })
+    }
+}
+
+fn is_of_names(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.'
+}

@@ -1,0 +1,295 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Verb};
+use informer_client::Client;
+use informer_core::Gvr;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{LeaderElection, LeaderLost, Leadership};
+use crate::{Manager, ManagerError, RunnableGroup, runnable};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn server() -> ApiServer {
+    ApiServer::builder().build()
+}
+
+fn client(server: &ApiServer) -> Client {
+    Client::from_service(server.service(), "default")
+}
+
+fn leases() -> Gvr {
+    Gvr::new("coordination.k8s.io", "v1", "leases")
+}
+
+fn lease(server: &ApiServer) -> Value {
+    server.get(&leases(), "default", "operator").expect("somebody has made it")
+}
+
+/// A replica that takes part.
+struct Replica {
+    leadership: watch::Receiver<Leadership>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), LeaderLost>>,
+}
+
+impl Replica {
+    fn start(server: &ApiServer, identity: &str) -> Self {
+        let election = LeaderElection::new("operator").identity(identity);
+        let elector = election.elector(client(server)).expect("a valid election");
+        let (leadership, stop) = (elector.leadership(), CancellationToken::new());
+        Self { leadership, task: tokio::spawn(elector.run(stop.clone())), stop }
+    }
+
+    async fn leads(&mut self) {
+        let led = self.leadership.wait_for(Leadership::is_leading);
+        timeout(seconds(60), led).await.expect("it leads in time").expect("it goes on");
+    }
+
+    fn is_leading(&self) -> bool {
+        self.leadership.borrow().is_leading()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_replica_makes_the_lease_and_the_second_stands_by() {
+    let server = server();
+    let mut first = Replica::start(&server, "first");
+    first.leads().await;
+    let second = Replica::start(&server, "second");
+    sleep(seconds(120)).await;
+    assert!(first.is_leading() && !second.is_leading());
+    let spec = lease(&server)["spec"].clone();
+    assert_eq!((&spec["holderIdentity"], &spec["leaseDurationSeconds"]), (&json!("first"), &json!(15)));
+    assert_eq!(spec["leaseTransitions"], 0);
+    assert!(spec["renewTime"].as_str() > spec["acquireTime"].as_str());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_at_once_from_a_leader_that_stops() {
+    let server = server();
+    let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
+    first.leads().await;
+    sleep(seconds(30)).await;
+    first.stop.cancel();
+    let stopped = Instant::now();
+    second.leads().await;
+    assert!(stopped.elapsed() <= seconds(1), "after {:?}", stopped.elapsed());
+    first.task.await.expect("no panic").expect("it was not lost");
+    assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
+    assert_eq!(*first.leadership.borrow(), Leadership::Ended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_from_a_leader_that_is_killed_when_its_lease_has_passed() {
+    let server = server();
+    let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
+    first.leads().await;
+    sleep(seconds(31)).await;
+    first.task.abort();
+    let killed = Instant::now();
+    second.leads().await;
+    let took = killed.elapsed();
+    assert!(took > seconds(12) && took <= seconds(18), "after {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_may_not_watch_looks_every_few_seconds() {
+    let server = server();
+    server.faults().on(FaultMatch::watch("leases")).status(403);
+    let (mut first, mut second) = (Replica::start(&server, "first"), Replica::start(&server, "second"));
+    first.leads().await;
+    let before = server.count_requests(Verb::Get, "leases");
+    sleep(seconds(300)).await;
+    let looks = server.count_requests(Verb::Get, "leases") - before;
+    assert!((60..=155).contains(&looks), "{looks} looks in five minutes");
+    first.stop.cancel();
+    let stopped = Instant::now();
+    second.leads().await;
+    assert!(stopped.elapsed() <= Duration::from_millis(4_500), "after {:?}", stopped.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_a_server_gives_up_before_its_lease_has_passed() {
+    let server = server();
+    let mut first = Replica::start(&server, "first");
+    first.leads().await;
+    sleep(seconds(20)).await;
+    let begun = Instant::now();
+    server.faults().on(FaultMatch::verb(Verb::Update)).then(FaultAction::NeverAnswer);
+    server.faults().on(FaultMatch::verb(Verb::Get)).status(500);
+    let lost = first.task.await.expect("no panic").expect_err("it cannot renew");
+    assert!(begun.elapsed() <= seconds(12), "after {:?}", begun.elapsed());
+    assert!(lost.time_left() >= Duration::from_millis(1_400), "{lost:?}");
+    assert_eq!(*first.leadership.borrow(), Leadership::Ended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_or_busy_for_a_while_costs_no_leader() {
+    let server = server();
+    let mut first = Replica::start(&server, "first");
+    first.leads().await;
+    server.faults().on(FaultMatch::verb(Verb::Update)).times(2).status(429);
+    sleep(seconds(20)).await;
+    server.faults().on(FaultMatch::verb(Verb::Update)).times(20).then(FaultAction::Delay { millis: 4_000 });
+    sleep(seconds(200)).await;
+    assert!(first.is_leading(), "{:?}", first.task.await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_keeps_what_others_wrote_into_the_lease() {
+    let server = server();
+    let mut first = Replica::start(&server, "first");
+    first.leads().await;
+    let mut changed = lease(&server);
+    changed["metadata"]["labels"] = json!({"team": "blue"});
+    server.update(&leases(), "default", changed).expect("it is valid");
+    sleep(seconds(10)).await;
+    assert!(first.is_leading());
+    let seen = lease(&server);
+    assert_eq!(seen["metadata"]["labels"]["team"], "blue");
+    assert_eq!(seen["spec"]["holderIdentity"], "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_the_holder_are_told() {
+    let server = server();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let note = Arc::clone(&seen);
+    let election = LeaderElection::new("operator").identity("bystander");
+    let election = election.on_holder(move |holder| note.lock().push(holder.to_owned()));
+    let mut first = Replica::start(&server, "first");
+    first.leads().await;
+    let elector = election.elector(client(&server)).expect("a valid election");
+    let stop = CancellationToken::new();
+    let bystander = tokio::spawn(elector.run(stop.clone()));
+    sleep(seconds(5)).await;
+    first.stop.cancel();
+    sleep(seconds(5)).await;
+    stop.cancel();
+    bystander.await.expect("no panic").expect("it was not lost");
+    assert_eq!(*seen.lock(), ["first", "", "bystander", ""]);
+}
+
+#[test]
+fn an_election_that_cannot_work_is_refused() {
+    let refused = |election: LeaderElection| {
+        let error = election.elector(client(&server())).expect_err("it cannot work");
+        error.to_string().split_once(": ").map(|(_, problem)| problem.to_owned()).unwrap_or_default()
+    };
+    let election = || LeaderElection::new("operator");
+    assert_eq!(refused(LeaderElection::new("")), "it needs a name");
+    assert_eq!(refused(election().identity("")), "this process needs an identity");
+    assert!(refused(LeaderElection::new("../secrets")).starts_with("its name and namespace may have"));
+    assert!(
+        refused(election().lease_duration(seconds(10))).starts_with("the lease (10s) has to last longer")
+    );
+    assert!(refused(election().renew_deadline(seconds(2))).starts_with("the renew deadline (2s) has to be"));
+    assert!(refused(election().retry_period(Duration::ZERO)).starts_with("the retry period"));
+    assert!(refused(election().lease_duration(Duration::ZERO)).starts_with("the lease has to last a second"));
+}
+
+/// A manager of one replica, whose leader-only part notes when it works.
+fn replica(server: &ApiServer, identity: &'static str, work: &Arc<Mutex<Vec<String>>>) -> Manager {
+    let work = Arc::clone(work);
+    let part = runnable("work", move |stop: CancellationToken| async move {
+        work.lock().push(format!("+{identity}"));
+        stop.cancelled().await;
+        sleep(seconds(1)).await;
+        work.lock().push(format!("-{identity}"));
+        Ok(())
+    });
+    Manager::new(client(server)).add(part).leader_election(LeaderElection::new("operator").identity(identity))
+}
+
+fn run(manager: Manager) -> JoinHandle<Result<(), ManagerError>> {
+    tokio::spawn(manager.run_until(std::future::pending::<()>()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_only_parts_run_in_one_manager_and_the_lease_is_released_after_they_ended() {
+    let (server, work) = (server(), Arc::default());
+    let (first, second) = (replica(&server, "first", &work), replica(&server, "second", &work));
+    let (handle, other) = (first.handle(), second.handle());
+    let first = run(first);
+    sleep(seconds(1)).await;
+    let second = run(second);
+    sleep(seconds(60)).await;
+    assert_eq!(*work.lock(), ["+first"]);
+    assert!(handle.is_leader() && !other.is_leader());
+    handle.stop();
+    first.await.expect("no panic").expect("it was asked to end");
+    sleep(seconds(5)).await;
+    assert_eq!(*work.lock(), ["+first", "-first", "+second"], "never both at a time");
+    other.stop();
+    second.await.expect("no panic").expect("it was asked to end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_stops_has_never_started_its_leader_only_parts() {
+    let (server, work) = (server(), Arc::default());
+    let mut leader = Replica::start(&server, "leader");
+    leader.leads().await;
+    let standby = replica(&server, "standby", &work);
+    let handle = standby.handle();
+    let standby = run(standby);
+    sleep(seconds(30)).await;
+    assert_eq!(*handle.status().borrow(), crate::ManagerStatus::Running, "it is ready, and stands by");
+    handle.stop();
+    standby.await.expect("no panic").expect("it was asked to end");
+    assert!(work.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_loses_its_lease_ends_and_says_so() {
+    let (server, work) = (server(), Arc::default());
+    let mut manager = replica(&server, "first", &work);
+    // This one does not stop: it is dropped before another process may lead.
+    manager = manager.add(runnable("stubborn", |_| std::future::pending()));
+    let manager = run(manager);
+    sleep(seconds(10)).await;
+    let mut taken = lease(&server);
+    taken["spec"]["holderIdentity"] = json!("intruder");
+    server.update(&leases(), "default", taken).expect("it is valid");
+    let begun = Instant::now();
+    let error = manager.await.expect("no panic").expect_err("the lease is lost");
+    assert!(error.is_leader_lost(), "{error}");
+    assert_eq!(error.unstopped(), ["stubborn"]);
+    assert!(begun.elapsed() <= Duration::from_millis(13_600), "after {:?}", begun.elapsed());
+    assert_eq!(lease(&server)["spec"]["holderIdentity"], "intruder");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_left_to_expire_where_leader_only_work_does_not_stop() {
+    let (server, work) = (server(), Arc::default());
+    let manager = replica(&server, "first", &work).add(runnable("stubborn", |_| std::future::pending()));
+    let handle = manager.handle();
+    let manager = run(manager);
+    sleep(seconds(10)).await;
+    handle.stop();
+    let error = manager.await.expect("no panic").expect_err("a part did not stop");
+    assert_eq!(error.unstopped(), ["stubborn"]);
+    assert_eq!(lease(&server)["spec"]["holderIdentity"], "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_election_leader_only_parts_run_and_nothing_is_asked() {
+    let server = server();
+    let done = runnable("work", |_| async { Ok(()) }).group(RunnableGroup::LeaderOnly);
+    let manager = Manager::new(client(&server)).add(done);
+    let handle = manager.handle();
+    let running = run(manager);
+    sleep(seconds(1)).await;
+    assert!(handle.is_leader());
+    handle.stop();
+    running.await.expect("no panic").expect("it was asked to end");
+    assert!(server.requests().is_empty());
+}
