@@ -6,6 +6,7 @@
 //! `differences.yaml` lists where the two are known to differ, each with its reason: nothing is masked in silence.
 
 mod compare;
+mod hooks;
 mod normal;
 mod real;
 mod run;
@@ -14,6 +15,7 @@ mod suite;
 mod target;
 
 pub use compare::{Difference, Differences, Rule};
+pub use hooks::Reply;
 pub use real::{RealServer, StartError, attach};
 pub use run::{Answer, RunError, Transcript, run};
 pub use scenario::{Scenario, Step};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::hooks::Hooks;
 use crate::normal::Names;
 use crate::scenario::{Scenario, Step};
 use crate::target::{Lines, PATIENCE, SendError, Stream, Target, read_all};
@@ -73,9 +74,17 @@ pub struct RunError {
 ///
 /// When the server cannot be reached, or a step of the scenario makes no sense.
 pub async fn run(scenario: &Scenario, target: &Target, id: &str) -> Result<Transcript, RunError> {
-    let mut run = Run { target, names: Names::new(id), streams: BTreeMap::new(), answers: Vec::new() };
     let failed =
         |step: usize, (why, cause): Failed| RunError { scenario: scenario.name.clone(), step, why, cause };
+    let mut names = Names::new(id);
+    let mut hooks = None;
+    if !scenario.webhooks.is_empty() {
+        let started = Hooks::start(target, &scenario.webhooks).await;
+        let started = started.map_err(|error| failed(0, (format!("starting webhooks: {error}"), None)))?;
+        started.names().into_iter().for_each(|(name, value)| names.capture(name, &value.into()));
+        hooks = Some(started);
+    }
+    let mut run = Run { target, names, streams: BTreeMap::new(), hooks, answers: Vec::new() };
     let namespace = json!({"metadata": {"name": run.names.fill("{ns}")}});
     let setup = Step {
         request: Some("POST /api/v1/namespaces".to_owned()),
@@ -98,6 +107,7 @@ struct Run<'a> {
     target: &'a Target,
     names: Names,
     streams: BTreeMap<String, Lines>,
+    hooks: Option<Hooks>,
     answers: Vec<Answer>,
 }
 
@@ -105,6 +115,11 @@ impl Run<'_> {
     async fn step(&mut self, step: &Step) -> Result<(), Failed> {
         if let Some(name) = &step.close {
             self.streams.remove(name);
+        }
+        if let Some(name) = &step.reviews {
+            let asked = self.hooks.as_ref().map(|hooks| hooks.asked(name)).unwrap_or_default();
+            let answer = Answer { step: format!("reviews {name}"), events: Some(asked), ..Answer::default() };
+            self.keep(step, answer);
         }
         if let Some(name) = &step.read {
             let events = self.read(name, step.events).await?;

@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::hooks::Reply;
+
 /// A script of requests.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     /// What it shows, in a sentence.
     pub about: String,
+    /// The webhooks that the scenario plays, by name: they are at `{webhook}/NAME`, and `{ca}` is their `caBundle`.
+    #[serde(default)]
+    pub webhooks: BTreeMap<String, Reply>,
     /// What is requested, in order.
     pub steps: Vec<Step>,
     /// Its path without the suffix: `TOPIC/NAME`.
@@ -43,6 +48,8 @@ pub struct Step {
     pub read: Option<String>,
     /// How many events are read; without it the stream is read to its end.
     pub events: Option<usize>,
+    /// Takes what the webhook of this name was asked since the last time.
+    pub reviews: Option<String>,
     /// Drops the stream of this name.
     pub close: Option<String>,
     /// Names for parts of the answer, by their JSON pointers.

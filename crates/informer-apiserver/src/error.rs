@@ -16,12 +16,22 @@ pub struct ApiError {
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) details: Option<Box<Details>>,
-    /// A continue token to go on with, in the 410 of an expired one.
-    pub(crate) continue_token: Option<String>,
+    /// What few errors have.
+    extra: Option<Box<Extra>>,
     /// Not a Status but this text: unknown paths.
     pub(crate) plain: bool,
     /// Refused by the authorizer, which marks its answers.
     pub(crate) unauthorized: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Extra {
+    /// A continue token to go on with, in the 410 of an expired one.
+    continue_token: Option<String>,
+    /// The details as a webhook gave them, in the place of our own.
+    given: Option<serde_json::Value>,
+    /// Warnings that go with it.
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -68,9 +78,16 @@ struct Wire<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     reason: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<&'a Details>,
+    details: Option<WireDetails<'a>>,
     #[serde(skip_serializing_if = "is_success")]
     code: u16,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireDetails<'a> {
+    Own(&'a Details),
+    Given(&'a serde_json::Value),
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -91,7 +108,7 @@ impl ApiError {
             reason: reason.into(),
             message: message.into(),
             details: None,
-            continue_token: None,
+            extra: None,
             plain: false,
             unauthorized: false,
         }
@@ -100,6 +117,28 @@ impl ApiError {
     fn with(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
+    }
+
+    /// The error, with warnings for the client.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        if !warnings.is_empty() {
+            self.extra.get_or_insert_default().warnings.extend(warnings);
+        }
+        self
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.warnings)
+    }
+
+    /// The error, with the details that somebody else gave.
+    pub(crate) fn giving(mut self, details: serde_json::Value) -> Self {
+        self.extra.get_or_insert_default().given = Some(details);
+        self
+    }
+
+    fn given(&self) -> Option<&serde_json::Value> {
+        self.extra.as_ref().and_then(|extra| extra.given.as_ref())
     }
 
     /// The HTTP status code.
@@ -118,7 +157,9 @@ impl ApiError {
     }
 
     pub(crate) fn retry_after(&self) -> Option<u32> {
-        self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
+        let given = self.given().and_then(|given| given["retryAfterSeconds"].as_u64());
+        let own = self.details.as_ref().map(|details| details.retry_after_seconds);
+        given.and_then(|given| u32::try_from(given).ok()).or(own).filter(|seconds| *seconds > 0)
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -230,7 +271,8 @@ impl ApiError {
                        to retrieve the remainder of the results. Continuing with the provided token results in an \
                        inconsistent list - objects that were created, modified, or deleted between the time the \
                        first chunk was returned and now may show up in the list.";
-        Self { continue_token: Some(token), ..Self::new(410, "Expired", message) }
+        let extra = Extra { continue_token: Some(token), ..Extra::default() };
+        Self { extra: Some(Box::new(extra)), ..Self::new(410, "Expired", message) }
     }
 
     /// A version that the server has not reached.
@@ -280,11 +322,16 @@ fn status_json(status: &str, code: u16, error: &ApiError) -> Vec<u8> {
     let wire = Wire {
         kind: "Status",
         api_version: "v1",
-        metadata: WireMeta { continue_token: error.continue_token.as_deref() },
+        metadata: WireMeta {
+            continue_token: error.extra.as_ref().and_then(|extra| extra.continue_token.as_deref()),
+        },
         status,
         message: &error.message,
         reason: &error.reason,
-        details: error.details.as_deref(),
+        details: match error.given() {
+            Some(given) => Some(WireDetails::Given(given)),
+            None => error.details.as_deref().map(WireDetails::Own),
+        },
         code,
     };
     let mut json = serde_json::to_vec(&wire).expect("a Status is plain data");

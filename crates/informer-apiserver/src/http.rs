@@ -1,6 +1,7 @@
 //! The server over HTTP: routes, parameters, bodies, and the service that clients call.
 
 mod accept;
+mod admitted;
 mod answer;
 mod body;
 mod call;

@@ -172,6 +172,12 @@ impl Kind {
         qualify(&self.kind, &self.gvr.group)
     }
 
+    /// What clients are warned of who use the kind at all.
+    pub(crate) fn deprecated(&self) -> Option<String> {
+        let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+        self.is("", "Endpoints").then(|| text.to_owned())
+    }
+
     /// `core`, or `apps`: how error messages name the package of the kind's type.
     pub(crate) fn go_package(&self) -> &str {
         match (self.is_custom(), self.gvr.group.split('.').next().unwrap_or_default()) {

@@ -31,6 +31,7 @@
 //! or asked for [roles](ApiServerBuilder::rbac). On a socket it speaks HTTP, or TLS with the provider that the features
 //! `ring` and `aws-lc-rs` bring, or that is passed; none is installed for the process.
 
+mod admission;
 mod auth;
 mod clock;
 mod custom;
@@ -50,6 +51,7 @@ mod tls;
 mod typed;
 mod upset;
 mod watch;
+mod webhook;
 mod write;
 
 pub use auth::{ParseTokensError, Tokens, User};
@@ -67,3 +69,4 @@ pub use storage::History;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use tls::CertificateAuthority;
 pub use tls::{Certificate, ClientCa, Tls, TlsError};
+pub use webhook::Webhooks;

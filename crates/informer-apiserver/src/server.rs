@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
 use crate::clock::{Clock, TokioClock};
 use crate::error::ApiError;
@@ -24,6 +25,7 @@ use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::select::Filter;
 use crate::storage::{EventType, History, Storage};
 use crate::tls::ClientCa;
+use crate::webhook::Webhooks;
 use crate::write::{DeleteOptions, Scope, WriteMode};
 
 /// Objects written under one lock by a bulk load: readers wait for at most one batch.
@@ -54,6 +56,9 @@ pub(crate) struct Shared {
     pub(crate) controllers: Controllers,
     pub(crate) access: Access,
     pub(crate) policy: PolicyCache,
+    /// How webhooks are reached.
+    pub(crate) webhooks: Webhooks,
+    pub(crate) hooks: HookCache,
     /// What the built-in kinds are made of.
     pub(crate) schema: informer_schema::Schema,
     /// Namespaces and definitions that somebody is emptying right now.
@@ -200,6 +205,8 @@ impl ApiServerBuilder {
             controllers: self.controllers,
             access: Access::new(self.tokens, self.client_ca, self.rbac),
             policy: PolicyCache::default(),
+            webhooks: Webhooks::default(),
+            hooks: HookCache::default(),
             schema: informer_schema::Schema::builtin(),
             settling: Mutex::default(),
         };
@@ -246,6 +253,11 @@ impl ApiServer {
     /// The server as a `tower::Service`, for clients in this process: no socket, and paused time works.
     pub fn service(&self) -> ApiService {
         ApiService::new(Arc::clone(&self.shared))
+    }
+
+    /// How webhooks are reached: of admission, by their stored configurations, and of conversion.
+    pub fn webhooks(&self) -> &Webhooks {
+        &self.shared.webhooks
     }
 
     /// The rules by which requests go wrong.

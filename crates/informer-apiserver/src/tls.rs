@@ -197,7 +197,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 /// The provider of the process, or of this crate's features.
-fn default_provider() -> Option<Arc<CryptoProvider>> {
+pub(crate) fn default_provider() -> Option<Arc<CryptoProvider>> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Some(Arc::clone(provider));
     }

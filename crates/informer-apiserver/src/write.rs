@@ -21,9 +21,10 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use delete::DeleteOptions;
 pub(crate) use metadata::json_type;
-pub(crate) use patch::PatchType;
+pub(crate) use patch::{JsonPatch, PatchType};
 pub(crate) use scale::{NewScale, selector_text};
 
+use crate::admission::{Attempt, Occasion, Operation, Phase};
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Resource, Traits};
 use crate::server::{Shared, parse};
@@ -52,6 +53,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) dry_run: bool,
     /// What happens to fields that are not known.
     pub(crate) validation: Validation,
+    /// Webhooks are asked, where there are any.
+    pub(crate) admission: Option<&'a Attempt>,
 }
 
 /// What happens to fields that are not known; in any case they are dropped.
@@ -99,7 +102,7 @@ impl Written {
 impl<'a> Scope<'a> {
     /// A write that is really done.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, dry_run: false, validation: Validation::Unchecked }
+        Self { resource, namespace, dry_run: false, validation: Validation::Unchecked, admission: None }
     }
 
     /// The object as it is stored: with the defaults of the version that it is stored in.
@@ -117,6 +120,32 @@ impl<'a> Scope<'a> {
 
     fn kind(&self) -> &Kind {
         &self.resource.kind
+    }
+
+    /// Asks webhooks about an object that is to be new, or to come after `old` of this version, or to go (then there is none).
+    pub(crate) fn admit(
+        &self,
+        phase: Phase,
+        object: Option<&mut Object>,
+        old: Option<(&Object, u64)>,
+    ) -> Result<(), ApiError> {
+        let Some(attempt) = self.admission else { return Ok(()) };
+        let operation = match (&object, old) {
+            (None, _) => Operation::Delete,
+            (Some(_), None) => Operation::Create,
+            (Some(_), Some(_)) => Operation::Update,
+        };
+        let version = old.map_or(0, |(_, version)| version);
+        let mut object = object;
+        if let (Phase::Validate, Operation::Update, Some(object)) = (phase, operation, &mut object) {
+            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
+        }
+        let occasion = Occasion { phase, operation, version };
+        attempt.review(occasion, object.as_deref_mut(), old.map(|(old, _)| old))?;
+        match object {
+            Some(object) => metadata::check_namespace(self.namespace, object),
+            None => Ok(()),
+        }
     }
 
     fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
@@ -158,6 +187,8 @@ impl Shared {
         self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
         self.check_definition(scope, metadata::text(&object, "name"))?;
         let warnings = self.shaped(scope, &mut object, false)?;
+        metadata::wipe(&mut object);
+        scope.admit(Phase::Mutate, Some(&mut object), None)?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
@@ -168,6 +199,9 @@ impl Shared {
             let name = metadata::text(&object, "name").to_owned();
             metadata::check_name(kind, &name, &object)?;
             check_schema(kind, &object, None)?;
+            scope.admit(Phase::Validate, Some(&mut object), None)?;
+            // What was validated is stored: its name may have been generated when it was asked about.
+            let name = metadata::text(&object, "name").to_owned();
             let draft = scope.draft(scope.key(&name)?, &object);
             let unversioned = scope.dry_run.then(|| draft.unversioned());
             match self.commit(scope, draft, Expect::Absent) {
@@ -208,10 +242,8 @@ impl Shared {
     /// What the server decides about a new object.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
+        metadata::wipe(object);
         let metadata = metadata_of_mut(object);
-        for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            metadata.remove(wiped);
-        }
         metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
         metadata.insert("creationTimestamp".into(), now.into());
         if kind.traits.has(Traits::GENERATION) {
@@ -234,6 +266,15 @@ impl Shared {
     /// The wall clock as the API writes it.
     pub(crate) fn now(&self) -> String {
         wire_time(self.clock.timestamp())
+    }
+
+    /// Fits an object that a webhook has patched.
+    pub(crate) fn refit(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        let Value::Object(mut object) = object else {
+            return Err(format!("json: cannot unmarshal {} into Go value", json_type(&object)));
+        };
+        merge::refit(&self.schema, &resource.kind, &mut object)?;
+        Ok(object)
     }
 
     fn shaped(&self, scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<String>, ApiError> {
@@ -295,13 +336,15 @@ impl Shared {
         &self,
         scope: Scope<'_>,
         current: &Arc<Stored>,
-        object: Object,
+        mut object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
         let shown = scope.resource.present(current, EventType::Modified);
         let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
-        let new = merge_update(kind, &old, object, mode)?;
+        scope.admit(Phase::Mutate, Some(&mut object), Some((&old, current.version)))?;
+        let mut new = merge_update(kind, &old, object, mode)?;
+        scope.admit(Phase::Validate, Some(&mut new), Some((&old, current.version)))?;
         let key = current.key.clone();
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
         if is_terminating_object(&new)

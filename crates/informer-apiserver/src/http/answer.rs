@@ -1,7 +1,7 @@
 //! How answers are made: status, headers, and the bytes in the form that the client reads.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{Response, StatusCode, request};
 use serde_json::Value;
 
@@ -84,10 +84,20 @@ pub(super) fn refused(error: &ApiError) -> Answer {
     if let Some(seconds) = error.retry_after() {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    warn(&mut answer, error.warnings());
     if error.plain || error.unauthorized {
         answer.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
     answer
+}
+
+/// Adds warnings to an answer.
+pub(super) fn warn(answer: &mut Answer, warnings: &[String]) {
+    for warning in warnings {
+        if let Ok(text) = HeaderValue::try_from(format!("299 - {warning:?}")) {
+            answer.headers_mut().append(WARNING, text);
+        }
+    }
 }
 
 /// The answer of a fault.

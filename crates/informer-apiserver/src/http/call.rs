@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, stream};
-use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
+use http::header::CONTENT_TYPE;
 use http::request;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::accept::{Encoding, Shape, Wants, negotiate};
-use super::answer::{Answer, framed, header, json, streamed, streamed_protobuf, value, whole, written_bytes};
+use super::answer::{
+    Answer, framed, header, json, streamed, streamed_protobuf, value, warn, whole, written_bytes,
+};
 use super::body::BrokenOff;
 use super::query::{ListOptions, Query};
 use super::route::ResourceRoute;
@@ -53,6 +55,7 @@ impl Call<'_> {
                 "Strict" => Validation::Strict,
                 _ => Validation::Warn,
             },
+            admission: None,
         }
     }
 
@@ -91,7 +94,7 @@ impl Call<'_> {
             Verb::Get => self.get(&plan).await,
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
                 let body = collect(body).await?;
-                self.write(&body)
+                self.write(&body).await
             }
             Verb::Other => Err(ApiError::unknown_path()),
         }
@@ -211,16 +214,26 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    fn write(self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+    async fn write(self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Item)?;
         if matches!(self.route.verb, Verb::Delete | Verb::DeleteCollection) {
-            return Ok((self.delete(body)?, encoding));
+            return Ok((self.delete(body).await?, encoding));
         }
         options::check_write(self.query, self.route.verb, media_type(self.head))?;
-        if let Some(answer) = self.special(body)? {
-            return Ok((answer, encoding));
+        let attempt = self.attempt(body, self.write_options());
+        let write = |scope: Scope<'_>| self.write_once(scope, body, shape);
+        let mut answer = self.admitted(attempt.as_ref(), self.scope(), write).await?;
+        if let Some(attempt) = attempt {
+            warn(&mut answer, &attempt.warnings());
         }
-        let (shared, scope) = (self.shared, self.scope());
+        Ok((answer, encoding))
+    }
+
+    fn write_once(&self, scope: Scope<'_>, body: &[u8], shape: Shape) -> Result<Answer, ApiError> {
+        if let Some(answer) = self.special(scope, body)? {
+            return Ok(answer);
+        }
+        let shared = self.shared;
         let written = match self.route.verb {
             Verb::Create => shared.create(scope, self.object(body)?, self.mode())?,
             Verb::Update => shared.update(scope, self.name(), self.object(body)?, self.mode())?,
@@ -230,13 +243,8 @@ impl Call<'_> {
             }
         };
         let mut answer = self.written(&written, shape);
-        for warning in &written.warnings {
-            let text = format!("299 - {warning:?}");
-            if let Ok(text) = HeaderValue::try_from(text) {
-                answer.headers_mut().append(WARNING, text);
-            }
-        }
-        Ok((answer, encoding))
+        warn(&mut answer, &written.warnings);
+        Ok(answer)
     }
 
     fn written(&self, written: &Written, shape: Shape) -> Answer {
@@ -250,7 +258,7 @@ impl Call<'_> {
         }
     }
 
-    fn delete(&self, body: &[u8]) -> Result<Answer, ApiError> {
+    async fn delete(&self, body: &[u8]) -> Result<Answer, ApiError> {
         let given = match body.is_empty() {
             true => None,
             false => Some(options::delete_body(self.decode(body).map_err(|why| match why {
@@ -264,14 +272,23 @@ impl Call<'_> {
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();
         scope.dry_run = options.dry_run;
+        let told = || options.told(given.as_ref());
         if self.route.verb == Verb::Delete {
-            let deleted = self.shared.delete(scope, self.name(), &options)?;
-            return Ok(json(if deleted.accepted { 202 } else { 200 }, deleted.body));
+            let attempt = self.attempt(&[], told());
+            let delete = |scope: Scope<'_>| self.shared.delete(scope, self.name(), &options);
+            let deleted = self.admitted(attempt.as_ref(), scope, delete).await?;
+            let mut answer = json(if deleted.accepted { 202 } else { 200 }, deleted.body);
+            if let Some(attempt) = attempt {
+                warn(&mut answer, &attempt.warnings());
+            }
+            return Ok(answer);
         }
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
         let page = list::everything(self.shared, &self.route.resource, &filter);
         for stored in &page.items {
-            match self.shared.delete(scope, stored.key.name(), &options) {
+            let attempt = self.attempt(&[], told());
+            let delete = |scope: Scope<'_>| self.shared.delete(scope, stored.key.name(), &options);
+            match self.admitted(attempt.as_ref(), scope, delete).await {
                 Err(error) if error.code != 404 => return Err(error),
                 _ => {}
             }

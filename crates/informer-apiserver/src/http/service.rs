@@ -11,7 +11,7 @@ use http::header::USER_AGENT;
 use http::{Request, request};
 
 use super::accept::{Encoding, indents_errors, plain_encoding};
-use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled};
+use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled, warn};
 use super::call::Call;
 use super::discovery;
 use super::query::{Query, check_timeout};
@@ -102,9 +102,13 @@ impl ApiService {
             Ok(Route::Other(segments)) => (discovery::answer(&self.shared, head, &segments), plain),
             Ok(Route::Resource(route)) => {
                 let call = Call { shared: &self.shared, head, query, user: &user, route };
+                let deprecated = call.kind().deprecated();
                 match call.run(plan, body).await {
-                    Ok((answer, encoding)) => (Ok(answer), encoding),
-                    Err(error) => (Err(error), plain),
+                    Ok((mut answer, encoding)) => {
+                        warn(&mut answer, deprecated.as_slice());
+                        (Ok(answer), encoding)
+                    }
+                    Err(error) => (Err(error.warned(deprecated.into_iter().collect())), plain),
                 }
             }
         }

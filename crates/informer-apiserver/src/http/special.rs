@@ -1,26 +1,27 @@
 //! Writes that are not the writing of one object: subresources with a shape of their own, and reviews.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, value};
 use super::call::{Call, media_type};
+use crate::admission::Phase;
 use crate::error::ApiError;
 use crate::requests::Verb;
-use crate::write::{DeleteOptions, NewScale, PatchType};
+use crate::write::{DeleteOptions, NewScale, PatchType, Scope};
 
 impl Call<'_> {
     /// Answers a write that is special; `None` where it is the writing of an object.
-    pub(super) fn special(&self, body: &[u8]) -> Result<Option<Answer>, ApiError> {
+    pub(super) fn special(&self, scope: Scope<'_>, body: &[u8]) -> Result<Option<Answer>, ApiError> {
         let sub = self.route.subresource.as_deref();
         match sub {
-            Some("scale") => self.scale(body).map(Some),
-            Some("binding") => self.binding(self.name(), &self.object(body)?).map(Some),
-            Some("eviction") => self.eviction(&self.object(body)?).map(Some),
-            Some("token") => self.token(self.object(body)?).map(Some),
+            Some("scale") => self.scale(scope, body).map(Some),
+            Some("binding") => self.binding(scope, self.name(), self.object(body)?).map(Some),
+            Some("eviction") => self.eviction(scope, self.object(body)?).map(Some),
+            Some("token") => self.token(scope, self.object(body)?).map(Some),
             None if self.kind().is("", "Binding") => {
                 let binding = self.object(body)?;
                 let name = binding["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                self.binding(&name, &binding).map(Some)
+                self.binding(scope, &name, binding).map(Some)
             }
             None if self.kind().traits.has(crate::kinds::Traits::REVIEW) => {
                 let review = self.shared.review(self.user, self.kind(), self.object(body)?)?;
@@ -30,7 +31,7 @@ impl Call<'_> {
         }
     }
 
-    fn scale(&self, body: &[u8]) -> Result<Answer, ApiError> {
+    fn scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         let new = match self.route.verb {
             Verb::Patch => {
                 // The scale is a type of its own, without lists that could be merged.
@@ -42,31 +43,55 @@ impl Call<'_> {
             }
             _ => NewScale::Put(self.object(body)?),
         };
-        Ok(value(200, &self.shared.write_scale(self.scope(), self.name(), &new)?))
+        Ok(value(200, &self.shared.write_scale(scope, self.name(), &new)?))
     }
 
-    fn binding(&self, name: &str, binding: &Value) -> Result<Answer, ApiError> {
+    fn binding(&self, scope: Scope<'_>, name: &str, binding: Value) -> Result<Answer, ApiError> {
+        let binding = reviewed(scope, binding, |binding| match binding["metadata"]["name"].as_str() {
+            Some(given) if given == name => Ok(()),
+            _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
+        })?;
         let pods = self.shared.resource(&informer_core::Gvr::new("", "v1", "pods"))?;
-        let mut scope = self.scope();
-        scope.resource = &pods;
-        self.shared.bind(scope, name, binding)?;
+        self.shared.bind(Scope { resource: &pods, ..scope }, name, &binding)?;
         Ok(created())
     }
 
-    fn eviction(&self, eviction: &Value) -> Result<Answer, ApiError> {
+    fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<Answer, ApiError> {
+        let eviction = reviewed(scope, eviction, |_| Ok(()))?;
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
-        let mut scope = self.scope();
         scope.dry_run |= options.dry_run;
-        self.shared.evict(scope, self.name(), eviction, &options)?;
+        // The deletion that follows is no request of its own.
+        scope.admission = None;
+        self.shared.evict(scope, self.name(), &eviction, &options)?;
         Ok(created())
     }
 
-    fn token(&self, request: Value) -> Result<Answer, ApiError> {
+    fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
+        let request = reviewed(scope, request, |_| Ok(()))?;
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
-        Ok(value(201, &shared.issue_token(&account, request, self.scope().dry_run)?))
+        Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
+}
+
+/// The object of a subresource, after webhooks have seen it.
+/// In between it is checked.
+fn reviewed(
+    scope: Scope<'_>,
+    object: Value,
+    check: impl FnOnce(&Map<String, Value>) -> Result<(), ApiError>,
+) -> Result<Value, ApiError> {
+    let Value::Object(mut object) = object else { return Ok(object) };
+    if let Some(namespace) = scope.namespace
+        && let Some(metadata) = object.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+    {
+        metadata.entry("namespace").or_insert_with(|| namespace.into());
+    }
+    scope.admit(Phase::Mutate, Some(&mut object), None)?;
+    check(&object)?;
+    scope.admit(Phase::Validate, Some(&mut object), None)?;
+    Ok(Value::Object(object))
 }
 
 /// What is answered where nothing is to be shown.

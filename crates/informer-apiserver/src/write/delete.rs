@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::metadata::{self, metadata_of_mut};
 use super::{Scope, TRIES_MAX, wire_time};
+use crate::admission::Phase;
 use crate::custom::{CLEANUP_FINALIZER, mark_definition};
 use crate::error::{ApiError, Cause, success};
 use crate::http::Query;
@@ -72,6 +73,25 @@ impl DeleteOptions {
         }
         options.dry_run = !stages.is_empty();
         options.check(&stages)
+    }
+
+    /// As webhooks are told them.
+    pub(crate) fn told(&self, body: Option<&Value>) -> Value {
+        let mut told = body.cloned().unwrap_or_else(|| json!({}));
+        let given = [
+            ("gracePeriodSeconds", self.grace.map(Value::from)),
+            ("propagationPolicy", self.policy.clone().map(Value::from)),
+            ("orphanDependents", self.orphan.map(Value::from)),
+            ("dryRun", self.dry_run.then(|| json!(["All"]))),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                told[name] = value;
+            }
+        }
+        told["kind"] = "DeleteOptions".into();
+        told["apiVersion"] = "meta.k8s.io/v1".into();
+        told
     }
 
     fn check(self, stages: &[String]) -> Result<Self, ApiError> {
@@ -144,6 +164,8 @@ impl Shared {
         let Value::Object(object) = parse(current.as_slice()) else {
             return Err(ApiError::unknown_resource());
         };
+        scope.admit(Phase::Mutate, None, Some((&object, current.version)))?;
+        scope.admit(Phase::Validate, None, Some((&object, current.version)))?;
         if kind.is("", "Namespace") {
             let marked = self.mark_namespace(scope, current, object)?;
             return Ok(marked.map(|marked| {

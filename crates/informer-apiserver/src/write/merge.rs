@@ -44,6 +44,18 @@ pub(super) fn shaped(
     }
 }
 
+/// Fits an object that a webhook has patched: what its kind does not know is dropped.
+pub(super) fn refit(kinds: &informer_schema::Schema, kind: &Kind, object: &mut Object) -> Result<(), String> {
+    match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
+        (Some(schema), _) => {
+            schema.shape(object);
+            Ok(())
+        }
+        (None, Some(known)) if !kind.is_custom() => crate::typed::fit(known.message(), object).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
 fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
     let Some(object) = patched else {

@@ -30,6 +30,24 @@ pub(super) fn finalizers(object: &Object) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
+/// An object may not have got into another namespace.
+pub(super) fn check_namespace(namespace: Option<&str>, object: &Object) -> Result<(), ApiError> {
+    match (namespace, text(object, "namespace")) {
+        (Some(namespace), named) if !named.is_empty() && named != namespace => Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Takes out what no client says of a new object.
+pub(super) fn wipe(object: &mut Object) {
+    let metadata = metadata_of_mut(object);
+    for wiped in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(wiped);
+    }
+}
+
 /// The version that the object names.
 pub(super) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     match parse_version(text(object, "resourceVersion")) {

@@ -22,6 +22,74 @@ pub(crate) enum PatchType {
     Strategic(Value),
 }
 
+/// A JSON patch that did not come with a request.
+pub(crate) struct JsonPatch(Vec<Value>);
+
+impl JsonPatch {
+    /// Reads the operations; the error says why there are none.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
+        let patch: Value = serde_json::from_slice(text).map_err(|error| match error.is_eof() {
+            true => "unexpected end of JSON input".to_owned(),
+            false => crate::webhook::syntax_error(text, &error),
+        })?;
+        match patch {
+            Value::Array(operations) if operations.len() > OPERATIONS_MAX => {
+                Err(format!("more than {OPERATIONS_MAX} operations"))
+            }
+            Value::Array(operations) if operations.iter().all(Value::is_object) => Ok(Self(operations)),
+            other => Err(format!(
+                "json: cannot unmarshal {} into Go value of type jsonpatch.Patch",
+                json_type(&other)
+            )),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object after all operations; the error names the one that does not apply.
+    pub(crate) fn apply(&self, mut object: Value) -> Result<Value, String> {
+        for operation in &self.0 {
+            apply_one(&mut object, operation).ok_or_else(|| inapplicable(&object, operation))?;
+        }
+        match depth(&object) > DEPTH_MAX {
+            true => Err(format!("the patched object nests deeper than {DEPTH_MAX}")),
+            false => Ok(object),
+        }
+    }
+}
+
+/// Why an operation does not apply, as upstream's library says it.
+fn inapplicable(object: &Value, operation: &Value) -> String {
+    let text = |name: &str| operation[name].as_str().unwrap_or_default();
+    let (op, path) = (text("op"), text("path"));
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let missing =
+        |what: &str, path: &str| format!("{what} operation does not apply: doc is missing path: {path:?}");
+    match op {
+        "add" if object.pointer(parent).is_none() => format!("{}: missing value", missing("add", path)),
+        "remove" if object.pointer(parent).is_none() => format!("{}: missing value", missing("remove", path)),
+        "remove" => {
+            let key = last(path);
+            format!(
+                "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+            )
+        }
+        "replace" if object.pointer(parent).is_none() => {
+            format!("{}: missing value", missing("replace", path))
+        }
+        "replace" => format!("replace operation does not apply: doc is missing key: {path}: missing value"),
+        "test" => format!("testing value {path} failed: test failed"),
+        "add" | "move" | "copy" => format!("{op} operation does not apply"),
+        other => format!("Unexpected kind: {other}"),
+    }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 impl PatchType {
     /// Reads a patch by its content type.
     pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{PatchType, Scope, TRIES_MAX, WriteMode};
+use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, ScalePaths};
 use crate::server::{Shared, parse};
@@ -36,10 +37,12 @@ impl Shared {
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(current.as_slice());
+            let before = scale(kind, &old)?;
             let wanted = match new {
                 NewScale::Put(scale) => scale.clone(),
-                NewScale::Patch(patch) => patch.apply(&self.schema, scale(kind, &old)?)?,
+                NewScale::Patch(patch) => patch.apply(&self.schema, before.clone())?,
             };
+            let wanted = reviewed(scope, wanted, &before, current.version)?;
             check(&wanted, name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
             if !version.is_empty() && version != current.version.to_string() {
@@ -49,6 +52,7 @@ impl Shared {
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());
             let Value::Object(changed) = changed else { return Err(ApiError::unknown_resource()) };
+            let scope = Scope { admission: None, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
                 Ok(written) => return scale(kind, &parse(&written.object)),
                 Err(_) if !version.is_empty() => return Err(ApiError::modified(kind, name)),
@@ -57,6 +61,17 @@ impl Shared {
         }
         Err(ApiError::modified(kind, name))
     }
+}
+
+/// The scale, after webhooks have seen it.
+fn reviewed(scope: Scope<'_>, scale: Value, before: &Value, version: u64) -> Result<Value, ApiError> {
+    let (Value::Object(mut scale), Some(before)) = (scale, before.as_object()) else {
+        return Err(ApiError::bad_request("a scale is an object"));
+    };
+    for phase in [Phase::Mutate, Phase::Validate] {
+        scope.admit(phase, Some(&mut scale), Some((before, version)))?;
+    }
+    Ok(Value::Object(scale))
 }
 
 fn check(scale: &Value, name: &str) -> Result<(), ApiError> {

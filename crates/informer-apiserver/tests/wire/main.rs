@@ -11,4 +11,5 @@ mod sockets;
 mod support;
 mod tls;
 mod watches;
+mod webhooks;
 mod writes;

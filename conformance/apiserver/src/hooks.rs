@@ -1,0 +1,185 @@
+//! The webhooks of a scenario: a small server that gives prepared answers, and keeps what it was asked.
+//!
+//! # Lock order
+//!
+//! `Kept` is taken alone, and never over an await.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::target::Target;
+
+/// What the embedded server reaches the webhooks by; nothing listens there.
+const IN_PROCESS: &str = "127.0.0.1:9443";
+/// Bytes in flight between the embedded server and a webhook.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// What a webhook answers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Reply {
+    /// The response of a review; its uid is filled in, and a patch that is a list is encoded.
+    pub response: Option<Value>,
+    /// Members of the whole answer, in the place of those of a review.
+    #[serde(default)]
+    pub envelope: BTreeMap<String, Value>,
+    /// The body, as it is.
+    pub raw: Option<String>,
+    /// The HTTP status; 200 by default.
+    pub status: Option<u16>,
+    /// Never answers.
+    #[serde(default)]
+    pub silent: bool,
+    /// Answers a conversion: each object gets the wanted version, and these members.
+    pub convert: Option<Value>,
+}
+
+/// The webhooks of one run.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    kept: Arc<Mutex<Kept>>,
+    authority: String,
+    ca: String,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    replies: BTreeMap<String, Reply>,
+    asked: BTreeMap<String, Vec<Value>>,
+}
+
+impl Hooks {
+    /// Starts the webhooks where the server can reach them.
+    pub(crate) async fn start(target: &Target, replies: &BTreeMap<String, Reply>) -> io::Result<Self> {
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;
+        let acceptor = acceptor(&made)?;
+        let kept = Arc::new(Mutex::new(Kept { replies: replies.clone(), asked: BTreeMap::new() }));
+        let authority = match target {
+            Target::Embedded(server) => {
+                let (acceptor, kept) = (acceptor, Arc::clone(&kept));
+                server.webhooks().connect_with(IN_PROCESS, move || {
+                    let (client, own) = tokio::io::duplex(PIPE_BYTES);
+                    drop(tokio::spawn(serve(own, acceptor.clone(), Arc::clone(&kept))));
+                    client
+                });
+                IN_PROCESS.to_owned()
+            }
+            Target::Real { .. } => {
+                let listener = TcpListener::bind("127.0.0.1:0").await?;
+                let authority = listener.local_addr()?.to_string();
+                let kept = Arc::clone(&kept);
+                drop(tokio::spawn(async move {
+                    while let Ok((socket, _)) = listener.accept().await {
+                        drop(tokio::spawn(serve(socket, acceptor.clone(), Arc::clone(&kept))));
+                    }
+                }));
+                authority
+            }
+        };
+        Ok(Self { kept, authority, ca: STANDARD.encode(made.cert.pem()) })
+    }
+
+    /// The names that scenarios use, and what they stand for.
+    pub(crate) fn names(&self) -> [(&'static str, String); 2] {
+        [("webhook", format!("https://{}", self.authority)), ("ca", self.ca.clone())]
+    }
+
+    /// What a webhook was asked since this was asked last.
+    pub(crate) fn asked(&self, name: &str) -> Vec<Value> {
+        self.kept.lock().asked.remove(name).unwrap_or_default()
+    }
+}
+
+fn acceptor(made: &rcgen::CertifiedKey<rcgen::KeyPair>) -> io::Result<TlsAcceptor> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(io::Error::other)?.with_no_client_auth();
+    let config = builder.with_single_cert(vec![made.cert.der().clone()], key).map_err(io::Error::other)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves one connection; a client that does not trust us ends it.
+async fn serve<S>(socket: S, acceptor: TlsAcceptor, kept: Arc<Mutex<Kept>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Ok(socket) = acceptor.accept(socket).await else { return };
+    let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&kept)));
+    drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await);
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    kept: Arc<Mutex<Kept>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let reply = {
+        let mut kept = kept.lock();
+        kept.asked.entry(name.clone()).or_default().push(asked.clone());
+        kept.replies.get(&name).cloned()
+    };
+    let reply = reply.unwrap_or(Reply { status: Some(404), raw: Some(String::new()), ..Reply::default() });
+    if reply.silent {
+        std::future::pending::<()>().await;
+    }
+    let mut answer = Response::new(Full::new(Bytes::from(body_of(&reply, &asked))));
+    *answer.status_mut() = reply.status.and_then(|code| code.try_into().ok()).unwrap_or_default();
+    answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    Ok(answer)
+}
+
+fn body_of(reply: &Reply, asked: &Value) -> String {
+    if let Some(raw) = &reply.raw {
+        return raw.clone();
+    }
+    let mut whole = json!({"apiVersion": asked["apiVersion"], "kind": asked["kind"]});
+    let mut response = reply.response.clone().unwrap_or_else(|| json!({}));
+    if let Some(members) = &reply.convert {
+        response = converted(members, &asked["request"]);
+    }
+    if response.get("uid").is_none() {
+        response["uid"] = asked["request"]["uid"].clone();
+    }
+    if response["patch"].is_array() {
+        response["patch"] = STANDARD.encode(response["patch"].to_string()).into();
+    }
+    whole["response"] = response;
+    for (name, value) in &reply.envelope {
+        whole[name] = value.clone();
+    }
+    whole.to_string()
+}
+
+/// The answer to a conversion that only swaps the version, and adds members.
+fn converted(members: &Value, request: &Value) -> Value {
+    let mut objects = request["objects"].clone();
+    for object in objects.as_array_mut().into_iter().flatten() {
+        object["apiVersion"] = request["desiredAPIVersion"].clone();
+        for (name, value) in members.as_object().into_iter().flatten() {
+            object[name] = value.clone();
+        }
+    }
+    json!({"convertedObjects": objects, "result": {"status": "Success"}})
+}

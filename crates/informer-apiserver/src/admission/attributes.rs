@@ -1,0 +1,90 @@
+//! What is known of a write besides its objects.
+
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use crate::auth::User;
+
+/// What a write does, as webhooks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Group, version and kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReviewKind {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+}
+
+impl ReviewKind {
+    pub(crate) fn new(group: &str, version: &str, kind: &str) -> Self {
+        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({"group": self.group, "version": self.version, "kind": self.kind})
+    }
+}
+
+/// Who writes what, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Attributes {
+    pub(crate) gvr: Gvr,
+    /// The kind of the objects: of a subresource its own.
+    pub(crate) kind: ReviewKind,
+    pub(crate) subresource: String,
+    /// Of a namespace its own name.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) user: User,
+    pub(crate) dry_run: bool,
+    /// The options of the request, as `CreateOptions`.
+    pub(crate) options: Value,
+}
+
+impl Attributes {
+    /// Configurations of webhooks are not subject to webhooks: a broken one could not be mended.
+    pub(crate) fn is_exempt(&self) -> bool {
+        const EXEMPT: [&str; 6] = [
+            "validatingwebhookconfigurations",
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+        ];
+        self.gvr.group == "admissionregistration.k8s.io" && EXEMPT.contains(&self.gvr.resource.as_str())
+    }
+
+    pub(super) fn is_namespace(&self) -> bool {
+        self.gvr.group.is_empty() && self.gvr.resource == "namespaces"
+    }
+
+    /// The options that go with an operation: an update may turn out to create.
+    pub(super) fn options(&self, operation: Operation) -> Value {
+        let mut options = self.options.clone();
+        if operation == Operation::Create {
+            options["kind"] = "CreateOptions".into();
+        }
+        options
+    }
+}
+
+pub(super) fn resource_json(gvr: &Gvr) -> Value {
+    json!({"group": gvr.group, "version": gvr.version, "resource": gvr.resource})
+}

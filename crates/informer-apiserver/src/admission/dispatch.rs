@@ -1,0 +1,237 @@
+//! Asking the webhooks: mutating ones after each other, validating ones at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::hooks::Hook;
+use super::matching::{Seen, Write};
+use super::review::{self, Verdict};
+use super::{Attempt, Object, Operation, Phase, Question};
+use crate::error::ApiError;
+use crate::server::Shared;
+use crate::webhook::Post;
+
+/// What upstream calls webhooks as.
+const USER_AGENT: &str = "kube-apiserver-admission";
+
+/// How the call of one webhook went wrong.
+enum Failure {
+    /// It could not be asked, or said nothing that makes sense: its failure policy decides.
+    Call(String),
+    /// The write is refused.
+    Refused(ApiError),
+}
+
+impl Shared {
+    /// Asks the webhooks about a write, and keeps what they say.
+    pub(crate) async fn answer(&self, attempt: &Attempt, question: Question) {
+        let Question { occasion, object, old } = question;
+        let asked =
+            Asked { attempt, phase: occasion.phase, operation: occasion.operation, old: old.as_ref() };
+        let outcome = match occasion.phase {
+            Phase::Mutate => self.mutate(&asked, object).await,
+            Phase::Validate => self.validate(&asked, object).await,
+        };
+        attempt.answer(occasion, outcome);
+    }
+
+    async fn mutate(&self, asked: &Asked<'_>, object: Option<Object>) -> Result<Option<Object>, ApiError> {
+        let hooks = self.hooks(Phase::Mutate);
+        let mut round = Round { object, ..Round::default() };
+        self.mutate_once(asked, &hooks, &mut round).await?;
+        if round.changed {
+            round.again = true;
+            self.mutate_once(asked, &hooks, &mut round).await?;
+        }
+        Ok(round.object)
+    }
+
+    async fn mutate_once(
+        &self,
+        asked: &Asked<'_>,
+        hooks: &Arc<Vec<Hook>>,
+        round: &mut Round,
+    ) -> Result<(), ApiError> {
+        for (index, hook) in hooks.iter().enumerate() {
+            let seen = self.calls_for(hook, &asked.write(round.object.as_ref()))?;
+            let Some(seen) = seen else { continue };
+            if round.again && !round.due.contains(&index) {
+                continue;
+            }
+            let outcome = self.call(asked, hook, &seen, round.object.as_ref()).await;
+            let patched = match outcome {
+                Ok(verdict) => self.patched(asked, (hook, &seen), verdict, round.object.as_ref()),
+                Err(failure) => Err(failure),
+            };
+            let changed = match patched {
+                Ok(Some(object)) => {
+                    round.object = Some(object);
+                    // Upstream compares, but the times of field managers lose their fraction on the way: every patch
+                    // counts.
+                    true
+                }
+                Ok(None) => false,
+                Err(failure) => {
+                    passed_over(hook, failure)?;
+                    false
+                }
+            };
+            round.called(index, changed, hook.reinvoked);
+        }
+        Ok(())
+    }
+
+    /// The object after what a webhook wants changed; `None` where it wants nothing.
+    fn patched(
+        &self,
+        asked: &Asked<'_>,
+        (hook, seen): (&Hook, &Seen),
+        verdict: Verdict,
+        object: Option<&Object>,
+    ) -> Result<Option<Object>, Failure> {
+        let Some(patch) = verdict.patch else { return Ok(None) };
+        let undecodable =
+            |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
+        let patch = crate::write::JsonPatch::read(&patch).map_err(undecodable)?;
+        if patch.is_empty() {
+            return Ok(None);
+        }
+        let internal = |why: &str| Failure::Refused(ApiError::internal(why));
+        let Some(object) = object else {
+            return Err(internal(&format!(
+                "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
+                hook.name
+            )));
+        };
+        let object = self.converted(seen, Value::Object(object.clone()));
+        let patched = patch.apply(object).map_err(|why| internal(&why))?;
+        let resource = match &seen.converted {
+            Some(resource) => Ok(Arc::clone(resource)),
+            None => self.resource(&asked.attempt.attributes.gvr),
+        };
+        let resource = resource.map_err(Failure::Refused)?;
+        let main = asked.attempt.attributes.subresource.as_str();
+        let mut fitted = match (main, patched) {
+            // Of its subresources only the status is the object itself.
+            ("" | "status", patched) => self.refit(&resource, patched).map_err(|why| internal(&why))?,
+            (_, Value::Object(patched)) => patched,
+            (_, _) => return Err(internal("the patched object is none")),
+        };
+        if seen.converted.is_some() {
+            let api_version = asked.attempt.attributes.gvr.api_version();
+            fitted.insert("apiVersion".into(), api_version.into());
+        }
+        Ok(Some(fitted))
+    }
+
+    async fn validate(&self, asked: &Asked<'_>, object: Option<Object>) -> Result<Option<Object>, ApiError> {
+        let hooks = self.hooks(Phase::Validate);
+        let mut relevant = Vec::new();
+        for hook in hooks.iter() {
+            if let Some(seen) = self.calls_for(hook, &asked.write(object.as_ref()))? {
+                relevant.push((hook, seen));
+            }
+        }
+        let calls = relevant.iter().map(|(hook, seen)| self.call(asked, hook, seen, object.as_ref()));
+        let outcomes = join_all(calls).await;
+        for ((hook, _), outcome) in relevant.iter().zip(outcomes) {
+            if let Err(failure) = outcome {
+                passed_over(hook, failure)?;
+            }
+        }
+        Ok(object)
+    }
+
+    /// Asks one webhook. An answer that refuses is a failure.
+    async fn call(
+        &self,
+        asked: &Asked<'_>,
+        hook: &Hook,
+        seen: &Seen,
+        object: Option<&Object>,
+    ) -> Result<Verdict, Failure> {
+        if asked.attempt.attributes.dry_run && !hook.dry_runs {
+            let message = format!("admission webhook {:?} does not support dry run", hook.name);
+            return Err(Failure::Refused(ApiError::bad_request(message)));
+        }
+        let Some(version) = hook.review_version else {
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, \
+                       v1beta1)";
+            return Err(Failure::Call(why.to_owned()));
+        };
+        let shown = |object: Option<&Object>| {
+            object.map_or(Value::Null, |o| self.converted(seen, Value::Object(o.clone())))
+        };
+        let uid = uuid::Uuid::new_v4().to_string();
+        let request = review::request(&asked.write(object), seen);
+        let review = review::review(version, &uid, request, shown(object), shown(asked.old));
+        let post = Post { config: &hook.client, user_agent: USER_AGENT, timeout: hook.timeout };
+        let mut body = review.to_string().into_bytes();
+        body.push(b'\n');
+        let answer = self.webhooks.post(&*self.clock, &post, body).await;
+        let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
+        let verdict =
+            review::read(&answer, version, &uid, asked.phase == Phase::Mutate).map_err(Failure::Call)?;
+        verdict.warnings.iter().for_each(|warning| asked.attempt.warn(warning.clone()));
+        match verdict.allowed {
+            true => Ok(verdict),
+            false => Err(Failure::Refused(review::refusal(hook, &verdict.result))),
+        }
+    }
+}
+
+/// A question on its way.
+struct Asked<'a> {
+    attempt: &'a Attempt,
+    phase: Phase,
+    operation: Operation,
+    old: Option<&'a Object>,
+}
+
+impl<'a> Asked<'a> {
+    fn write(&self, object: Option<&'a Object>) -> Write<'a> {
+        Write { attributes: &self.attempt.attributes, operation: self.operation, object, old: self.old }
+    }
+}
+
+/// The mutating webhooks' round, and the one after it for those that want to see what became of the object.
+#[derive(Default)]
+struct Round {
+    object: Option<Object>,
+    changed: bool,
+    /// It is the second round.
+    again: bool,
+    /// Called so far, and to be called again when something changes.
+    called: BTreeSet<usize>,
+    /// To be called again.
+    due: BTreeSet<usize>,
+}
+
+impl Round {
+    fn called(&mut self, index: usize, changed: bool, reinvoked: bool) {
+        if changed {
+            self.changed = true;
+            self.due.append(&mut self.called);
+        }
+        if reinvoked {
+            self.called.insert(index);
+        }
+    }
+}
+
+/// Lets a failure pass where the webhook's policy says so.
+fn passed_over(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
+    match failure {
+        Failure::Refused(error) => Err(error),
+        Failure::Call(why) if hook.fails_open => {
+            tracing::debug!(webhook = hook.name, why, "a webhook is passed over");
+            Ok(())
+        }
+        Failure::Call(why) => {
+            Err(ApiError::internal(&format!("failed calling webhook {:?}: {why}", hook.name)))
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The webhooks that are configured, read from the stored configurations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::{Gvr, LabelSelector};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Phase;
+use super::conditions::Condition;
+use crate::server::{Shared, parse};
+use crate::storage::OrderedMap;
+use crate::webhook::ClientConfig;
+use crate::write::selector_text;
+
+const GROUP: &str = "admissionregistration.k8s.io";
+/// How long a webhook may take that says nothing of it, as upstream.
+const TIMEOUT_SECONDS: u64 = 10;
+
+/// One webhook, ready to be matched and called.
+pub(super) struct Hook {
+    pub(super) name: String,
+    pub(super) client: ClientConfig,
+    pub(super) rules: Vec<Rule>,
+    /// Failures to call it are passed over.
+    pub(super) fails_open: bool,
+    /// Rules also hold for other versions of the same objects.
+    pub(super) equivalent: bool,
+    pub(super) namespaces: LabelSelector,
+    pub(super) objects: LabelSelector,
+    pub(super) conditions: Vec<(String, Condition)>,
+    pub(super) timeout: Duration,
+    /// Dry runs may be told.
+    pub(super) dry_runs: bool,
+    /// The version of the review, the first of its list that is known.
+    pub(super) review_version: Option<&'static str>,
+    /// It is called again when a later one changes what it has seen.
+    pub(super) reinvoked: bool,
+}
+
+/// Which requests a webhook is for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Rule {
+    pub(super) operations: Vec<String>,
+    pub(super) api_groups: Vec<String>,
+    pub(super) api_versions: Vec<String>,
+    pub(super) resources: Vec<String>,
+    pub(super) scope: Option<String>,
+}
+
+/// A webhook as it is stored.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stated {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    client_config: ClientConfig,
+    #[serde(default)]
+    rules: Vec<Rule>,
+    failure_policy: Option<String>,
+    match_policy: Option<String>,
+    namespace_selector: Option<Value>,
+    object_selector: Option<Value>,
+    #[serde(default)]
+    match_conditions: Vec<StatedCondition>,
+    timeout_seconds: Option<u64>,
+    side_effects: Option<String>,
+    #[serde(default)]
+    admission_review_versions: Vec<String>,
+    reinvocation_policy: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StatedCondition {
+    #[serde(default)]
+    expression: String,
+}
+
+impl Hook {
+    /// Reads a webhook; one that cannot be read is none, since its configuration would not have been accepted.
+    fn new(stated: &Value) -> Option<Self> {
+        let stated: Stated = serde_json::from_value(stated.clone()).ok()?;
+        let known = |version: &String| match version.as_str() {
+            "v1" => Some("v1"),
+            "v1beta1" => Some("v1beta1"),
+            _ => None,
+        };
+        let conditions = stated.match_conditions.into_iter();
+        Some(Self {
+            name: stated.name,
+            client: stated.client_config,
+            rules: stated.rules,
+            fails_open: stated.failure_policy.as_deref() == Some("Ignore"),
+            equivalent: stated.match_policy.as_deref() != Some("Exact"),
+            namespaces: selector(stated.namespace_selector.as_ref()),
+            objects: selector(stated.object_selector.as_ref()),
+            conditions: conditions
+                .map(|condition| (condition.expression.clone(), Condition::new(&condition.expression)))
+                .collect(),
+            timeout: Duration::from_secs(stated.timeout_seconds.unwrap_or(TIMEOUT_SECONDS)),
+            dry_runs: matches!(stated.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
+            review_version: stated.admission_review_versions.iter().find_map(known),
+            reinvoked: stated.reinvocation_policy.as_deref() == Some("IfNeeded"),
+        })
+    }
+}
+
+fn selector(stated: Option<&Value>) -> LabelSelector {
+    let text = stated.map(selector_text).unwrap_or_default();
+    text.parse().unwrap_or_else(|_| LabelSelector::nothing())
+}
+
+/// The webhooks of one phase, compiled, for as long as the configurations stay as they are.
+#[derive(Default)]
+pub(crate) struct HookCache {
+    mutating: Mutex<Compiled>,
+    validating: Mutex<Compiled>,
+}
+
+#[derive(Default)]
+struct Compiled {
+    /// The versions of the configurations, in their order.
+    of: Vec<u64>,
+    hooks: Arc<Vec<Hook>>,
+}
+
+impl std::fmt::Debug for HookCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HookCache")
+    }
+}
+
+impl Shared {
+    /// Whether any webhook might be asked.
+    pub(crate) fn has_hooks(&self) -> bool {
+        [Phase::Mutate, Phase::Validate]
+            .into_iter()
+            .any(|phase| self.configurations(phase).iter().next().is_some())
+    }
+
+    fn configurations(&self, phase: Phase) -> OrderedMap {
+        let resource = match phase {
+            Phase::Mutate => "mutatingwebhookconfigurations",
+            Phase::Validate => "validatingwebhookconfigurations",
+        };
+        match self.resource(&Gvr::new(GROUP, "v1", resource)) {
+            Ok(resource) => self.storage.read().live(resource.table),
+            Err(_) => OrderedMap::default(),
+        }
+    }
+
+    /// The webhooks of a phase, by the names of their configurations and then in their order there.
+    pub(super) fn hooks(&self, phase: Phase) -> Arc<Vec<Hook>> {
+        let stored = self.configurations(phase);
+        let versions: Vec<u64> = stored.iter().map(|stored| stored.version).collect();
+        let cache = match phase {
+            Phase::Mutate => &self.hooks.mutating,
+            Phase::Validate => &self.hooks.validating,
+        };
+        let mut compiled = cache.lock();
+        if compiled.of != versions {
+            let hooks = stored.iter().flat_map(|stored| {
+                let configuration = parse(stored.as_slice());
+                configuration["webhooks"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Hook::new)
+                    .collect::<Vec<_>>()
+            });
+            *compiled = Compiled { hooks: Arc::new(hooks.collect()), of: versions };
+        }
+        Arc::clone(&compiled.hooks)
+    }
+}

@@ -1,0 +1,87 @@
+//! Writes that webhooks have a say in: the turns that the write and the webhooks take.
+
+use serde_json::{Value, json};
+
+use super::call::Call;
+use crate::admission::{Attempt, Attributes, QUESTIONS_MAX, ReviewKind};
+use crate::error::ApiError;
+use crate::requests::Verb;
+use crate::write::Scope;
+
+impl Call<'_> {
+    /// What webhooks are told of a write, with its options; `None` where there are no webhooks. A body that cannot be
+    /// read is left to the write itself.
+    pub(super) fn attempt(&self, body: &[u8], options: Value) -> Option<Attempt> {
+        if !self.shared.has_hooks() {
+            return None;
+        }
+        let kind = self.kind();
+        let sub = self.route.subresource.as_deref().unwrap_or_default();
+        let own = kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
+        let (group, version, name) =
+            own.unwrap_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()));
+        let seen = ReviewKind::new(group, version, name);
+        let name = match (self.name(), self.route.verb) {
+            ("", Verb::Create) => {
+                let object = self.object(body).ok()?;
+                object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+            }
+            (name, _) => name.to_owned(),
+        };
+        let namespace = match self.route.namespace.as_deref() {
+            Some(namespace) => namespace.to_owned(),
+            None if kind.is("", "Namespace") => name.clone(),
+            None => String::new(),
+        };
+        let attributes = Attributes {
+            gvr: kind.gvr.clone(),
+            kind: seen,
+            subresource: sub.to_owned(),
+            namespace,
+            name,
+            user: self.user.clone(),
+            dry_run: self.scope().dry_run || options["dryRun"].is_array(),
+            options,
+        };
+        (!attributes.is_exempt()).then(|| Attempt::new(attributes))
+    }
+
+    /// The options of a create or update; a patch is an update.
+    pub(super) fn write_options(&self) -> Value {
+        let kind = match self.route.verb {
+            Verb::Create => "CreateOptions",
+            _ => "UpdateOptions",
+        };
+        let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        let stages = self.query.all("dryRun");
+        if !stages.is_empty() {
+            options["dryRun"] = stages.into();
+        }
+        for name in ["fieldManager", "fieldValidation"] {
+            let text = self.query.text(name);
+            if !text.is_empty() {
+                options[name] = text.into();
+            }
+        }
+        options
+    }
+
+    /// Decides a write, and asks webhooks for as long as it has questions.
+    pub(super) async fn admitted<T>(
+        &self,
+        attempt: Option<&Attempt>,
+        scope: Scope<'_>,
+        write: impl Fn(Scope<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let Some(attempt) = attempt else { return write(scope) };
+        for _ in 0..QUESTIONS_MAX {
+            attempt.begin();
+            let written = write(Scope { admission: Some(attempt), ..scope });
+            match attempt.take_question() {
+                Some(question) => self.shared.answer(attempt, question).await,
+                None => return written.map_err(|error| error.warned(attempt.warnings())),
+            }
+        }
+        Err(ApiError::modified(self.kind(), self.name()))
+    }
+}

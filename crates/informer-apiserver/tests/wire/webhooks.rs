@@ -1,0 +1,132 @@
+//! Webhooks, reached without a socket.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::io::DuplexStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::support::json;
+
+/// A webhook that answers every review with this response.
+struct Webhook {
+    acceptor: TlsAcceptor,
+    ca: String,
+    response: Value,
+}
+
+impl Webhook {
+    fn new(host: &str, response: Value) -> Self {
+        let made = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let ca = STANDARD.encode(made.cert.pem());
+        Self { acceptor: TlsAcceptor::from(Arc::new(config)), ca, response }
+    }
+
+    /// The server reaches it under a host and port that nobody listens on.
+    fn serve(&self, server: &ApiServer, authority: &str) {
+        let (acceptor, response) = (self.acceptor.clone(), self.response.clone());
+        server.webhooks().connect_with(authority, move || {
+            let (client, own) = tokio::io::duplex(1 << 16);
+            drop(tokio::spawn(talk(own, acceptor.clone(), response.clone())));
+            client
+        });
+    }
+}
+
+async fn talk(own: DuplexStream, acceptor: TlsAcceptor, response: Value) {
+    let Ok(socket) = acceptor.accept(own).await else { return };
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut response = response.clone();
+        async move {
+            let asked = request.into_body().collect().await.unwrap().to_bytes();
+            let asked: Value = serde_json::from_slice(&asked).unwrap();
+            response["uid"] = asked["request"]["uid"].clone();
+            let review =
+                json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(review.to_string()))))
+        }
+    });
+    drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await);
+}
+
+fn configure(server: &ApiServer, resource: &str, client_config: &Value, more: &Value) {
+    let mut webhook = json!({
+        "name": "hook.example.com", "clientConfig": client_config, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps"]}],
+    });
+    for (name, value) in more.as_object().unwrap() {
+        webhook[name] = value.clone();
+    }
+    let gvr = Gvr::new("admissionregistration.k8s.io", "v1", resource);
+    server.create(&gvr, "", json!({"metadata": {"name": "hooks"}, "webhooks": [webhook]})).unwrap();
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_of_a_service_is_called_where_it_is_routed() {
+    let server = ApiServer::builder().build();
+    let patch = STANDARD.encode(r#"[{"op": "add", "path": "/data", "value": {"by": "hook"}}]"#);
+    let response = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch});
+    let webhook = Webhook::new("hooks.system.svc", response);
+    webhook.serve(&server, "127.0.0.1:9443");
+    let service =
+        json!({"service": {"namespace": "system", "name": "hooks", "path": "/m"}, "caBundle": webhook.ca});
+    configure(&server, "mutatingwebhookconfigurations", &service, &json!({}));
+
+    let (status, refused) = json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
+    let message = refused["message"].as_str().unwrap();
+    assert_eq!(status, 500);
+    assert!(
+        message.ends_with(r#"Post "https://hooks.system.svc:443/m?timeout=10s": service "hooks" not found"#)
+    );
+
+    server.webhooks().route_service("system", "hooks", "127.0.0.1:9443");
+    let (status, created) = json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
+    assert_eq!((status, &created["data"]), (201, &json!({"by": "hook"})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_with_another_name_than_its_certificate_is_not_trusted() {
+    let server = ApiServer::builder().build();
+    let webhook = Webhook::new("elsewhere", json!({"allowed": true}));
+    webhook.serve(&server, "127.0.0.1:9443");
+    let url = json!({"url": "https://127.0.0.1:9443/v", "caBundle": webhook.ca});
+    configure(&server, "validatingwebhookconfigurations", &url, &json!({}));
+
+    let (status, refused) = json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
+    assert_eq!(status, 500);
+    assert!(refused["message"].as_str().unwrap().contains("x509: certificate is not valid for 127.0.0.1"));
+    let (status, _) = json(&server, "GET", &format!("{MAPS}/a"), "").await;
+    assert_eq!(status, 404, "what is refused is not stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_of_this_process_ask_no_webhook() {
+    let server = ApiServer::builder().build();
+    let nowhere = json!({"url": "https://127.0.0.1:1/v"});
+    configure(&server, "validatingwebhookconfigurations", &nowhere, &json!({}));
+    let maps = Gvr::new("", "v1", "configmaps");
+    server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();
+    server.delete(&maps, "default", "a").unwrap();
+}
