@@ -23,6 +23,7 @@
 
 #[cfg(test)]
 mod arbitrary;
+mod call;
 mod client;
 mod discovery;
 mod factory;
@@ -35,6 +36,7 @@ mod represent;
 mod scan;
 mod splitter;
 
+pub use call::{Call, CallError, PatchFormat};
 pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody};
 pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;

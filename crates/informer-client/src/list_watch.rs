@@ -2,7 +2,7 @@
 
 mod list;
 mod objects;
-mod query;
+pub(crate) mod query;
 pub(crate) mod reply;
 mod watch;
 

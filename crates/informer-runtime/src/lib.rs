@@ -3,11 +3,23 @@
 //! What controller-runtime is to client-go, this crate is to the informers of this project: a program that starts caches,
 //! then controllers, in order, and that stops cleanly.
 
+mod cache;
+mod client;
+mod kind;
 mod leader;
 mod manager;
 mod runnable;
 mod signals;
 
+pub use cache::{
+    Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerPart, ListOptions,
+    MissingInformer, PartScope, ReadError, TypedIndex, typed,
+};
+pub use client::{
+    Client, ClientBuilder, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation, Intercept,
+    LiveReader, Next, Operation, OperationVerb, Page, Patch, Propagation, Subresource, WriteError,
+};
+pub use kind::{KubeKind, KubeObject, ScopedKind};
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};

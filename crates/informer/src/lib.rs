@@ -52,6 +52,7 @@
 //! | reading the cache | [`Lister`], [`Indexer`], [`Snapshot`]; index functions [`field`], [`label`], [`owner_uid`] |
 //! | the form of objects | [`Lazy`] (the default), [`Typed`], [`Dynamic`], [`Metadata`] |
 //! | queues of keys and workers | [`workqueue`] |
+//! | caches, managers, controllers | the module `runtime` (feature `runtime`) |
 //! | sources that are not Kubernetes | [`source`] |
 //! | the parts by themselves | [`reflector`], [`queue`], [`controller`], [`store`], [`pump`] |
 //!
@@ -63,7 +64,7 @@
 //!
 //! # Features
 //!
-//! `client` and `ring` (default), `aws-lc-rs`, `prometheus`, `testing`. The version of `k8s-openapi` is chosen by the
+//! `client` and `ring` (default), `aws-lc-rs`, `prometheus`, `runtime`, `testing`. The version of `k8s-openapi` is chosen by the
 //! program: depend on it with a feature such as `latest`.
 
 #[cfg(feature = "testing")]
@@ -87,6 +88,11 @@ pub use informer_client::{
     ResourceKind, SharedInformerFactory, StaticKind, StreamingLists, Typed,
 };
 pub use informer_core::*;
+#[cfg(feature = "runtime")]
+pub use informer_runtime::{
+    self as runtime, Cache, CacheInformer, Edited, Fetched, InformerOptions, KubeKind, KubeObject,
+    ListOptions, ReadError, ScopedKind, WriteError,
+};
 pub use informer_store::{
     self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,
 };

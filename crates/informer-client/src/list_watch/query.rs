@@ -17,10 +17,14 @@ pub(super) const ACCEPT_METADATA_LIST: &str =
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The path of a collection. Names are escaped, so that no name reaches another path.
-pub(super) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
-    let escape = |text: &str| utf8_percent_encode(text, SEGMENT).to_string();
-    let gvr = Gvr::new(escape(&gvr.group), escape(&gvr.version), escape(&gvr.resource));
-    gvr.path(namespace.map(escape).as_deref())
+pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>) -> String {
+    let gvr = Gvr::new(escaped(&gvr.group), escaped(&gvr.version), escaped(&gvr.resource));
+    gvr.path(namespace.map(escaped).as_deref())
+}
+
+/// One segment of a path.
+pub(crate) fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
 }
 
 /// The query of a list.
@@ -62,7 +66,7 @@ pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>)
     query.finish()
 }
 
-struct Query(Serializer<'static, String>);
+pub(crate) struct Query(Serializer<'static, String>);
 
 impl Default for Query {
     fn default() -> Self {
@@ -71,7 +75,7 @@ impl Default for Query {
 }
 
 impl Query {
-    fn add(&mut self, name: &str, value: Option<&str>) {
+    pub(crate) fn add(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.0.append_pair(name, value);
         }
@@ -82,7 +86,7 @@ impl Query {
         self.add("labelSelector", selection.labels.as_deref());
     }
 
-    fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.0.finish()
     }
 }

@@ -1,0 +1,250 @@
+//! Requests about one object or one collection, for those who write.
+
+mod error;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request};
+use informer_core::ObjectKey;
+
+pub use error::CallError;
+
+use crate::list_watch::query::{self, Query};
+use crate::list_watch::reply::refusal;
+use crate::{Client, ResourceKind};
+
+/// How long a server may take to answer with its headers: servers end requests after 60 s.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long the body of an answer may be silent.
+const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in pages, or watched.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// One request about an object, a subresource, or a collection.
+///
+/// The lowest level of writing: it says what goes over the wire and nothing of what it means. Answers come as bytes.
+///
+/// ```no_run
+/// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use informer_client::{Call, ResourceKind};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let text = client.call(Call::get(&ResourceKind::of::<Pod>(), &"default/web-0".parse()?)).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a call does nothing before it is sent"]
+pub struct Call {
+    method: Method,
+    verb: &'static str,
+    kind: ResourceKind,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    query: Vec<(String, String)>,
+    content_type: &'static str,
+    body: Body,
+}
+
+/// What is sent. Its `Debug` shows no content.
+#[derive(Clone, Default)]
+struct Body(Bytes);
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// How a patch is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PatchFormat {
+    /// JSON merge patch, RFC 7386.
+    Merge,
+    /// JSON patch, RFC 6902.
+    Json,
+    /// Strategic merge patch: lists of built-in kinds merge by their keys.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+impl PatchFormat {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Json => "application/json-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
+impl Call {
+    fn of(method: Method, verb: &'static str, kind: &ResourceKind) -> Self {
+        Self {
+            method,
+            verb,
+            kind: kind.clone(),
+            namespace: None,
+            name: None,
+            subresource: None,
+            query: Vec::new(),
+            content_type: "application/json",
+            body: Body::default(),
+        }
+    }
+
+    fn object(method: Method, verb: &'static str, kind: &ResourceKind, key: &ObjectKey) -> Self {
+        let call = Self::of(method, verb, kind);
+        Self { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()), ..call }
+    }
+
+    fn collection(method: Method, verb: &'static str, kind: &ResourceKind, namespace: Option<&str>) -> Self {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
+        Self { namespace, ..Self::of(method, verb, kind) }
+    }
+
+    /// Reads an object.
+    pub fn get(kind: &ResourceKind, key: &ObjectKey) -> Self {
+        Self::object(Method::GET, "get", kind, key)
+    }
+
+    /// Reads a collection, or what the query selects of it.
+    pub fn list(kind: &ResourceKind, namespace: Option<&str>) -> Self {
+        Self::collection(Method::GET, "list", kind, namespace)
+    }
+
+    /// Creates an object. The name is in the body.
+    pub fn create(kind: &ResourceKind, namespace: Option<&str>) -> Self {
+        Self::collection(Method::POST, "create", kind, namespace)
+    }
+
+    /// Creates something below an object, as an eviction.
+    pub fn create_under(kind: &ResourceKind, key: &ObjectKey) -> Self {
+        Self::object(Method::POST, "create", kind, key)
+    }
+
+    /// Replaces an object.
+    pub fn replace(kind: &ResourceKind, key: &ObjectKey) -> Self {
+        Self::object(Method::PUT, "replace", kind, key)
+    }
+
+    /// Patches an object.
+    pub fn patch(kind: &ResourceKind, key: &ObjectKey, format: PatchFormat) -> Self {
+        let verb = if format == PatchFormat::Apply { "apply" } else { "patch" };
+        Self { content_type: format.content_type(), ..Self::object(Method::PATCH, verb, kind, key) }
+    }
+
+    /// Deletes an object.
+    pub fn delete(kind: &ResourceKind, key: &ObjectKey) -> Self {
+        Self::object(Method::DELETE, "delete", kind, key)
+    }
+
+    /// Deletes what the query selects of a collection.
+    pub fn delete_collection(kind: &ResourceKind, namespace: Option<&str>) -> Self {
+        Self::collection(Method::DELETE, "delete collection", kind, namespace)
+    }
+
+    /// Speaks of a subresource of the object, as `status`.
+    pub fn subresource(mut self, name: impl Into<String>) -> Self {
+        self.subresource = Some(name.into()).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// Adds a parameter of the query.
+    pub fn query(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.query.push((name.into(), value.into()));
+        self
+    }
+
+    /// What is sent.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = Body(body.into());
+        self
+    }
+
+    /// What is attempted, in words for errors.
+    fn attempt(&self) -> String {
+        let mut text = format!("{} {}", self.verb, self.kind.resource());
+        if let Some(subresource) = &self.subresource {
+            text.push('/');
+            text.push_str(subresource);
+        }
+        match (&self.namespace, &self.name) {
+            (Some(namespace), Some(name)) => text.push_str(&format!(" {namespace}/{name}")),
+            (None, Some(name)) => text.push_str(&format!(" {name}")),
+            (Some(namespace), None) => text.push_str(&format!(" in namespace {namespace}")),
+            (None, None) => {}
+        }
+        text
+    }
+
+    fn path_and_query(&self) -> String {
+        let mut path = query::path(&self.kind.gvr(), self.namespace.as_deref());
+        for segment in [&self.name, &self.subresource].into_iter().flatten() {
+            path.push('/');
+            path.push_str(&query::escaped(segment));
+        }
+        let mut query = Query::default();
+        self.query.iter().for_each(|(name, value)| query.add(name, Some(value)));
+        match query.finish() {
+            query if query.is_empty() => path,
+            query => format!("{path}?{query}"),
+        }
+    }
+
+    fn into_request(self) -> Request<Bytes> {
+        let uri = self.path_and_query().parse().expect("path and query are escaped");
+        let mut request = Request::new(self.body.0);
+        (*request.method_mut(), *request.uri_mut()) = (self.method, uri);
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if !request.body().is_empty() {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        }
+        request
+    }
+}
+
+impl Client {
+    /// Sends a call and reads the answer, which is JSON of an object, a list or a status.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the request; whether a write has happened is then not known.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses it, and when there is no whole answer in time: then, too, a write may have happened.
+    pub async fn call(&self, call: Call) -> Result<Bytes, CallError> {
+        let attempt = call.attempt();
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.request(call.into_request())).await;
+        let response = match answer {
+            Err(_) => return Err(CallError::silent(attempt, ANSWER_TIMEOUT)),
+            Ok(Err(error)) => return Err(CallError::unanswered(attempt, error)),
+            Ok(Ok(response)) if response.status().is_success() => response,
+            Ok(Ok(response)) => return Err(CallError::refused(attempt, refusal(response).await)),
+        };
+        let (mut body, mut text) = (response.into_body(), Vec::new());
+        loop {
+            match tokio::time::timeout(BODY_IDLE_TIMEOUT, body.next_frame()).await {
+                Err(_) => return Err(CallError::silent(attempt, BODY_IDLE_TIMEOUT)),
+                Ok(Err(error)) => {
+                    let cause = error.into_source_error(&attempt);
+                    return Err(CallError::broken(attempt, "the answer broke off", cause));
+                }
+                Ok(Ok(None)) => return Ok(text.into()),
+                Ok(Ok(Some(frame))) => text.extend_from_slice(&frame),
+            }
+            if text.len() > ANSWER_BYTES_MAX {
+                let cause = format!("it is over {ANSWER_BYTES_MAX} bytes; ask for it in pages");
+                return Err(CallError::broken(attempt, "the answer is too large", cause));
+            }
+        }
+    }
+}

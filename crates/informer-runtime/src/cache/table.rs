@@ -1,0 +1,119 @@
+//! The informers that there are, by kind and form. Pure but for starting them.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use informer_cache::InformerRun;
+use informer_client::Representation;
+use informer_core::Gvk;
+use tokio::runtime::Handle;
+
+use super::informer::{CacheInformer, ErasedInformer};
+
+/// All informers of a cache, and where it is in its life.
+#[derive(Default)]
+pub(super) struct Table {
+    life: Life,
+    entries: BTreeMap<(Gvk, TypeId), Entry>,
+}
+
+#[derive(Default)]
+enum Life {
+    #[default]
+    Created,
+    /// The runtime on which informers that come later are started, whoever asks for them.
+    Running(Handle),
+    Stopped,
+}
+
+pub(super) struct Entry {
+    /// The `CacheInformer<O>` of the `TypeId` in the key.
+    typed: Box<dyn Any + Send + Sync>,
+    pub(super) informer: Arc<dyn ErasedInformer>,
+    runs: Vec<InformerRun>,
+}
+
+impl Table {
+    pub(super) fn get<O: Representation>(&self, gvk: &Gvk) -> Option<CacheInformer<O>> {
+        // The order of the key wants an owned kind; the table has a few dozen entries.
+        let (_, entry) =
+            self.entries.iter().find(|((held, form), _)| held == gvk && *form == TypeId::of::<O>())?;
+        entry.typed.downcast_ref().cloned()
+    }
+
+    /// Adds an informer, and starts it if the cache runs. Somebody else may have been faster; then theirs stays.
+    pub(super) fn insert<O: Representation>(
+        &mut self,
+        gvk: &Gvk,
+        made: CacheInformer<O>,
+    ) -> CacheInformer<O> {
+        if let Some(held) = self.get(gvk) {
+            return held;
+        }
+        let informer: Arc<dyn ErasedInformer> = Arc::new(made.clone());
+        let runs = match &self.life {
+            Life::Running(runtime) => start(&*informer, runtime),
+            Life::Created | Life::Stopped => Vec::new(),
+        };
+        let entry = Entry { typed: Box::new(made.clone()), informer, runs };
+        self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
+        made
+    }
+
+    pub(super) fn remove(&mut self, gvk: &Gvk, form: TypeId) -> Option<Entry> {
+        self.entries.remove(&(gvk.clone(), form))
+    }
+
+    pub(super) fn remove_kind(&mut self, gvk: &Gvk) -> Vec<Entry> {
+        let forms: Vec<_> = self.entries.keys().filter(|(held, _)| held == gvk).cloned().collect();
+        forms.iter().filter_map(|form| self.entries.remove(form)).collect()
+    }
+
+    pub(super) fn informers(&self) -> Vec<Arc<dyn ErasedInformer>> {
+        self.entries.values().map(|entry| Arc::clone(&entry.informer)).collect()
+    }
+
+    pub(super) fn is_created(&self) -> bool {
+        matches!(self.life, Life::Created)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.life, Life::Stopped)
+    }
+
+    /// Starts all informers; nothing if that was done before. Answers whether the cache runs now.
+    pub(super) fn start(&mut self, runtime: Handle) -> bool {
+        if self.is_created() {
+            for entry in self.entries.values_mut() {
+                entry.runs = start(&*entry.informer, &runtime);
+            }
+            self.life = Life::Running(runtime);
+        }
+        matches!(self.life, Life::Running(_))
+    }
+
+    /// Forbids further starts and gives up the runs.
+    pub(super) fn stop(&mut self) -> Vec<InformerRun> {
+        self.life = Life::Stopped;
+        self.entries.values_mut().flat_map(|entry| std::mem::take(&mut entry.runs)).collect()
+    }
+}
+
+fn start(informer: &dyn ErasedInformer, runtime: &Handle) -> Vec<InformerRun> {
+    let _inside = runtime.enter();
+    informer.start()
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let life = match self.life {
+            Life::Created => "created",
+            Life::Running(_) => "running",
+            Life::Stopped => "stopped",
+        };
+        let kinds: Vec<String> = self.entries.keys().map(|(gvk, _)| gvk.to_string()).collect();
+        f.debug_struct("Table").field("life", &life).field("kinds", &kinds).finish()
+    }
+}

@@ -1,0 +1,45 @@
+use std::marker::PhantomData;
+
+use informer_client::Lazy;
+use informer_store::{IndexFn, IndexFnError};
+use serde::de::DeserializeOwned;
+
+/// An index function over the typed object: each state is decoded once, when it is stored. Where a field or a label says it,
+/// [`field`](informer_store::field) and [`label`](informer_store::label) cost less.
+///
+/// ```
+/// use informer_runtime::typed;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let by_image = typed(|pod: &Pod| {
+///     pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|each| each.image.clone()).collect()
+/// });
+/// # let _ = by_image;
+/// ```
+pub fn typed<K, F: Fn(&K) -> Vec<String>>(function: F) -> TypedIndex<K, F> {
+    TypedIndex { function, kind: PhantomData }
+}
+
+/// Made by [`typed`].
+pub struct TypedIndex<K, F> {
+    function: F,
+    kind: PhantomData<fn(&K)>,
+}
+
+impl<K, F> IndexFn<Lazy<K>> for TypedIndex<K, F>
+where
+    K: DeserializeOwned + 'static,
+    F: Fn(&K) -> Vec<String> + Send + Sync + 'static,
+{
+    fn index(&self, object: &Lazy<K>, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
+        let values = (self.function)(&*object.get()?);
+        values.iter().for_each(|value| emit(value));
+        Ok(())
+    }
+}
+
+impl<K, F> std::fmt::Debug for TypedIndex<K, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TypedIndex(..)")
+    }
+}

@@ -1,0 +1,139 @@
+//! What a changed typed object means for the whole object that it is a view of. Pure.
+//!
+//! A type knows fewer fields than a server. The change of a typed object, from `old` to `new`, is therefore carried over to the
+//! whole object as it was read, and the patch is the difference of the two whole objects. JSON merge patch replaces lists as
+//! they are; so what the type does not know inside of a list's elements is carried along with its element.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Members by which elements of Kubernetes' lists are told apart: the merge keys of its built-in kinds.
+const IDENTITIES: [&str; 11] = [
+    "name",
+    "uid",
+    "type",
+    "containerPort",
+    "port",
+    "ip",
+    "key",
+    "mountPath",
+    "devicePath",
+    "topologyKey",
+    "claimName",
+];
+
+/// `whole` with the change from `old` to `new`, which are views of it.
+pub(super) fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
+    if old == new {
+        return whole.clone();
+    }
+    match (whole, old, new) {
+        (Value::Object(whole), Value::Object(old), Value::Object(new)) => {
+            Value::Object(carried_members(whole, old, new))
+        }
+        (Value::Array(whole), Value::Array(old), Value::Array(new)) if whole.len() == old.len() => {
+            Value::Array(carried_elements(whole, old, new))
+        }
+        _ => new.clone(),
+    }
+}
+
+fn carried_members(
+    whole: &Map<String, Value>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Map<String, Value> {
+    let unknown = whole.iter().filter(|(name, _)| !old.contains_key(*name) && !new.contains_key(*name));
+    let mut members: Map<String, Value> =
+        unknown.map(|(name, value)| (name.clone(), value.clone())).collect();
+    for (name, value) in new {
+        let member = match (whole.get(name), old.get(name)) {
+            (Some(whole), Some(old)) => Some(carried(whole, old, value)),
+            // The type writes a default that the object does not have, before and after.
+            (None, Some(old)) if old == value => None,
+            _ => Some(value.clone()),
+        };
+        members.extend(member.map(|member| (name.clone(), member)));
+    }
+    members
+}
+
+fn carried_elements(whole: &[Value], old: &[Value], new: &[Value]) -> Vec<Value> {
+    let origins = origins(old, new);
+    let carry = |(value, origin): (&Value, Option<usize>)| match origin {
+        Some(index) => carried(&whole[index], &old[index], value),
+        None => value.clone(),
+    };
+    new.iter().zip(origins).map(carry).collect()
+}
+
+/// For each element of `new`, which of `old` it was.
+fn origins(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
+    for identity in IDENTITIES {
+        if let (Some(old), Some(_)) = (identified(old, identity), identified(new, identity)) {
+            return new.iter().map(|element| old.get(&element[identity].to_string()).copied()).collect();
+        }
+    }
+    let mut taken = vec![false; old.len()];
+    let mut origins: Vec<Option<usize>> = new
+        .iter()
+        .map(|element| {
+            let equal = (0..old.len()).find(|&index| !taken[index] && old[index] == *element)?;
+            taken[equal] = true;
+            Some(equal)
+        })
+        .collect();
+    if old.len() == new.len() {
+        // Nothing came or went: what is at its place and is no other's was changed there.
+        for (index, origin) in origins.iter_mut().enumerate().filter(|(_, origin)| origin.is_none()) {
+            *origin = Some(index).filter(|&index| !taken[index]);
+        }
+    }
+    origins
+}
+
+/// The elements by a member, where every element has it and no two have the same.
+fn identified(elements: &[Value], identity: &str) -> Option<HashMap<String, usize>> {
+    let mut known = HashMap::with_capacity(elements.len());
+    for (index, element) in elements.iter().enumerate() {
+        let value = element.get(identity).filter(|value| value.is_string() || value.is_number())?;
+        if known.insert(value.to_string(), index).is_some() {
+            return None;
+        }
+    }
+    Some(known)
+}
+
+/// The JSON merge patch from `old` to `new`; `None` where they are the same.
+pub(super) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Some(new.clone()) };
+    let mut patch = Map::new();
+    for (name, value) in new {
+        let change = match old.get(name) {
+            Some(old) => merge_patch(old, value),
+            None => Some(value.clone()),
+        };
+        patch.extend(change.map(|change| (name.clone(), change)));
+    }
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    patch.extend(gone.map(|name| (name.clone(), Value::Null)));
+    Some(Value::Object(patch))
+}
+
+/// True where the change touches a list that holds objects: then the patch must hold all that its elements have.
+pub(super) fn changes_elements(old: &Value, new: &Value) -> bool {
+    if old == new {
+        return false;
+    }
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            new.iter().any(|(name, value)| old.get(name).is_some_and(|old| changes_elements(old, value)))
+        }
+        (Value::Array(old), _) => old.iter().any(Value::is_object),
+        _ => false,
+    }
+}

@@ -1,0 +1,181 @@
+//! Objects of kinds that are known at run time only.
+
+use std::fmt;
+
+use informer_client::Dynamic;
+use kube_core::DynamicObject;
+use serde_json::Value;
+
+use super::operation::{Operation, OperationVerb};
+use super::write::{decoded, encode};
+use super::{Client, DeleteOptions, Patch, WriteError};
+use crate::{ListOptions, ReadError, ScopedKind};
+
+/// Reads and writes objects of one kind without a type.
+///
+/// They are read from the server, unless the builder says [otherwise](super::ClientBuilder::cache_dynamic).
+#[derive(Clone)]
+pub struct DynamicClient {
+    client: Client,
+    kind: ScopedKind,
+}
+
+impl Client {
+    /// The objects of a kind that is known at run time only. [`informer_client::Client::resolve`] finds kinds by name.
+    pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> DynamicClient {
+        DynamicClient { client: self.clone(), kind: kind.into() }
+    }
+}
+
+impl DynamicClient {
+    /// The kind.
+    pub fn kind(&self) -> &ScopedKind {
+        &self.kind
+    }
+
+    fn reads_cache(&self) -> bool {
+        let shared = &self.client.shared;
+        shared.cache_dynamic && !shared.uncached.contains(self.kind.gvk())
+    }
+
+    /// One object; `None` where it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// What the cache or the server says.
+    pub async fn get(&self, key: &(impl AsRef<str> + ?Sized)) -> Result<Option<DynamicObject>, ReadError> {
+        let operation = Operation::on(OperationVerb::Get, &self.kind, key.as_ref());
+        let settings = &self.client.settings;
+        let namespace = settings.namespace_of(&operation, operation.namespace.as_deref())?;
+        let operation = operation.in_namespace(namespace.as_deref());
+        if !self.reads_cache() {
+            let attempt = operation.to_string();
+            let value = self.client.get_value(operation).await?;
+            return Ok(value.map(|value| decoded(&attempt, value)).transpose()?);
+        }
+        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
+        let object = self.client.shared.cache.get_of::<Dynamic>(&self.kind, &key).await?;
+        Ok(object.map(|object| object.to_dynamic_object()).transpose()?)
+    }
+
+    /// The objects that are selected.
+    ///
+    /// # Errors
+    ///
+    /// What the cache or the server says.
+    pub async fn list(&self, options: &ListOptions) -> Result<Vec<DynamicObject>, ReadError> {
+        let operation = Operation::of(OperationVerb::List, &self.kind).selecting(options);
+        let mut options = options.clone();
+        options.namespace = self.client.settings.namespace_of(&operation, options.namespace.as_deref())?;
+        if self.reads_cache() {
+            let objects = self.client.shared.cache.list_of::<Dynamic>(&self.kind, &options).await?;
+            return Ok(objects.iter().map(|object| object.to_dynamic_object()).collect::<Result<_, _>>()?);
+        }
+        let values = self.client.list_values(&self.kind, &options).await?;
+        let attempt = operation.to_string();
+        Ok(values.into_iter().map(|value| decoded(&attempt, value)).collect::<Result<_, _>>()?)
+    }
+
+    /// As [`Client::create`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::create`].
+    pub async fn create(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        self.write(OperationVerb::Create, object).await
+    }
+
+    /// As [`Client::apply`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::apply`].
+    pub async fn apply(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        let mut object = object.clone();
+        object.metadata.managed_fields = None;
+        self.write(OperationVerb::Apply, &object).await
+    }
+
+    /// Replaces an object by this one, which must be whole.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::View`] for an object that was read from a cache, which has cut its `managedFields` away and may have cut more:
+    /// [`patch`](Self::patch) it, or [`apply`](Self::apply) what is wanted. Otherwise what the server says.
+    pub async fn replace(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        let meta = &object.metadata;
+        let was_read = meta.uid.is_some() || meta.resource_version.is_some();
+        if was_read && meta.managed_fields.is_none() {
+            let operation = self.on(OperationVerb::Replace, object);
+            return Err(WriteError::View { attempt: operation.to_string() });
+        }
+        self.write(OperationVerb::Replace, object).await
+    }
+
+    /// As [`Client::patch`].
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn patch(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        patch: &Patch,
+    ) -> Result<DynamicObject, WriteError> {
+        let operation = Operation::on(OperationVerb::Patch(patch.format), &self.kind, key.as_ref());
+        self.answered(operation.sending(patch.body.clone())).await
+    }
+
+    /// As [`Client::delete_with`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::delete_with`].
+    pub async fn delete(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        options: &DeleteOptions,
+    ) -> Result<(), WriteError> {
+        self.client.delete_kind(&self.kind, key.as_ref(), options).await
+    }
+
+    /// As [`Client::delete_all`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::delete_all`].
+    pub async fn delete_all(
+        &self,
+        selected: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<(), WriteError> {
+        self.client.delete_all_kind(&self.kind, selected, options).await
+    }
+
+    fn on(&self, verb: OperationVerb, object: &DynamicObject) -> Operation {
+        let namespace = object.metadata.namespace.as_deref();
+        let mut operation = Operation::of(verb, &self.kind).in_namespace(namespace);
+        operation.name = object.metadata.name.clone();
+        operation
+    }
+
+    async fn write(&self, verb: OperationVerb, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        let operation = self.on(verb, object);
+        let mut body = serde_json::to_value(object).map_err(|cause| encode(&operation, cause))?;
+        let gvk = self.kind.gvk();
+        body["apiVersion"] = Value::from(gvk.api_version());
+        body["kind"] = Value::from(gvk.kind.clone());
+        self.answered(operation.sending(body)).await
+    }
+
+    async fn answered(&self, operation: Operation) -> Result<DynamicObject, WriteError> {
+        let attempt = operation.to_string();
+        decoded(&attempt, self.client.execute(operation).await?)
+    }
+}
+
+impl fmt::Debug for DynamicClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamicClient").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! Objects that were read, and copies of them to be changed.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use informer_client::{DecodeError, Lazy, Typed};
+use informer_core::{Object, ObjectKey};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::KubeObject;
+
+/// An object as the cache or the server gave it. It dereferences to the type; clones share it.
+///
+/// Change a copy of it with [`edit`](Self::edit).
+pub struct Fetched<K> {
+    base: Base<K>,
+    view: Arc<K>,
+}
+
+/// Where the view comes from.
+enum Base<K> {
+    /// The text in the cache, pruned and otherwise whole.
+    Lazy(Arc<Lazy<K>>),
+    /// Decoded when it arrived: what the type does not know is gone.
+    Typed(Arc<Typed<K>>),
+    /// As the server sent it.
+    Whole(Arc<Value>),
+}
+
+impl<K> Clone for Base<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Lazy(lazy) => Self::Lazy(Arc::clone(lazy)),
+            Self::Typed(typed) => Self::Typed(Arc::clone(typed)),
+            Self::Whole(whole) => Self::Whole(Arc::clone(whole)),
+        }
+    }
+}
+
+impl<K> Fetched<K> {
+    /// The typed object.
+    pub fn view(&self) -> &Arc<K> {
+        &self.view
+    }
+}
+
+impl<K: KubeObject> Fetched<K> {
+    /// An object of a cache.
+    ///
+    /// # Errors
+    ///
+    /// When it does not fit the type.
+    pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
+        Ok(Self { view: lazy.get()?, base: Base::Lazy(lazy) })
+    }
+
+    /// An object of a cache that decodes when objects arrive.
+    ///
+    /// # Errors
+    ///
+    /// None; as [`of_lazy`](Self::of_lazy).
+    pub fn of_typed(typed: Arc<Typed<K>>) -> Result<Self, DecodeError> {
+        Ok(Self { view: typed.get()?, base: Base::Typed(typed) })
+    }
+
+    pub(super) fn of_whole(whole: Value) -> Result<Self, serde_json::Error> {
+        let view = Arc::new(K::deserialize(&whole)?);
+        Ok(Self { view, base: Base::Whole(Arc::new(whole)) })
+    }
+
+    /// A copy to be changed.
+    pub fn edit(&self) -> Edited<K> {
+        Edited { read: self.clone(), object: K::clone(&self.view) }
+    }
+
+    /// The key.
+    pub fn key(&self) -> Option<ObjectKey> {
+        match &self.base {
+            Base::Lazy(lazy) => Some(lazy.key().clone()),
+            Base::Typed(typed) => Some(typed.key().clone()),
+            Base::Whole(_) => {
+                let meta = self.view.meta();
+                ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref()?).ok()
+            }
+        }
+    }
+
+    /// The whole object as JSON, as far as it is known; `None` where only the typed view is left of it.
+    pub(super) fn whole(&self) -> Option<Value> {
+        match &self.base {
+            Base::Lazy(lazy) => serde_json::from_slice(lazy.raw_json()).ok(),
+            Base::Typed(_) => None,
+            Base::Whole(whole) => Some(Value::clone(whole)),
+        }
+    }
+}
+
+impl<K> Clone for Fetched<K> {
+    fn clone(&self) -> Self {
+        Self { base: self.base.clone(), view: Arc::clone(&self.view) }
+    }
+}
+
+impl<K> Deref for Fetched<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.view
+    }
+}
+
+impl<K: KubeObject> fmt::Debug for Fetched<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.view.meta().resource_version.as_deref().unwrap_or("?");
+        match self.key() {
+            Some(key) => write!(f, "Fetched({key} @{version})"),
+            None => write!(f, "Fetched(@{version})"),
+        }
+    }
+}
+
+/// A changed copy of an object that was read, and the object itself: what [`Client::update`](super::Client::update) takes. It
+/// dereferences to the type, to be changed.
+#[derive(Clone)]
+#[must_use = "a change that is not handed to `update` changes nothing"]
+pub struct Edited<K> {
+    read: Fetched<K>,
+    object: K,
+}
+
+impl<K: KubeObject> Edited<K> {
+    /// The object as it was read.
+    pub fn original(&self) -> &Fetched<K> {
+        &self.read
+    }
+
+    /// True where the copy is not what was read.
+    pub fn is_changed(&self) -> bool {
+        let text = |object: &K| serde_json::to_value(object).ok();
+        text(&self.object) != text(&self.read.view)
+    }
+
+    /// The changed object.
+    pub fn into_inner(self) -> K {
+        self.object
+    }
+}
+
+impl<K: Serialize + DeserializeOwned> Edited<K> {
+    /// The typed values: as read, and as changed.
+    pub(super) fn values(&self) -> Result<(Value, Value), serde_json::Error> {
+        Ok((serde_json::to_value(&*self.read.view)?, serde_json::to_value(&self.object)?))
+    }
+}
+
+impl<K> Deref for Edited<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.object
+    }
+}
+
+impl<K> DerefMut for Edited<K> {
+    fn deref_mut(&mut self) -> &mut K {
+        &mut self.object
+    }
+}
+
+impl<K: KubeObject> fmt::Debug for Edited<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Edited").field(&self.read).finish()
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads that ask the server.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::operation::{Operation, OperationVerb};
+use super::write::fetched;
+use super::{Client, Fetched, WriteError};
+use crate::{KubeObject, ListOptions, ScopedKind};
+
+/// Reads from the server: what it has now, at the cost of a request each.
+#[derive(Clone)]
+pub struct LiveReader {
+    client: Client,
+}
+
+/// One page of a list of the server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// The objects.
+    pub items: Vec<T>,
+    /// The version of the list.
+    pub resource_version: String,
+    /// The token of the next page; `None` where this was the last one.
+    pub continue_token: Option<String>,
+}
+
+impl Client {
+    /// Reads from the server in place of the cache.
+    pub fn live(&self) -> LiveReader {
+        LiveReader { client: self.clone() }
+    }
+}
+
+impl LiveReader {
+    /// One object; `None` where it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn get<K: KubeObject>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+    ) -> Result<Option<Fetched<K>>, WriteError> {
+        let operation = Operation::on(OperationVerb::Get, &ScopedKind::of::<K>(), key.as_ref());
+        let attempt = operation.to_string();
+        match self.client.get_value(operation).await? {
+            Some(value) => fetched(&attempt, value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// All objects that are selected, page by page where there is no limit.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn list<K: KubeObject>(&self, options: &ListOptions) -> Result<Vec<Fetched<K>>, WriteError> {
+        let values = self.client.list_values(&ScopedKind::of::<K>(), options).await?;
+        let attempt = format!("list {}", K::plural(&()));
+        values.into_iter().map(|value| fetched(&attempt, value)).collect()
+    }
+
+    /// One page of the objects that are selected: as many as the limit says, from a token of the page before.
+    ///
+    /// # Errors
+    ///
+    /// What the server says; a token that is too old is refused with 410.
+    pub async fn page<K: KubeObject>(
+        &self,
+        options: &ListOptions,
+        continue_token: Option<&str>,
+    ) -> Result<Page<Fetched<K>>, WriteError> {
+        let page = self.client.page_values(&ScopedKind::of::<K>(), options, continue_token).await?;
+        let attempt = format!("list {}", K::plural(&()));
+        let items = page.items.into_iter().map(|value| fetched(&attempt, value));
+        Ok(Page {
+            items: items.collect::<Result<_, _>>()?,
+            resource_version: page.resource_version,
+            continue_token: page.continue_token,
+        })
+    }
+}
+
+/// How many objects a page of a whole list has, as all Kubernetes clients have it.
+const PAGE_SIZE: usize = 500;
+
+/// How many pages one list may have: one beyond it is a list that never ends.
+const PAGES_MAX: usize = 20_000;
+
+impl Client {
+    pub(super) async fn get_value(&self, operation: Operation) -> Result<Option<Value>, WriteError> {
+        match self.execute(operation).await {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn list_values(
+        &self,
+        kind: &ScopedKind,
+        options: &ListOptions,
+    ) -> Result<Vec<Value>, WriteError> {
+        if options.limit.is_some() {
+            let mut page = self.page_values(kind, options, None).await?;
+            page.items.truncate(options.limit.unwrap_or_default());
+            return Ok(page.items);
+        }
+        let paged = options.clone().limit(PAGE_SIZE);
+        let (mut all, mut token) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let page = self.page_values(kind, &paged, token.as_deref()).await?;
+            all.extend(page.items);
+            token = page.continue_token;
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+        Err(WriteError::Answer {
+            attempt: format!("list {}", kind.kind().resource()),
+            expected: format!("list of at most {PAGES_MAX} pages"),
+            cause: None,
+        })
+    }
+
+    pub(super) async fn page_values(
+        &self,
+        kind: &ScopedKind,
+        options: &ListOptions,
+        continue_token: Option<&str>,
+    ) -> Result<Page<Value>, WriteError> {
+        let mut operation = Operation::of(OperationVerb::List, kind).selecting(options);
+        if let Some(limit) = options.limit {
+            operation = operation.asking("limit", limit.to_string());
+        }
+        if let Some(token) = continue_token {
+            operation = operation.asking("continue", token);
+        }
+        let mut list = self.execute(operation).await?;
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let page = Page {
+            resource_version: text(&list["metadata"]["resourceVersion"]).unwrap_or_default(),
+            continue_token: text(&list["metadata"]["continue"]),
+            items: match list["items"].take() {
+                Value::Array(items) => items.into_iter().map(|item| with_type(item, kind)).collect(),
+                _ => Vec::new(),
+            },
+        };
+        Ok(page)
+    }
+}
+
+/// Items of lists of built-in kinds come without `apiVersion` and `kind`.
+fn with_type(mut item: Value, kind: &ScopedKind) -> Value {
+    if let Some(members) = item.as_object_mut() {
+        members.entry("apiVersion").or_insert_with(|| kind.gvk().api_version().into());
+        members.entry("kind").or_insert_with(|| kind.gvk().kind.clone().into());
+    }
+    item
+}
+
+impl fmt::Debug for LiveReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LiveReader").field(&self.client).finish()
+    }
+}

@@ -1,0 +1,178 @@
+//! One request, before it is sent.
+
+use std::fmt;
+
+use bytes::Bytes;
+use informer_client::{Call, PatchFormat};
+use informer_core::ObjectKey;
+use serde_json::Value;
+
+use super::WriteError;
+use crate::ScopedKind;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OperationVerb {
+    /// Reads one object, from the cache or from the server.
+    Get,
+    /// Reads many.
+    List,
+    /// Creates an object, or something below one.
+    Create,
+    /// Replaces an object.
+    Replace,
+    /// Patches an object.
+    Patch(PatchFormat),
+    /// Applies an object.
+    Apply,
+    /// Deletes an object.
+    Delete,
+    /// Deletes many.
+    DeleteCollection,
+}
+
+impl OperationVerb {
+    /// True where something changes.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Get | Self::List)
+    }
+
+    /// True where fields are written, which belong to somebody.
+    pub(super) fn writes_fields(&self) -> bool {
+        matches!(self, Self::Create | Self::Replace | Self::Patch(_) | Self::Apply)
+    }
+
+    /// The word in errors and metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Replace => "replace",
+            Self::Patch(_) => "patch",
+            Self::Apply => "apply",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "delete collection of",
+        }
+    }
+}
+
+/// One operation of a client on its way to the cache or the server. An [interceptor](super::Intercept) may look at it, change it,
+/// answer it, or let it go on.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Operation {
+    /// What is done.
+    pub verb: OperationVerb,
+    /// The kind.
+    pub kind: ScopedKind,
+    /// The namespace; none for all of them, and for kinds without.
+    pub namespace: Option<String>,
+    /// The name; none for collections, and for a created object whose name the server makes.
+    pub name: Option<String>,
+    /// The subresource, as `status`.
+    pub subresource: Option<String>,
+    /// What is sent; null where nothing is.
+    pub body: Value,
+    /// Parameters of the query.
+    pub query: Vec<(String, String)>,
+}
+
+impl Operation {
+    pub(super) fn of(verb: OperationVerb, kind: &ScopedKind) -> Self {
+        Self {
+            verb,
+            kind: kind.clone(),
+            namespace: None,
+            name: None,
+            subresource: None,
+            body: Value::Null,
+            query: Vec::new(),
+        }
+    }
+
+    /// About the object of a key.
+    pub(super) fn on(verb: OperationVerb, kind: &ScopedKind, key: &str) -> Self {
+        let (namespace, name) = match kind.key(key).split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, kind.key(key)),
+        };
+        let namespace = namespace.map(str::to_owned);
+        Self { namespace, name: Some(name.to_owned()), ..Self::of(verb, kind) }
+    }
+
+    pub(super) fn in_namespace(mut self, namespace: Option<&str>) -> Self {
+        self.namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
+        self
+    }
+
+    pub(super) fn under(mut self, subresource: Option<&str>) -> Self {
+        self.subresource = subresource.map(str::to_owned);
+        self
+    }
+
+    pub(super) fn sending(mut self, body: Value) -> Self {
+        self.body = body;
+        self
+    }
+
+    pub(super) fn asking(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.query.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The key of the object, where it has a name.
+    pub fn key(&self) -> Option<ObjectKey> {
+        self.kind.key_of(self.namespace.as_deref(), self.name.as_deref()?)
+    }
+
+    /// The request on the wire.
+    pub(super) fn call(&self) -> Result<Call, WriteError> {
+        let kind = self.kind.kind();
+        let key = || self.key().ok_or_else(|| WriteError::NoName { attempt: self.to_string() });
+        let namespace = self.namespace.as_deref();
+        let mut call = match self.verb {
+            OperationVerb::Get => Call::get(kind, &key()?),
+            OperationVerb::List => Call::list(kind, namespace),
+            OperationVerb::Create if self.subresource.is_some() => Call::create_under(kind, &key()?),
+            OperationVerb::Create => Call::create(kind, namespace),
+            OperationVerb::Replace => Call::replace(kind, &key()?),
+            OperationVerb::Patch(format) => Call::patch(kind, &key()?, format),
+            OperationVerb::Apply => Call::patch(kind, &key()?, PatchFormat::Apply),
+            OperationVerb::Delete => Call::delete(kind, &key()?),
+            OperationVerb::DeleteCollection => Call::delete_collection(kind, namespace),
+        };
+        for (name, value) in &self.query {
+            call = call.query(name, value);
+        }
+        if let Some(subresource) = &self.subresource {
+            call = call.subresource(subresource);
+        }
+        match self.body.is_null() {
+            true => Ok(call),
+            false => Ok(call.body(Bytes::from(self.body.to_string()))),
+        }
+    }
+}
+
+/// What is attempted, in words for errors.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb.as_str(), self.kind.kind().resource())?;
+        if let Some(subresource) = &self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        match (self.key(), &self.namespace) {
+            (Some(key), _) => write!(f, " {key}"),
+            (None, Some(namespace)) => write!(f, " in namespace {namespace}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operation({self})")
+    }
+}

@@ -1,0 +1,148 @@
+//! Parts of objects with a door of their own: status, scale, eviction, token.
+
+use std::fmt;
+
+use informer_client::PatchFormat;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::operation::{Operation, OperationVerb};
+use super::write::{decoded, encode, fetched};
+use super::{Client, Edited, Fetched, Patch, WriteError};
+use crate::{KubeKind, KubeObject, ScopedKind};
+
+/// Reads and writes one subresource of objects; see [`Client::subresource`].
+#[derive(Clone)]
+pub struct Subresource {
+    client: Client,
+    name: String,
+}
+
+impl Client {
+    /// The status of objects, which the server writes apart from the rest.
+    ///
+    /// ```no_run
+    /// # async fn example(client: informer_runtime::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    ///
+    /// if let Some(web) = client.get::<Deployment>("default/web").await? {
+    ///     let mut edited = web.edit();
+    ///     edited.status.get_or_insert_default().observed_generation = edited.metadata.generation;
+    ///     client.status().update(&edited).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn status(&self) -> Subresource {
+        self.subresource("status")
+    }
+
+    /// A subresource by its name, as `scale`, `eviction`, `token` or `binding`.
+    pub fn subresource(&self, name: impl Into<String>) -> Subresource {
+        Subresource { client: self.clone(), name: name.into() }
+    }
+}
+
+impl Subresource {
+    /// Writes the difference of the subresource, as [`Client::update`] does of the object. Of `status`, changes of other members
+    /// are not sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::update`]; not found where the kind has no such subresource.
+    pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
+        self.client.update_under(edited, Some(&self.name)).await
+    }
+
+    /// Applies the subresource, as [`Client::apply`] does the object.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::apply`].
+    pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
+        self.client.apply_under(object, Some(&self.name)).await
+    }
+
+    /// Patches the object through the subresource.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn patch<K: KubeObject>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        patch: &Patch,
+    ) -> Result<Fetched<K>, WriteError> {
+        let operation = self.on::<K>(OperationVerb::Patch(patch.format), key.as_ref());
+        let answer = self.client.execute(operation.clone().sending(patch.body.clone())).await?;
+        fetched(&operation.to_string(), answer)
+    }
+
+    /// Reads the subresource as a type of its own, as `Scale`, from the server.
+    ///
+    /// # Errors
+    ///
+    /// What the server says, also that the object does not exist.
+    pub async fn read<K: KubeKind, S: DeserializeOwned>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+    ) -> Result<S, WriteError> {
+        let operation = self.on::<K>(OperationVerb::Get, key.as_ref());
+        decoded(&operation.to_string(), self.client.execute(operation.clone()).await?)
+    }
+
+    /// Replaces the subresource, which is a type of its own, as `Scale`.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn replace<K: KubeKind, S: Serialize + DeserializeOwned>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        subresource: &S,
+    ) -> Result<S, WriteError> {
+        let operation = self.on::<K>(OperationVerb::Replace, key.as_ref());
+        let body = serde_json::to_value(subresource).map_err(|cause| encode(&operation, cause))?;
+        decoded(&operation.to_string(), self.client.execute(operation.clone().sending(body)).await?)
+    }
+
+    /// Patches the subresource, which is a type of its own, with a JSON merge patch.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn merge<K: KubeKind, S: DeserializeOwned>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        patch: Value,
+    ) -> Result<S, WriteError> {
+        let operation = self.on::<K>(OperationVerb::Patch(PatchFormat::Merge), key.as_ref());
+        decoded(&operation.to_string(), self.client.execute(operation.clone().sending(patch)).await?)
+    }
+
+    /// Creates something below the object, as an `Eviction` or a `TokenRequest`, and answers what the server made of it: an
+    /// object, or a status.
+    ///
+    /// # Errors
+    ///
+    /// What the server says: an eviction that a budget forbids is answered with 429.
+    pub async fn create<K: KubeKind, R: DeserializeOwned>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+        body: &impl Serialize,
+    ) -> Result<R, WriteError> {
+        let operation = self.on::<K>(OperationVerb::Create, key.as_ref());
+        let body = serde_json::to_value(body).map_err(|cause| encode(&operation, cause))?;
+        decoded(&operation.to_string(), self.client.execute(operation.clone().sending(body)).await?)
+    }
+
+    fn on<K: KubeKind>(&self, verb: OperationVerb, key: &str) -> Operation {
+        Operation::on(verb, &ScopedKind::of::<K>(), key).under(Some(&self.name))
+    }
+}
+
+impl fmt::Debug for Subresource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subresource").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! An embedded server, a cache and a client on it.
+
+use std::time::Duration;
+
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use informer_runtime::{Cache, CacheBuilder, Client};
+use serde_json::{Value, json};
+
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// A server without a socket, so that tests run in paused time.
+pub(crate) struct Server {
+    pub(crate) api: ApiServer,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self { api: ApiServer::builder().build() }
+    }
+
+    pub(crate) fn api_client(&self) -> informer_client::Client {
+        informer_client::Client::from_service(self.api.service(), "default")
+    }
+
+    pub(crate) fn cache(&self) -> CacheBuilder {
+        Cache::builder(self.api_client())
+    }
+
+    /// A client whose cache runs.
+    pub(crate) fn client(&self) -> Client {
+        let cache = self.cache().build();
+        cache.start();
+        Client::new(&cache)
+    }
+
+    pub(crate) fn create(&self, resource: &str, key: &str, rest: Value) -> Value {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let mut object = rest;
+        object["metadata"]["name"] = json!(name);
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        self.api.create(&gvr(resource), namespace, object).unwrap()
+    }
+
+    pub(crate) fn pod(&self, key: &str) -> Value {
+        self.create("pods", key, pod_spec())
+    }
+
+    pub(crate) fn labelled(&self, key: &str, label: &str) -> Value {
+        let (name, value) = label.split_once('=').unwrap();
+        let mut pod = pod_spec();
+        pod["metadata"] = json!({"labels": {name: value}});
+        self.create("pods", key, pod)
+    }
+
+    pub(crate) fn get(&self, resource: &str, key: &str) -> Value {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        self.api.get(&gvr(resource), namespace, name).unwrap()
+    }
+}
+
+pub(crate) fn pod_spec() -> Value {
+    json!({"spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1"}]}})
+}
+
+pub(crate) fn gvr(resource: &str) -> Gvr {
+    match resource {
+        "deployments" => Gvr::new("apps", "v1", resource),
+        _ => Gvr::new("", "v1", resource),
+    }
+}
+
+/// Waits, in paused time, until a condition holds.
+pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come true within 100 seconds");
+}

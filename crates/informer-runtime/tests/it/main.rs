@@ -1,0 +1,5 @@
+//! Caches, clients, controllers and managers on the embedded server.
+
+mod cache;
+mod client;
+mod fixture;
