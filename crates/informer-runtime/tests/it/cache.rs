@@ -1,7 +1,8 @@
 //! The cache, as its users see it.
 
 use informer_apiserver::Verb;
-use informer_runtime::{ListOptions, MissingInformer, ReadError};
+use informer_client::StreamingLists;
+use informer_runtime::{InformerOptions, ListOptions, MissingInformer, ReadError};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use crate::fixture::{SOON, Server};
@@ -10,7 +11,8 @@ use crate::fixture::{SOON, Server};
 async fn the_first_read_of_a_kind_makes_its_informer_and_waits_for_it() {
     let server = Server::start();
     server.pod("default/web-0");
-    let cache = server.cache().build();
+    let whole_lists = InformerOptions::default().streaming_lists(StreamingLists::Off);
+    let cache = server.cache().options(whole_lists).build();
     cache.start();
     let pod = cache.get::<Pod>("default/web-0").await.unwrap().expect("the pod exists");
     assert_eq!(pod.get().unwrap().metadata.name.as_deref(), Some("web-0"));

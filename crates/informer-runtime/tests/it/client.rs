@@ -1,40 +1,35 @@
 //! The client, as its users see it.
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 
 use crate::fixture::{SOON, Server};
+use crate::old_types::OldDeployment;
 
 #[tokio::test(start_paused = true)]
 async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
     let server = Server::start();
-    let container = json!({"name": "main", "image": "a:1", "newerThanTheType": {"kept": true}});
-    server.create(
-        "deployments",
-        "default/web",
-        json!({
-            "metadata": {"managedFields": [{"manager": "kubectl", "operation": "Update"}]},
-            "spec": {
-                "replicas": 1,
-                "newerField": [1, 2],
-                "template": {"spec": {"containers": [container, {"name": "side", "image": "b:1"}]}},
-            },
-        }),
-    );
+    let resources = json!({"requests": {"cpu": "1"}});
+    let main = json!({"name": "main", "image": "a:1", "resources": resources, "command": ["run"]});
+    let spec = json!({
+        "replicas": 1,
+        "minReadySeconds": 5,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"spec": {"containers": [main, {"name": "side", "image": "b:1"}]}},
+    });
+    let owned = json!([{"manager": "kubectl", "operation": "Update"}]);
+    server.create("deployments", "default/web", json!({"metadata": {"managedFields": owned}, "spec": spec}));
     let client = server.client();
-    let web = client.get::<Deployment>("default/web").await.unwrap().unwrap();
+    let web = client.get::<OldDeployment>("default/web").await.unwrap().unwrap();
     let mut edited = web.edit();
-    let spec = &mut edited.spec;
-    spec.replicas = Some(3);
-    spec.template.spec.as_mut().unwrap().containers[0].image = Some("a:2".to_owned());
+    edited.spec.replicas = 3;
+    edited.spec.template.spec.containers.remove(1);
+    edited.spec.template.spec.containers[0].image = "a:2".to_owned();
     client.update(&edited).await.unwrap();
     let stored = server.get("deployments", "default/web");
-    assert_eq!(stored["spec"]["replicas"], 3);
-    let containers = &stored["spec"]["template"]["spec"]["containers"];
-    assert_eq!(containers[0]["image"], "a:2");
-    assert_eq!(containers[0]["newerThanTheType"], json!({"kept": true}), "{stored}");
-    assert_eq!(stored["spec"]["newerField"], json!([1, 2]));
+    let wanted = json!([{"name": "main", "image": "a:2", "resources": resources, "command": ["run"]}]);
+    assert_eq!(stored["spec"]["template"]["spec"]["containers"], wanted, "{stored}");
+    assert_eq!((&stored["spec"]["replicas"], &stored["spec"]["minReadySeconds"]), (&json!(3), &json!(5)));
     assert!(stored["metadata"]["managedFields"].is_array(), "{stored}");
 }
 

@@ -48,13 +48,6 @@ impl Server {
         self.create("pods", key, pod_spec())
     }
 
-    pub(crate) fn labelled(&self, key: &str, label: &str) -> Value {
-        let (name, value) = label.split_once('=').unwrap();
-        let mut pod = pod_spec();
-        pod["metadata"] = json!({"labels": {name: value}});
-        self.create("pods", key, pod)
-    }
-
     pub(crate) fn get(&self, resource: &str, key: &str) -> Value {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         self.api.get(&gvr(resource), namespace, name).unwrap()
@@ -70,15 +63,4 @@ pub(crate) fn gvr(resource: &str) -> Gvr {
         "deployments" => Gvr::new("apps", "v1", resource),
         _ => Gvr::new("", "v1", resource),
     }
-}
-
-/// Waits, in paused time, until a condition holds.
-pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
-    for _ in 0..10_000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it did not come true within 100 seconds");
 }

@@ -3,3 +3,4 @@
 mod cache;
 mod client;
 mod fixture;
+mod old_types;
