@@ -41,7 +41,7 @@ impl Server {
         if !namespace.is_empty() {
             object["metadata"]["namespace"] = json!(namespace);
         }
-        self.api.create(&gvr(resource), namespace, object).unwrap()
+        self.api.create(&gvr(resource), namespace, object).expect("the object is valid")
     }
 
     pub(crate) fn pod(&self, key: &str) -> Value {
@@ -50,7 +50,7 @@ impl Server {
 
     pub(crate) fn get(&self, resource: &str, key: &str) -> Value {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        self.api.get(&gvr(resource), namespace, name).unwrap()
+        self.api.get(&gvr(resource), namespace, name).expect("the object exists")
     }
 }
 
