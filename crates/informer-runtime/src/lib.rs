@@ -5,11 +5,17 @@
 
 mod cache;
 mod client;
+mod events;
+mod health;
+mod http_server;
 mod kind;
 mod leader;
 mod manager;
+mod observed;
 mod runnable;
 mod signals;
+#[cfg(feature = "webhook")]
+pub mod webhook;
 
 pub use cache::{
     Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerPart, ListOptions,
@@ -19,6 +25,9 @@ pub use client::{
     Client, ClientBuilder, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation, Intercept,
     LiveReader, Next, Operation, OperationVerb, Page, Patch, Propagation, Subresource, WriteError,
 };
+pub use events::{EventRecorder, EventSubject, EventType};
+pub use health::{HealthChecks, Heartbeat, Probe};
+pub use http_server::{HttpServer, Tls, TlsError};
 pub use kind::{KubeKind, KubeObject, ScopedKind};
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};

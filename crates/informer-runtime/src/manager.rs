@@ -23,16 +23,24 @@ mod state;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use informer_client::Client;
-use tokio::sync::mpsc;
+
+#[cfg(feature = "prometheus")]
+use prometheus_client::{
+    metrics::{family::Family, gauge::Gauge},
+    registry::Registry,
+};
 
 pub use error::{AddError, ManagerError, PartError};
 pub use handle::ManagerHandle;
 
-use crate::{BoxError, IntoRunnable, LeaderElection, LeaderElector};
-use handle::Added;
+use crate::http_server::answer;
+use crate::{BoxError, HttpServer, IntoRunnable, LeaderElection, LeaderElector};
+use handle::DriverEnd;
 
 /// How long parts may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -85,7 +93,7 @@ pub enum ManagerStatus {
 #[must_use = "a manager does nothing until it runs"]
 pub struct Manager {
     handle: ManagerHandle,
-    added: mpsc::UnboundedReceiver<Added>,
+    end: DriverEnd,
     options: Options,
     /// Parts that could not be made, told when the manager is run.
     refused: Vec<BoxError>,
@@ -101,9 +109,9 @@ struct Options {
 impl Manager {
     /// A manager without parts.
     pub fn new(client: impl Into<Client>) -> Self {
-        let (handle, added) = ManagerHandle::new(client.into());
+        let (handle, end) = ManagerHandle::new(client.into());
         let options = Options { stop_timeout: STOP_TIMEOUT, start_timeout: START_TIMEOUT, elects: false };
-        Self { handle, added, options, refused: Vec::new() }
+        Self { handle, end, options, refused: Vec::new() }
     }
 
     /// How long parts may take to stop, all together; 30 s by default. With zero nothing is waited for, with [`Duration::MAX`] there is
@@ -148,12 +156,60 @@ impl Manager {
         let leadership = self.handle.shared.leadership.clone();
         self.options.elects = true;
         match LeaderElector::new(election, self.handle.client().clone(), leadership) {
-            Ok(elector) => self.add(elector),
+            Ok(mut elector) => {
+                elector.recorder = Some(self.handle.recorder(elector.identity()));
+                #[cfg(feature = "prometheus")]
+                {
+                    elector.status = Some(
+                        self.handle.register_metrics(master_status).get_or_create_owned(&elector.labels()),
+                    );
+                }
+                self.add(elector)
+            }
             Err(error) => {
                 self.refused.push(error.into());
                 self
             }
         }
+    }
+
+    /// Serves `/healthz`, `/readyz` and `/livez` with the [checks](ManagerHandle::health), at an address as `0.0.0.0:8081`. Off by
+    /// default.
+    pub fn health(self, server: impl Into<HttpServer>) -> Self {
+        let server = server.into().named("probes");
+        let server = self.handle.health().pages(server);
+        self.add(server)
+    }
+
+    /// Serves `/metrics` in the text form of Prometheus, at an address as `0.0.0.0:8080`. Off by default, unlike upstream: a port
+    /// that nobody has asked for is one that nobody guards.
+    #[cfg(feature = "prometheus")]
+    pub fn metrics(self, server: impl Into<HttpServer>) -> Self {
+        const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        let observed = Arc::clone(&self.handle.shared.observed);
+        let server = server.into().named("metrics").route("/metrics", move |_| {
+            let page = match observed.metrics() {
+                Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
+                Err(_) => {
+                    answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "the metrics cannot be written\n")
+                }
+            };
+            std::future::ready(page)
+        });
+        self.add(server)
+    }
+
+    /// Serves `/debug/informers` and `/debug/queues` as JSON: what each does, its figures and its last error, and nothing of objects. Off
+    /// by default; for the loopback device.
+    pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
+        let observed = Arc::clone(&self.handle.shared.observed);
+        let other = Arc::clone(&observed);
+        let page = |page: serde_json::Value| answer(StatusCode::OK, "application/json", page.to_string());
+        let informers = move || page(observed.informers_page(tokio::time::Instant::now().into_std()));
+        let server = server.into().named("debug pages");
+        let server = server.route("/debug/informers", move |_| std::future::ready(informers()));
+        let server = server.route("/debug/queues", move |_| std::future::ready(page(other.queues_page())));
+        self.add(server)
     }
 
     /// What the parts share; to add more of them while the manager runs, or to stop it.
@@ -171,15 +227,26 @@ impl Manager {
     ///
     /// Dropping the future drops all parts where they are, without the order of stopping.
     pub async fn run_until<S: Future>(self, stop: S) -> Result<(), ManagerError> {
-        let Self { handle, added, options, mut refused } = self;
+        let Self { handle, end, options, mut refused } = self;
         if !refused.is_empty() {
             handle.close();
             let mut error = ManagerError::of(PartError::not_made("a part", refused.remove(0)));
             error.also = refused.into_iter().map(|error| PartError::not_made("a part", error)).collect();
             return Err(error);
         }
-        driver::run(handle, added, options, stop).await
+        driver::run(handle, end, options, stop).await
     }
+}
+
+#[cfg(feature = "prometheus")]
+type MasterStatus = Family<Vec<(&'static str, String)>, Gauge>;
+
+/// Registers the metric of an election, by upstream's name.
+#[cfg(feature = "prometheus")]
+fn master_status(registry: &mut Registry) -> MasterStatus {
+    let status = MasterStatus::default();
+    registry.register("leader_election_master_status", "1 while this process leads", status.clone());
+    status
 }
 
 impl fmt::Debug for Manager {

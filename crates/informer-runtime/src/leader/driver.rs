@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::lease::LeaseLock;
 use super::state::{Action, Answer, ElectorState, Notice};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
-use crate::{BoxError, Runnable, RunnableGroup};
+use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 
 /// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
 /// all the same.
@@ -32,8 +32,9 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
+    pub(crate) recorder: Option<EventRecorder>,
     #[cfg(feature = "prometheus")]
-    pub(super) status: Option<prometheus_client::metrics::gauge::Gauge>,
+    pub(crate) status: Option<prometheus_client::metrics::gauge::Gauge>,
 }
 
 /// A request on its way; never resolves where there is none.
@@ -56,9 +57,16 @@ impl LeaderElector {
             identity,
             observers: election.observers,
             leadership,
+            recorder: None,
             #[cfg(feature = "prometheus")]
             status: None,
         })
+    }
+
+    /// The label of its metrics.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn labels(&self) -> Vec<(&'static str, String)> {
+        vec![("name", self.name.clone())]
     }
 
     /// Who this process is in the election.
@@ -151,6 +159,19 @@ impl LeaderElector {
     }
 
     fn publish(&self, leadership: Leadership) {
+        let word = match (&leadership, &*self.leadership.borrow()) {
+            (Leadership::Leading(_), _) => Some("became leader"),
+            (_, Leadership::Leading(_)) => Some("stopped leading"),
+            _ => None,
+        };
+        if let (Some(recorder), Some(word)) = (&self.recorder, word) {
+            recorder.normal(
+                self.lock.subject(),
+                "LeaderElection",
+                "LeaderElection",
+                format!("{} {word}", self.identity),
+            );
+        }
         #[cfg(feature = "prometheus")]
         if let Some(status) = &self.status {
             status.set(i64::from(leadership.is_leading()));

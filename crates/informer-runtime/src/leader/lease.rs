@@ -8,6 +8,8 @@ use informer_core::{Gvr, ResourceVersion};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::EventSubject;
+
 use super::state::{Action, Answer, LeaseRecord, LeaseWrite};
 
 /// A Lease is some hundred bytes; the rest is for labels and annotations of others.
@@ -73,6 +75,11 @@ impl LeaseLock {
 
     pub(super) fn keep(&mut self, seen: Option<Value>) {
         self.last = seen.or(self.last.take());
+    }
+
+    /// What events about it refer to.
+    pub(super) fn subject(&self) -> EventSubject {
+        EventSubject::new("coordination.k8s.io/v1", "Lease", &self.namespace, &self.name)
     }
 
     pub(super) fn client(&self) -> &Client {

@@ -291,5 +291,5 @@ async fn without_an_election_leader_only_parts_run_and_nothing_is_asked() {
     assert!(handle.is_leader());
     handle.stop();
     running.await.expect("no panic").expect("it was asked to end");
-    assert!(server.requests().is_empty());
+    assert_eq!(server.requests().len(), 0);
 }

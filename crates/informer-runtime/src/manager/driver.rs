@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -9,7 +10,7 @@ use tokio::task::{self, AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::error::ALSO_MAX;
-use super::handle::Added;
+use super::handle::{Added, DriverEnd};
 use super::state::{Effect, ManagerState, PartId};
 use super::{ManagerError, ManagerHandle, ManagerStatus, Options, PartError};
 use crate::{BoxError, Leadership, Runnable, RunnableGroup};
@@ -22,7 +23,7 @@ type Readiness = (PartId, Result<(), PartError>);
 
 pub(super) async fn run<S: Future>(
     handle: ManagerHandle,
-    mut added: mpsc::UnboundedReceiver<Added>,
+    mut end: DriverEnd,
     options: Options,
     stop: S,
 ) -> Result<(), ManagerError> {
@@ -30,7 +31,7 @@ pub(super) async fn run<S: Future>(
     let mut driver = Driver::new(handle.clone(), options, ready);
     let mut leadership = handle.leadership();
     let mut stop = pin!(stop);
-    while let Ok(part) = added.try_recv() {
+    while let Ok(part) = end.added.try_recv() {
         driver.add(part);
     }
     driver.state.start();
@@ -46,7 +47,8 @@ pub(super) async fn run<S: Future>(
                 driver.stop(driver.options.stop_timeout);
             }
             Ok(()) = leadership.changed() => driver.leadership(&leadership.borrow_and_update().clone()),
-            Some(part) = added.recv() => driver.add(part),
+            Some(part) = end.added.recv() => driver.add(part),
+            Some(ping) = end.pings.recv() => drop(ping.send(())),
             () = sleep_until(driver.state.next_deadline()) => driver.state.tick(now()),
         }
         driver.apply();
@@ -79,6 +81,7 @@ struct Driver {
     also: Vec<PartError>,
     unstopped: Vec<String>,
     finished: bool,
+    serves_webhooks: bool,
 }
 
 impl Driver {
@@ -100,10 +103,12 @@ impl Driver {
             also: Vec::new(),
             unstopped: Vec::new(),
             finished: false,
+            serves_webhooks: false,
         }
     }
 
     fn add(&mut self, added: Added) {
+        self.serves_webhooks |= added.group == RunnableGroup::Webhooks;
         // A part that came just before the manager was told to stop is dropped, as those are that wait for their group.
         if let Some(id) = self.state.add(added.name, added.group) {
             self.waiting.insert(id, added.part);
@@ -204,6 +209,9 @@ impl Driver {
             () if self.state.is_ready(RunnableGroup::LeaderElection) => ManagerStatus::Running,
             () => ManagerStatus::Starting,
         };
+        // A server may need webhooks to answer the caches, and sends them nothing before they are ready.
+        let needed = if self.serves_webhooks { RunnableGroup::Webhooks } else { RunnableGroup::WarmUp };
+        self.handle.shared.ready.store(self.state.is_ready(needed), Ordering::Release);
         self.handle.shared.status.send_if_modified(|old| std::mem::replace(old, status.clone()) != status);
     }
 

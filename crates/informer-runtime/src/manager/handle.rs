@@ -7,14 +7,19 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use informer_cache::metrics::InformerMetrics;
 use informer_client::Client;
+use informer_workqueue::QueueMetrics;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{AddError, BoxError, ManagerStatus};
-use crate::{IntoRunnable, Leadership, Runnable, RunnableGroup};
+use crate::events::EventSender;
+use crate::observed::Observed;
+use crate::{EventRecorder, HealthChecks, IntoRunnable, Leadership, Probe, Runnable, RunnableGroup};
 
 /// Parts that a manager takes over its life. Each of them sends one message at most, which bounds the driver's channel.
 pub(super) const PARTS_MAX: usize = 10_000;
@@ -48,6 +53,23 @@ pub(super) struct Shared {
     pub(super) stop: CancellationToken,
     pub(super) status: watch::Sender<ManagerStatus>,
     pub(super) leadership: watch::Sender<Leadership>,
+    health: HealthChecks,
+    pub(super) observed: Arc<Observed>,
+    recorder: EventRecorder,
+    /// Whether requests may be sent to the program.
+    pub(super) ready: Arc<AtomicBool>,
+}
+
+/// Somebody who asks whether the driver goes on.
+pub(super) type Ping = oneshot::Sender<()>;
+
+/// Questions that wait: more than probes ask in the time that a check has.
+const PINGS_MAX: usize = 16;
+
+/// What the driver gets of a handle.
+pub(super) struct DriverEnd {
+    pub(super) added: mpsc::UnboundedReceiver<Added>,
+    pub(super) pings: mpsc::Receiver<Ping>,
 }
 
 struct Gate {
@@ -57,8 +79,12 @@ struct Gate {
 }
 
 impl ManagerHandle {
-    pub(super) fn new(client: Client) -> (Self, mpsc::UnboundedReceiver<Added>) {
+    pub(super) fn new(client: Client) -> (Self, DriverEnd) {
         let (parts, added) = mpsc::unbounded_channel();
+        let (ping, pings) = mpsc::channel(PINGS_MAX);
+        let (events, recorder) = EventSender::new(client.clone());
+        let (health, ready) = (HealthChecks::default(), Arc::new(AtomicBool::new(false)));
+        own_checks(&health, &ping, &ready);
         let shared = Shared {
             client,
             gate: Mutex::new(Gate { open: true, taken: 0, parts }),
@@ -66,8 +92,14 @@ impl ManagerHandle {
             stop: CancellationToken::new(),
             status: watch::Sender::new(ManagerStatus::Created),
             leadership: watch::Sender::new(Leadership::Standby),
+            health,
+            observed: Arc::default(),
+            recorder,
+            ready,
         };
-        (Self { shared: Arc::new(shared) }, added)
+        let handle = Self { shared: Arc::new(shared) };
+        handle.add(events).expect("a new manager takes parts");
+        (handle, DriverEnd { added, pings })
     }
 
     /// The client of the manager.
@@ -111,6 +143,35 @@ impl ManagerHandle {
         Err(format!("the name {name} is taken in this manager; name one of the two otherwise").into())
     }
 
+    /// The checks of the probes.
+    pub fn health(&self) -> &HealthChecks {
+        &self.shared.health
+    }
+
+    /// A recorder of events that names `controller` as the one who reports.
+    pub fn recorder(&self, controller: &str) -> EventRecorder {
+        self.shared.recorder.of(controller)
+    }
+
+    /// For informers, so that the manager's metrics and debug pages show them.
+    pub fn informer_metrics(&self) -> Arc<dyn InformerMetrics> {
+        Arc::clone(&self.shared.observed) as _
+    }
+
+    /// For a queue, so that the manager's metrics and debug pages show it.
+    pub fn queue_metrics(&self, name: &str) -> Arc<dyn QueueMetrics> {
+        self.shared.observed.queue(name)
+    }
+
+    /// Registers metrics beside the manager's own. It must not be called by a collector.
+    #[cfg(feature = "prometheus")]
+    pub fn register_metrics<T>(
+        &self,
+        register: impl FnOnce(&mut prometheus_client::registry::Registry) -> T,
+    ) -> T {
+        register(&mut self.shared.observed.prometheus.registry.write())
+    }
+
     /// Ends the manager, as if what [`run_until`](super::Manager::run_until) waits for had come.
     pub fn stop(&self) {
         self.shared.stop.cancel();
@@ -136,6 +197,26 @@ impl ManagerHandle {
     pub(super) fn close(&self) {
         self.shared.gate.lock().open = false;
     }
+}
+
+/// The checks that every manager has. They hold parts of it, not the manager, which holds them.
+fn own_checks(health: &HealthChecks, ping: &mpsc::Sender<Ping>, ready: &Arc<AtomicBool>) {
+    for probe in [Probe::Health, Probe::Live] {
+        let ping = ping.clone();
+        health.add(probe, "manager", move || {
+            let ping = ping.clone();
+            async move {
+                let (answer, answered) = oneshot::channel();
+                ping.send(answer).await.map_err(|_| "the manager has ended")?;
+                Ok(answered.await.map_err(|_| "the manager has ended")?)
+            }
+        });
+    }
+    let ready = Arc::clone(ready);
+    health.add(Probe::Ready, "started", move || {
+        let ready = ready.load(Ordering::Acquire);
+        async move { if ready { Ok(()) } else { Err("the manager is starting or stopping".into()) } }
+    });
 }
 
 impl fmt::Debug for ManagerHandle {

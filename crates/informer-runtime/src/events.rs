@@ -1,0 +1,189 @@
+//! Events: what a program has to tell people about objects, on `events.k8s.io/v1`.
+//!
+//! # Invariants
+//!
+//! Recording never waits: an event goes into a buffer of [`BUFFER`], or is counted as dropped. Of one key one request is on its way at a
+//! time, and of all [`REQUESTS_MAX`].
+//!
+//! # Lock order
+//!
+//! There is no lock; the task owns the state.
+//!
+//! # Shutdown
+//!
+//! What was recorded, and what series have not told yet, is sent for at most [`FLUSH_TIMEOUT`]. Nothing is tried again then.
+
+mod driver;
+mod state;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kube_core::Resource;
+use tokio::sync::mpsc;
+
+pub(crate) use driver::EventSender;
+
+/// Events that wait to be sent, as upstream: seconds of a busy program. Where nobody takes them, older ones are worth more.
+const BUFFER: usize = 1000;
+
+/// Requests at a time, as upstream: events must not crowd out a program's own requests.
+const REQUESTS_MAX: usize = 8;
+
+/// For what is left when the program stops.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of a note, and of a reason or an action, that the API server takes.
+const NOTE_MAX: usize = 1024;
+const WORD_MAX: usize = 128;
+
+/// What an event is about: a reference to an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventSubject {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+impl EventSubject {
+    /// A reference to an object of which only these are known; the namespace is empty where the kind has none.
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: String::new(),
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> From<&K> for EventSubject {
+    fn from(object: &K) -> Self {
+        let meta = object.meta();
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: text(&meta.uid),
+        }
+    }
+}
+
+/// Whether an event is as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// It is.
+    Normal,
+    /// It is not.
+    Warning,
+}
+
+/// An event on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    pub(crate) key: EventKey,
+    pub(crate) note: String,
+}
+
+/// What makes two events the same: they become a series.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct EventKey {
+    pub(crate) event_type: EventType,
+    pub(crate) reason: String,
+    pub(crate) action: String,
+    pub(crate) controller: Arc<str>,
+    pub(crate) regarding: EventSubject,
+    pub(crate) related: Option<EventSubject>,
+}
+
+/// Records events of one controller. Cheap to clone.
+///
+/// Recording never waits and never fails. The first event of its kind about an object is created; the second makes it a series, whose
+/// count is told every 30 min and at its end, 6 min after its last event. An object gets 25 different events, and one more every 5 min.
+/// What comes too fast, or while the server takes none, is dropped and counted.
+///
+/// Upstream: [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), with the limit that only the
+/// older API has there.
+///
+/// # Permissions
+///
+/// `create` and `patch` on `events` of `events.k8s.io`.
+#[derive(Clone)]
+pub struct EventRecorder {
+    controller: Arc<str>,
+    events: mpsc::Sender<Recorded>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl EventRecorder {
+    /// The same, for another controller.
+    pub(crate) fn of(&self, controller: &str) -> Self {
+        Self { controller: cut(controller, WORD_MAX).into(), ..self.clone() }
+    }
+
+    /// Records that something is as it should be. `reason` is a word in CamelCase, `action` what was done, `note` for people.
+    pub fn normal(
+        &self,
+        regarding: impl Into<EventSubject>,
+        reason: &str,
+        action: &str,
+        note: impl Into<String>,
+    ) {
+        self.record(EventType::Normal, regarding.into(), (reason, action), note.into());
+    }
+
+    /// Records that something is not as it should be.
+    pub fn warning(
+        &self,
+        regarding: impl Into<EventSubject>,
+        reason: &str,
+        action: &str,
+        note: impl Into<String>,
+    ) {
+        self.record(EventType::Warning, regarding.into(), (reason, action), note.into());
+    }
+
+    /// Events that were not sent: the buffer was full, the object had too many, or the server did not take them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn record(
+        &self,
+        event_type: EventType,
+        regarding: EventSubject,
+        (reason, action): (&str, &str),
+        note: String,
+    ) {
+        let (reason, action) = (cut(reason, WORD_MAX).to_owned(), cut(action, WORD_MAX).to_owned());
+        let controller = Arc::clone(&self.controller);
+        let key = EventKey { event_type, reason, action, controller, regarding, related: None };
+        let recorded = Recorded { key, note: cut(&note, NOTE_MAX).to_owned() };
+        if self.events.try_send(recorded).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for EventRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("EventRecorder");
+        debug.field("controller", &self.controller).field("dropped", &self.dropped()).finish_non_exhaustive()
+    }
+}
+
+/// At most so many bytes, and whole characters.
+fn cut(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}

@@ -1,0 +1,149 @@
+//! The task that sends events.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use informer_client::Client;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::state::{EventState, Write, Written};
+use super::{BUFFER, EventRecorder, FLUSH_TIMEOUT, REQUESTS_MAX, Recorded, wire};
+use crate::{BoxError, Runnable, RunnableGroup};
+
+/// How often series are looked at.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// Attempts for one event, and the wait between them with its jitter, as upstream.
+const TRIES: u32 = 12;
+const RETRY: Duration = Duration::from_secs(10);
+const RETRY_JITTER: f64 = 0.25;
+
+/// For one request: nobody waits for an event.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+type Sent = (Write, Option<Written>);
+
+/// Sends what an [`EventRecorder`] records. A part of every manager; it stops last, so that what others record while they stop is sent.
+pub(crate) struct EventSender {
+    client: Client,
+    instance: Arc<str>,
+    events: mpsc::Receiver<Recorded>,
+    dropped: Arc<AtomicU64>,
+    state: EventState,
+}
+
+impl EventSender {
+    /// A sender and its recorder.
+    pub(crate) fn new(client: Client) -> (Self, EventRecorder) {
+        let (sender, events) = mpsc::channel(BUFFER);
+        let dropped = Arc::<AtomicU64>::default();
+        let instance: Arc<str> = std::env::var("HOSTNAME").unwrap_or_else(|_| "informer".to_owned()).into();
+        let recorder =
+            EventRecorder { controller: "informer".into(), events: sender, dropped: Arc::clone(&dropped) };
+        (Self { client, instance, events, dropped, state: EventState::default() }, recorder)
+    }
+
+    async fn send_all(mut self, stop: CancellationToken) {
+        let mut on_their_way = FuturesUnordered::new();
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            let free = on_their_way.len() < REQUESTS_MAX;
+            // What has come back makes room for what is new.
+            let writes = tokio::select! {
+                biased;
+                Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
+                () = stop.cancelled() => break,
+                Some(event) = self.events.recv(), if free => self.record(event).into_iter().collect(),
+                _ = sweep.tick(), if free => self.state.tick(now()),
+            };
+            on_their_way.extend(writes.into_iter().map(|write| self.send(write, TRIES)));
+        }
+        drop(on_their_way);
+        if tokio::time::timeout(FLUSH_TIMEOUT, self.flush()).await.is_err() {
+            tracing::warn!("events were left when the program stopped");
+        }
+    }
+
+    /// Sends what waits, and what was on its way, once more.
+    async fn flush(mut self) {
+        self.events.close();
+        let mut writes = self.state.interrupted(now());
+        while let Ok(event) = self.events.try_recv() {
+            writes.extend(self.record(event));
+        }
+        let mut rounds = 2;
+        while !writes.is_empty() && rounds > 0 {
+            let sent = futures_util::stream::iter(
+                writes.drain(..).map(|write| self.send(write, 1)).collect::<Vec<_>>(),
+            );
+            let sent: Vec<Sent> = sent.buffer_unordered(REQUESTS_MAX).collect().await;
+            writes.extend(sent.into_iter().filter_map(|sent| self.sent(sent)));
+            writes.extend(self.state.flush(now()));
+            rounds -= 1;
+        }
+    }
+
+    fn record(&mut self, event: Recorded) -> Option<Write> {
+        self.state.record(event, now(), Timestamp::now()).unwrap_or_else(|()| {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            None
+        })
+    }
+
+    fn sent(&mut self, (write, outcome): Sent) -> Option<Write> {
+        if !matches!(outcome, Some(Written::Done | Written::Gone)) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        self.state.written(&write, outcome.unwrap_or(Written::Refused), now())
+    }
+
+    fn send(&self, write: Write, tries: u32) -> BoxFuture<'static, Sent> {
+        let (client, instance) = (self.client.clone(), Arc::clone(&self.instance));
+        async move {
+            for attempt in 1..=tries {
+                let sent =
+                    tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
+                match sent {
+                    Ok(Ok(outcome)) => return (write, Some(outcome)),
+                    Ok(Err(problem)) => tracing::debug!(event = write.name, problem, "an event was not sent"),
+                    Err(_) => tracing::debug!(event = write.name, "no answer to an event"),
+                }
+                if attempt < tries {
+                    // The first wait is random, so that a server that comes back is not met by all at once.
+                    let factor = if attempt == 1 {
+                        rand::random()
+                    } else {
+                        1.0 + RETRY_JITTER * rand::random::<f64>()
+                    };
+                    tokio::time::sleep(RETRY.mul_f64(factor)).await;
+                }
+            }
+            (write, None)
+        }
+        .boxed()
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl Runnable for EventSender {
+    fn name(&self) -> String {
+        "events".to_owned()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::HttpServers
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        self.send_all(stop).map(Ok).boxed()
+    }
+}

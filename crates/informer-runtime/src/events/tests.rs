@@ -1,0 +1,219 @@
+use std::time::Duration;
+
+use informer_apiserver::{ApiServer, Fault, FaultAction, FaultMatch, Kind, Verb};
+use informer_client::Client;
+use informer_core::Gvr;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::state::{EventState, SERIES_MAX};
+use super::{EventKey, EventRecorder, EventSender, EventSubject, EventType, Recorded};
+use crate::{BoxError, Runnable};
+
+struct Fixture {
+    server: ApiServer,
+    recorder: EventRecorder,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), BoxError>>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let kind = Kind::custom("events.k8s.io", "v1", "Event").without_status();
+        let server = ApiServer::builder().kind(kind).build();
+        let (sender, recorder) = EventSender::new(Client::from_service(server.service(), "default"));
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(Box::new(sender).run(stop.clone()));
+        Self { server, recorder: recorder.of("tests"), stop, task }
+    }
+
+    fn events(&self) -> Vec<Value> {
+        self.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served")
+    }
+
+    fn record(&self, reason: &str) {
+        self.recorder.normal(&pod(), reason, "Testing", format!("about {reason}"));
+    }
+
+    fn writes(&self) -> usize {
+        let count = |verb| self.server.count_requests(verb, "events");
+        count(Verb::Create) + count(Verb::Patch)
+    }
+
+    fn on(&self, verb: Verb) -> informer_apiserver::FaultBuilder {
+        self.server.faults().on(FaultMatch::verb(verb))
+    }
+}
+
+fn pod() -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.name = Some("web".to_owned());
+    pod.metadata.namespace = Some("shop".to_owned());
+    pod.metadata.uid = Some("4711".to_owned());
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_names_its_object_and_what_happened() {
+    let fixture = Fixture::new();
+    fixture.recorder.warning(&pod(), "Broken", "Mending", "it fell");
+    sleep(Duration::from_secs(1)).await;
+    let event = fixture.events().pop().expect("it is there");
+    assert_eq!(
+        (&event["type"], &event["reason"], &event["action"]),
+        (&"Warning".into(), &"Broken".into(), &"Mending".into())
+    );
+    assert_eq!((&event["note"], &event["reportingController"]), (&"it fell".into(), &"tests".into()));
+    assert_eq!(event["metadata"]["namespace"], "shop");
+    let regarding = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web", "uid": "4711"});
+    assert_eq!(event["regarding"], regarding);
+    assert!(event["eventTime"].is_string() && event["series"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_makes_a_series_and_the_count_is_told_at_its_end() {
+    let fixture = Fixture::new();
+    for _ in 0..10 {
+        fixture.record("Again");
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(fixture.writes(), 2, "one event, one series");
+    assert_eq!(fixture.events()[0]["series"]["count"], 2);
+    sleep(Duration::from_secs(500)).await;
+    assert_eq!(fixture.writes(), 3);
+    assert_eq!(fixture.events()[0]["series"]["count"], 10);
+    fixture.record("Again");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.events().len(), 2, "what comes later is another one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_that_goes_on_tells_its_count_every_half_hour() {
+    let fixture = Fixture::new();
+    for _ in 0..100 {
+        fixture.record("Again");
+        sleep(Duration::from_secs(60)).await;
+    }
+    assert!((4..=6).contains(&fixture.writes()), "{} requests", fixture.writes());
+    assert_eq!(fixture.events().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_gets_so_many_different_events_and_the_rest_is_counted() {
+    let fixture = Fixture::new();
+    for number in 0..100 {
+        fixture.record(&format!("Reason{number}"));
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((fixture.events().len(), fixture.recorder.dropped()), (25, 75));
+    sleep(Duration::from_secs(301)).await;
+    fixture.record("OneMore");
+    fixture.record("TwoMore");
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((fixture.events().len(), fixture.recorder.dropped()), (26, 76));
+}
+
+#[tokio::test(start_paused = true)]
+async fn recording_never_waits_and_what_finds_no_room_is_counted() {
+    let fixture = Fixture::new();
+    let _silent: Fault = fixture.on(Verb::Create).then(FaultAction::NeverAnswer);
+    for number in 0..2000 {
+        let subject = EventSubject::new("v1", "Pod", "default", &format!("pod-{number}"));
+        fixture.recorder.normal(subject, "Flood", "Testing", "");
+    }
+    assert_eq!(fixture.recorder.dropped(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_does_not_take_now_is_sent_again() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).times(3).status(503);
+    fixture.record("Late");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.events().len(), fixture.recorder.dropped()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_refuses_is_not_sent_again() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).status(403);
+    fixture.record("Forbidden");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!((fixture.writes(), fixture.recorder.dropped()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_whose_event_is_gone_begins_anew() {
+    let fixture = Fixture::new();
+    fixture.record("Again");
+    sleep(Duration::from_secs(1)).await;
+    let name = fixture.events()[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+    let gvr = Gvr::new("events.k8s.io", "v1", "events");
+    fixture.server.delete(&gvr, "shop", &name).expect("it is there");
+    fixture.record("Again");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.events()[0]["series"]["count"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_sends_what_waits_and_what_was_not_told() {
+    let fixture = Fixture::new();
+    for _ in 0..5 {
+        fixture.record("Again");
+        sleep(Duration::from_secs(1)).await;
+    }
+    fixture.record("Last");
+    fixture.stop.cancel();
+    let (server, recorder) = (fixture.server.clone(), fixture.recorder.clone());
+    fixture.task.await.expect("no panic").expect("it was asked to end");
+    let events = server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served");
+    let count = |reason: &str| {
+        events.iter().find(|event| event["reason"] == reason).map(|event| event["series"]["count"].clone())
+    };
+    assert_eq!(count("Again"), Some(5.into()));
+    assert_eq!(count("Last"), Some(Value::Null));
+    recorder.normal(&pod(), "TooLate", "Testing", "");
+    assert_eq!(recorder.dropped(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_a_server_ends_in_time() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).then(FaultAction::NeverAnswer);
+    fixture.record("Lost");
+    sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    fixture.stop.cancel();
+    fixture.task.await.expect("no panic").expect("it was asked to end");
+    assert_eq!(begun.elapsed(), super::FLUSH_TIMEOUT);
+}
+
+#[test]
+fn long_words_are_cut_between_characters() {
+    assert_eq!(super::cut("äöü", 3), "ä");
+    assert_eq!(super::cut("abc", 3), "abc");
+    assert_eq!(super::cut("", 3), "");
+}
+
+#[test]
+fn a_flood_of_objects_does_not_fill_the_memory() {
+    let (mut state, now) = (EventState::default(), tokio::time::Instant::now().into_std());
+    for number in 0..10 * SERIES_MAX as u64 {
+        let key = EventKey {
+            event_type: EventType::Normal,
+            reason: "Flood".to_owned(),
+            action: String::new(),
+            controller: "tests".into(),
+            regarding: EventSubject::new("v1", "Pod", "default", &format!("pod-{number}")),
+            related: None,
+        };
+        let later = now + Duration::from_millis(number);
+        let recorded = Recorded { key, note: String::new() };
+        assert!(state.record(recorded, later, Timestamp::UNIX_EPOCH).is_ok());
+        assert!(state.len() <= 2 * SERIES_MAX);
+    }
+}

@@ -1,0 +1,98 @@
+//! Events on the wire.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use informer_client::Client;
+use informer_core::Gvr;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::state::{Write, Written};
+use super::{EventSubject, EventType};
+
+/// Where events about objects without a namespace are kept, as upstream.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Sends a request. `Err` where it may work later.
+pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<Written, String> {
+    let response = client.request(request(write, instance)).await.map_err(|error| error.to_string())?;
+    match response.status() {
+        status if status.is_success() => Ok(Written::Done),
+        StatusCode::NOT_FOUND if write.exists => Ok(Written::Gone),
+        // Sent before, and its answer was lost.
+        StatusCode::CONFLICT if !write.exists => Ok(Written::Done),
+        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+            Err(format!("the server said {}", status.as_u16()))
+        }
+        status => {
+            tracing::warn!(status = status.as_u16(), event = write.name, "the server takes no event");
+            Ok(Written::Refused)
+        }
+    }
+}
+
+fn request(write: &Write, instance: &str) -> Request<Bytes> {
+    let namespace = namespace(&write.key.regarding);
+    let path = Gvr::new("events.k8s.io", "v1", "events").path(Some(namespace));
+    let (method, path, content_type, body) = if write.exists {
+        let patch = json!({"series": series(write)});
+        (Method::PATCH, format!("{path}/{}", write.name), "application/merge-patch+json", patch)
+    } else {
+        (Method::POST, path, "application/json", event(write, namespace, instance))
+    };
+    let request = Request::builder().method(method).header(http::header::CONTENT_TYPE, content_type);
+    let request = request.header(http::header::ACCEPT, "application/json");
+    let request = request.uri(path).body(Bytes::from(body.to_string()));
+    request.unwrap_or_else(|_| Request::new(Bytes::new()))
+}
+
+fn namespace(subject: &EventSubject) -> &str {
+    if subject.namespace.is_empty() { DEFAULT_NAMESPACE } else { &subject.namespace }
+}
+
+fn event(write: &Write, namespace: &str, instance: &str) -> Value {
+    let key = &write.key;
+    let event_type = match key.event_type {
+        EventType::Normal => "Normal",
+        EventType::Warning => "Warning",
+    };
+    let mut event = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": write.name, "namespace": namespace},
+        "eventTime": micro_time(write.first),
+        "reportingController": &*key.controller,
+        "reportingInstance": instance,
+        "action": key.action,
+        "reason": key.reason,
+        "regarding": reference(&key.regarding),
+        "note": write.note,
+        "type": event_type,
+    });
+    if let Some(related) = &key.related {
+        event["related"] = reference(related);
+    }
+    if write.count > 1 {
+        event["series"] = series(write);
+    }
+    event
+}
+
+fn series(write: &Write) -> Value {
+    json!({"count": write.count, "lastObservedTime": micro_time(write.last)})
+}
+
+fn reference(subject: &EventSubject) -> Value {
+    let mut reference =
+        json!({"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name});
+    for (name, value) in [("namespace", &subject.namespace), ("uid", &subject.uid)] {
+        if !value.is_empty() {
+            reference[name] = json!(value);
+        }
+    }
+    reference
+}
+
+fn micro_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}

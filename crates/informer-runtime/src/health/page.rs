@@ -1,0 +1,97 @@
+//! The pages, worded as Kubernetes words them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use http::{Response, StatusCode, Uri};
+
+use super::{CHECK_TIMEOUT, Check, HealthChecks, Probe};
+use crate::BoxError;
+use crate::http_server::text;
+
+impl HealthChecks {
+    /// Answers a request of a page, or of one check below it.
+    pub(crate) async fn answer(&self, probe: Probe, uri: &Uri) -> Response<Bytes> {
+        let below = uri.path().trim_start_matches('/').strip_prefix(probe.page()).unwrap_or_default();
+        match below.trim_matches('/') {
+            "" => self.all(probe, uri.query().unwrap_or_default()).await,
+            name => self.one(probe, name).await,
+        }
+    }
+
+    async fn one(&self, probe: Probe, name: &str) -> Response<Bytes> {
+        let found = self.of(probe).into_iter().find(|(found, _)| found == name);
+        let Some((_, check)) = found else {
+            return match (probe, name) {
+                (_, "ping") => text(StatusCode::OK, "ok"),
+                _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            };
+        };
+        match run(check).await {
+            Ok(()) => text(StatusCode::OK, "ok"),
+            Err(error) => {
+                text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {error}\n"))
+            }
+        }
+    }
+
+    async fn all(&self, probe: Probe, query: &str) -> Response<Bytes> {
+        let mut excluded = parameters(query, "exclude");
+        let verbose = query.split('&').any(|part| part == "verbose" || part.starts_with("verbose="));
+        let checks = self.of(probe);
+        let asked = checks.iter().filter(|(name, _)| !excluded.contains(name));
+        let asked: Vec<(&String, _)> = asked.map(|(name, check)| (name, run(check.clone()))).collect();
+        let (names, runs): (Vec<&String>, Vec<_>) = asked.into_iter().unzip();
+        let results: Vec<(&String, bool)> = names
+            .into_iter()
+            .zip(join_all(runs).await)
+            .map(|(name, result)| (name, result.is_ok()))
+            .collect();
+        let mut page = String::new();
+        for (name, _) in &checks {
+            let line = match results.iter().find(|(asked, _)| *asked == name) {
+                Some((_, true)) => writeln!(page, "[+]{name} ok"),
+                Some((_, false)) => writeln!(page, "[-]{name} failed: reason withheld"),
+                None => writeln!(page, "[+]{name} excluded: ok"),
+            };
+            line.expect("a string takes what is written");
+            excluded.remove(name);
+        }
+        if checks.is_empty() {
+            page.push_str("[+]ping ok\n");
+        }
+        if !excluded.is_empty() {
+            let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(", ");
+            writeln!(page, "warn: some health checks cannot be excluded: no matches for {names}")
+                .expect("a string takes what is written");
+        }
+        let failed = results.iter().any(|(_, ok)| !ok);
+        let verdict = if failed { "failed" } else { "passed" };
+        writeln!(page, "{} check {verdict}", probe.page()).expect("a string takes what is written");
+        match (failed, verbose) {
+            (true, _) => text(StatusCode::INTERNAL_SERVER_ERROR, page),
+            (false, true) => text(StatusCode::OK, page),
+            (false, false) => text(StatusCode::OK, "ok"),
+        }
+    }
+}
+
+/// The values of a parameter; names of checks are plain text, so that only `%2F` and the like need care.
+fn parameters(query: &str, wanted: &str) -> BTreeSet<String> {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.filter(|(name, _)| name == wanted).map(|(_, value)| value.into_owned()).collect()
+}
+
+async fn run(check: Check) -> Result<(), BoxError> {
+    let checked = AssertUnwindSafe(async move { check().await }).catch_unwind();
+    match tokio::time::timeout(CHECK_TIMEOUT, checked).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err("the check panicked".into()),
+        Err(_) => Err(format!("no answer in {CHECK_TIMEOUT:?}").into()),
+    }
+}

@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use http::{Response, StatusCode, Uri};
+use informer_apiserver::ApiServer;
+use informer_client::Client;
+use tokio::time::sleep;
+
+use super::{HealthChecks, Probe};
+use crate::{Manager, RunnableGroup, runnable};
+
+async fn ask(checks: &HealthChecks, probe: Probe, uri: &'static str) -> (StatusCode, String) {
+    let response = checks.answer(probe, &Uri::from_static(uri)).await;
+    (response.status(), body(&response))
+}
+
+fn body(response: &Response<bytes::Bytes>) -> String {
+    String::from_utf8_lossy(response.body()).into_owned()
+}
+
+/// Checks of readiness: one that is well, and one that is not.
+fn checks() -> HealthChecks {
+    let checks = HealthChecks::default();
+    checks.add(Probe::Ready, "well", || async { Ok(()) });
+    checks.add(Probe::Ready, "ill", || async { Err("has a cold".into()) });
+    checks
+}
+
+#[tokio::test]
+async fn without_checks_the_page_is_well_and_says_ping_when_asked() {
+    let none = HealthChecks::default();
+    assert_eq!(ask(&none, Probe::Health, "/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    let verbose = ask(&none, Probe::Health, "/healthz?verbose").await.1;
+    assert_eq!(verbose, "[+]ping ok\nhealthz check passed\n");
+    assert_eq!(ask(&none, Probe::Health, "/healthz/ping").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn one_check_that_fails_fails_the_page_without_its_reason() {
+    let (status, page) = ask(&checks(), Probe::Ready, "/readyz").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(page, "[-]ill failed: reason withheld\n[+]well ok\nreadyz check failed\n");
+}
+
+#[tokio::test]
+async fn an_excluded_check_does_not_count_and_an_unknown_one_is_told() {
+    let (status, page) = ask(&checks(), Probe::Ready, "/readyz?verbose&exclude=ill&exclude=other").await;
+    assert_eq!(status, StatusCode::OK);
+    let warning = "warn: some health checks cannot be excluded: no matches for \"other\"";
+    assert_eq!(page, format!("[+]ill excluded: ok\n[+]well ok\n{warning}\nreadyz check passed\n"));
+}
+
+#[tokio::test]
+async fn a_check_alone_shows_its_error() {
+    let (status, page) = ask(&checks(), Probe::Ready, "/readyz/ill").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(page, "internal server error: has a cold\n");
+    assert_eq!(ask(&checks(), Probe::Ready, "/readyz/well").await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(ask(&checks(), Probe::Ready, "/readyz/unknown").await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn checks_of_one_page_are_not_those_of_another() {
+    assert_eq!(ask(&checks(), Probe::Health, "/healthz").await.0, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_hangs_or_panics_has_failed() {
+    let checks = HealthChecks::default();
+    checks.add(Probe::Live, "hangs", std::future::pending);
+    checks.add(Probe::Live, "panics", || async { panic!("in a check") });
+    let begun = tokio::time::Instant::now();
+    let (status, page) = ask(&checks, Probe::Live, "/livez").await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(page.contains("[-]hangs failed") && page.contains("[-]panics failed"), "{page}");
+    assert_eq!(begun.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_stands_still_is_not_alive() {
+    let checks = HealthChecks::default();
+    let heartbeat = checks.heartbeat("loop", Duration::from_secs(10));
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK);
+    heartbeat.beat();
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(ask(&checks, Probe::Live, "/livez/loop").await.1, "internal server error: silent for 11s\n");
+    drop(heartbeat);
+    assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK, "a loop that has ended");
+}
+
+/// A part that is ready when its token says so.
+fn gate(group: RunnableGroup, open: &tokio_util::sync::CancellationToken) -> impl crate::Runnable + use<> {
+    Gate { group, open: open.clone() }
+}
+
+struct Gate {
+    group: RunnableGroup,
+    open: tokio_util::sync::CancellationToken,
+}
+
+impl crate::Runnable for Gate {
+    fn name(&self) -> String {
+        "gate".to_owned()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        self.group
+    }
+
+    fn ready(
+        &self,
+        _: Duration,
+    ) -> Option<futures_util::future::BoxFuture<'static, Result<(), crate::BoxError>>> {
+        let open = self.open.clone();
+        Some(Box::pin(async move {
+            open.cancelled().await;
+            Ok(())
+        }))
+    }
+
+    fn run(
+        self: Box<Self>,
+        stop: tokio_util::sync::CancellationToken,
+    ) -> futures_util::future::BoxFuture<'static, Result<(), crate::BoxError>> {
+        Box::pin(async move {
+            stop.cancelled().await;
+            sleep(Duration::from_secs(1)).await;
+            Ok(())
+        })
+    }
+}
+
+fn manager() -> Manager {
+    Manager::new(Client::from_service(ApiServer::builder().build().service(), "default"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_is_ready_when_its_caches_are_and_not_while_it_stops() {
+    let open = tokio_util::sync::CancellationToken::new();
+    let manager = manager().add(gate(RunnableGroup::Caches, &open));
+    let handle = manager.handle();
+    let checks = handle.health().clone();
+    let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::OK);
+    assert_eq!(ask(&checks, Probe::Health, "/healthz").await.0, StatusCode::OK);
+    open.cancel();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::OK);
+    handle.stop();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::INTERNAL_SERVER_ERROR);
+    running.await.expect("no panic").expect("it was asked to end");
+    assert_eq!(ask(&checks, Probe::Live, "/livez").await.0, StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_with_webhooks_is_ready_when_they_are_since_its_caches_may_need_them() {
+    let open = tokio_util::sync::CancellationToken::new();
+    let webhook = runnable("webhook", |stop: tokio_util::sync::CancellationToken| async move {
+        stop.cancelled().await;
+        Ok(())
+    });
+    let manager =
+        manager().add(gate(RunnableGroup::Caches, &open)).add(webhook.group(RunnableGroup::Webhooks));
+    let checks = manager.handle().health().clone();
+    let _running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::OK);
+}

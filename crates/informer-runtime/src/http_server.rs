@@ -1,0 +1,231 @@
+//! Small HTTP servers: probes, metrics, debug pages and webhooks.
+//!
+//! # Invariants
+//!
+//! A server takes [`CONNECTIONS_MAX`] connections, reads at most its limit of a body, and gives no peer longer than
+//! [`HEADER_TIMEOUT`] for a head and [`REQUEST_TIMEOUT`] for the rest.
+//!
+//! # Lock order
+//!
+//! `routes` is read and copied from; no handler runs under it.
+//!
+//! # Shutdown
+//!
+//! 1. No connection is taken any more.
+//! 2. Requests that are served get [`DRAIN_TIMEOUT`] to end.
+
+mod serve;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use parking_lot::RwLock;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use tls::{Tls, TlsError};
+
+use crate::{BoxError, Runnable, RunnableGroup};
+
+/// Connections at a time. Probes need two, an API server some dozens; the rest is for nobody.
+const CONNECTIONS_MAX: usize = 512;
+
+/// For the head of a request, as upstream.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
+
+/// For the body and the answer of a request: an API server waits for a webhook for 30 s at most.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For requests that are served when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bodies that are read where nobody asks for more: pages are asked for with none.
+const BODY_MAX: usize = 64 << 10;
+
+pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync>;
+
+/// A server of a manager: for probes, metrics and debug pages, or of your own.
+///
+/// It binds when it runs, so that a port in use ends the manager with an error that names it, and is ready when it listens.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::Response;
+/// use informer_runtime::HttpServer;
+///
+/// let server = HttpServer::at("127.0.0.1:8081")
+///     .route("/version", |_| async { Response::new(Bytes::from_static(b"1.0")) });
+/// # drop(server);
+/// ```
+#[must_use = "it runs in a manager"]
+pub struct HttpServer {
+    pub(crate) name: String,
+    pub(crate) group: RunnableGroup,
+    address: Address,
+    routes: Routes,
+    tls: Option<Tls>,
+    pub(crate) body_max: usize,
+    bound: watch::Sender<Option<SocketAddr>>,
+}
+
+enum Address {
+    Text(String),
+    Listener(TcpListener),
+}
+
+/// Handlers by path; those of a prefix end with a slash.
+#[derive(Clone, Default)]
+struct Routes(Arc<RwLock<BTreeMap<String, Handler>>>);
+
+impl Routes {
+    /// The handler of the path, or of the longest prefix of it.
+    fn find(&self, path: &str) -> Option<Handler> {
+        let routes = self.0.read();
+        let prefixes = path.char_indices().rev().filter(|(_, c)| *c == '/').map(|(at, _)| &path[..=at]);
+        let exact = routes.get(path.trim_end_matches('/')).or_else(|| routes.get(path));
+        exact.or_else(|| prefixes.into_iter().find_map(|prefix| routes.get(prefix))).cloned()
+    }
+}
+
+impl HttpServer {
+    /// A server at an address with a port, as `0.0.0.0:8081`.
+    pub fn at(address: impl Into<String>) -> Self {
+        Self::with(Address::Text(address.into()))
+    }
+
+    /// A server on a socket that listens already.
+    pub fn on(listener: TcpListener) -> Self {
+        Self::with(Address::Listener(listener))
+    }
+
+    fn with(address: Address) -> Self {
+        Self {
+            name: "http server".to_owned(),
+            group: RunnableGroup::HttpServers,
+            address,
+            routes: Routes::default(),
+            tls: None,
+            body_max: BODY_MAX,
+            bound: watch::Sender::new(None),
+        }
+    }
+
+    /// The name in logs and errors.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Speaks TLS.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Answers requests of a path; with a slash at its end, of everything below it. What was there is replaced.
+    ///
+    /// A handler that panics, or takes longer than 30 s, is answered for with an error.
+    pub fn route<F, Fut>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        let handler: Handler = Arc::new(move |request| handler(request).boxed());
+        self.routes.0.write().insert(path.into(), handler);
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn handler(&self, path: &str) -> Option<Handler> {
+        self.routes.find(path)
+    }
+
+    /// Where it listens, once it does.
+    pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
+        self.bound.subscribe()
+    }
+}
+
+impl From<&str> for HttpServer {
+    fn from(address: &str) -> Self {
+        Self::at(address)
+    }
+}
+
+impl From<SocketAddr> for HttpServer {
+    fn from(address: SocketAddr) -> Self {
+        Self::at(address.to_string())
+    }
+}
+
+impl From<TcpListener> for HttpServer {
+    fn from(listener: TcpListener) -> Self {
+        Self::on(listener)
+    }
+}
+
+impl Runnable for HttpServer {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        self.group
+    }
+
+    fn ready(&self, _: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
+        let mut bound = self.bound.subscribe();
+        Some(async move { Ok(bound.wait_for(Option::is_some).await.map(drop)?) }.boxed())
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        serve::run(*self, stop).boxed()
+    }
+}
+
+impl fmt::Debug for HttpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<String> = self.routes.0.read().keys().cloned().collect();
+        f.debug_struct("HttpServer").field("name", &self.name).field("paths", &paths).finish_non_exhaustive()
+    }
+}
+
+/// A server that could not listen.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {address} for {name}: is the port free, and the address one of this host?")]
+pub(crate) struct ListenError {
+    name: String,
+    address: String,
+    #[source]
+    cause: std::io::Error,
+}
+
+/// An answer of plain text.
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Bytes> {
+    answer(status, "text/plain; charset=utf-8", text)
+}
+
+/// An answer of a type.
+pub(crate) fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, http::HeaderValue::from_static("nosniff"));
+    response
+}

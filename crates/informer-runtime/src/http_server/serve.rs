@@ -1,0 +1,153 @@
+//! The loop that takes connections, and the task of each of them.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::tls::Acceptor;
+use super::{
+    Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, REQUEST_TIMEOUT,
+    Routes, text,
+};
+use crate::BoxError;
+
+/// After an `accept` that failed: mostly for want of file descriptors, which connections that end give back.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What connections of a server share.
+#[derive(Clone)]
+struct Site {
+    routes: Routes,
+    body_max: usize,
+    stop: CancellationToken,
+}
+
+pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(), BoxError> {
+    let HttpServer { name, address, routes, tls, body_max, bound, .. } = server;
+    let tls = match tls {
+        Some(tls) => Some(tls.load().await?),
+        None => None,
+    };
+    let listener = listen(&name, address).await?;
+    bound.send_replace(listener.local_addr().ok());
+    let site = Site { routes, body_max, stop: stop.clone() };
+    let connections = TaskTracker::new();
+    let accepting = accept(&listener, tls.as_ref().map(Acceptor::acceptor), &site, &connections);
+    let watching = async {
+        match &tls {
+            Some(tls) => tls.watch().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = accepting => {}
+        () = watching => {}
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await.is_err() {
+        tracing::warn!(server = name, open = connections.len(), "connections did not end in time");
+    }
+    Ok(())
+}
+
+async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError> {
+    match address {
+        Address::Listener(listener) => Ok(listener),
+        Address::Text(address) => match TcpListener::bind(&address).await {
+            Ok(listener) => Ok(listener),
+            Err(cause) => Err(ListenError { name: name.to_owned(), address, cause }),
+        },
+    }
+}
+
+async fn accept(listener: &TcpListener, tls: Option<TlsAcceptor>, site: &Site, connections: &TaskTracker) {
+    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (tls, site) = (tls.clone(), site.clone());
+                connections.spawn(async move {
+                    connection(stream, tls, site).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot take a connection");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, site: Site) {
+    let Some(tls) = tls else { return exchange(stream, site).await };
+    // A peer that does not finish its handshake is one that sends no head.
+    match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => exchange(stream, site).await,
+        Ok(Err(error)) => tracing::debug!(error = &error as &dyn std::error::Error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, site: Site) {
+    let stop = site.stop.clone();
+    let service = service_fn(move |request| {
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(answer(request, &site).await.map(Full::new)) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        biased;
+        _ = &mut connection => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+async fn answer(request: Request<Incoming>, site: &Site) -> Response<Bytes> {
+    let Some(handler) = site.routes.find(request.uri().path()) else {
+        return text(StatusCode::NOT_FOUND, "404 page not found\n");
+    };
+    let (head, body) = request.into_parts();
+    let answered = async {
+        let body = match Limited::new(body, site.body_max).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n");
+            }
+            Err(_) => return text(StatusCode::BAD_REQUEST, "the body broke off\n"),
+        };
+        // The call is inside, so that its own panic is contained as well.
+        AssertUnwindSafe(async { handler(Request::from_parts(head, body)).await })
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "the handler panicked\n"))
+    };
+    match tokio::time::timeout(REQUEST_TIMEOUT, answered).await {
+        Ok(response) => response,
+        Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the request took too long\n"),
+    }
+}

@@ -1,0 +1,180 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use informer_apiserver::ApiServer;
+use informer_client::Client;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+use super::{HttpServer, Tls, text};
+use crate::{Manager, Runnable};
+
+/// A server that runs, and where.
+struct Running {
+    address: std::net::SocketAddr,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), crate::BoxError>>,
+}
+
+async fn run(server: HttpServer) -> Running {
+    let (stop, mut bound) = (CancellationToken::new(), server.bound());
+    let task = tokio::spawn(Box::new(server).run(stop.clone()));
+    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("it is there");
+    Running { address, stop, task }
+}
+
+/// Sends a request, and reads the answer to its end.
+async fn send(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers text");
+    answer
+}
+
+async fn get(address: std::net::SocketAddr, path: &str) -> String {
+    send(address, &format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n")).await
+}
+
+fn here() -> HttpServer {
+    HttpServer::at("127.0.0.1:0")
+}
+
+#[tokio::test]
+async fn paths_are_answered_and_what_is_below_a_slash() {
+    let server = here()
+        .route("/exact", |_| async { text(StatusCode::OK, "exactly") })
+        .route("/below/", |request| async move { text(StatusCode::OK, request.uri().path().to_owned()) });
+    let running = run(server).await;
+    assert!(get(running.address, "/exact").await.ends_with("\r\n\r\nexactly"));
+    assert!(get(running.address, "/below/a/b").await.ends_with("\r\n\r\n/below/a/b"));
+    assert!(get(running.address, "/exactly").await.starts_with("HTTP/1.1 404"));
+    assert!(get(running.address, "/").await.starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_answered_for_and_the_server_goes_on() {
+    let server = here()
+        .route("/panics", |_| async { panic!("in the handler") })
+        .route("/well", |_| async { text(StatusCode::OK, "well") });
+    let running = run(server).await;
+    assert!(get(running.address, "/panics").await.starts_with("HTTP/1.1 500"));
+    assert!(get(running.address, "/well").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let running = run(here().route("/", |_| async { Response::new(Bytes::new()) })).await;
+    let body = "x".repeat(super::BODY_MAX + 1);
+    let head = format!(
+        "POST / HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    assert!(send(running.address, &(head + &body)).await.starts_with("HTTP/1.1 413"));
+}
+
+#[tokio::test]
+async fn a_server_that_stops_lets_requests_end_and_takes_no_more() {
+    let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&began), Arc::clone(&go));
+    let server = here().route("/slow", move |_| {
+        let (began, go) = (Arc::clone(&tell), Arc::clone(&wait));
+        async move {
+            began.notify_one();
+            go.notified().await;
+            text(StatusCode::OK, "done")
+        }
+    });
+    let running = run(server).await;
+    let request = tokio::spawn(async move { get(running.address, "/slow").await });
+    began.notified().await;
+    running.stop.cancel();
+    go.notify_one();
+    assert!(request.await.expect("no panic").ends_with("done"));
+    running.task.await.expect("no panic").expect("it was asked to end");
+    assert!(TcpStream::connect(running.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_port_in_use_ends_the_manager_with_an_error_that_names_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let client = Client::from_service(ApiServer::builder().build().service(), "default");
+    let server = HttpServer::at(address.clone()).named("probes");
+    let error = Manager::new(client).add(server).run_until(std::future::pending::<()>()).await;
+    let error = error.expect_err("the port is in use");
+    let cause = std::error::Error::source(&error).expect("it has a cause").to_string();
+    assert!(cause.starts_with(&format!("cannot listen at {address} for probes")), "{cause}");
+}
+
+/// A certificate of its own authority in files, and what trusts it.
+fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
+    let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
+    std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("the folder is ours");
+    std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("the folder is ours");
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("it is a certificate");
+    (Tls::files(folder.join("tls.crt"), folder.join("tls.key"), default_provider()), roots)
+}
+
+/// Whether a client that trusts `roots` gets through to the server.
+async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let config = config.with_safe_default_protocol_versions().expect("ring speaks TLS");
+    let config = config.with_root_certificates(roots.clone()).with_no_client_auth();
+    let (client, server) = tokio::io::duplex(64 << 10);
+    let name = ServerName::try_from("here").expect("a valid name");
+    let connector = TlsConnector::from(Arc::new(config));
+    let (client, _) = tokio::join!(connector.connect(name, client), acceptor.acceptor().accept(server));
+    client.is_ok()
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, first) = certificate(folder.path());
+    let acceptor = tls.load().await.expect("a valid pair");
+    assert!(shakes_hands(&acceptor, &first).await);
+    assert!(!acceptor.renew().await.expect("nothing has changed"));
+
+    let key = folder.path().join("tls.key");
+    std::fs::write(&key, "garbage").expect("the folder is ours");
+    let error = acceptor.renew().await.expect_err("the key is broken").to_string();
+    assert!(error.ends_with("the key is no PEM"), "{error}");
+    assert!(shakes_hands(&acceptor, &first).await, "the old pair stays");
+
+    let (_, second) = certificate(folder.path());
+    assert!(acceptor.renew().await.expect("a valid pair"));
+    assert!(shakes_hands(&acceptor, &second).await);
+    assert!(!shakes_hands(&acceptor, &first).await);
+}
+
+#[tokio::test]
+async fn a_pair_that_does_not_belong_together_is_refused() {
+    let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let _ = (certificate(one.path()), certificate(other.path()));
+    let tls = Tls::files(one.path().join("tls.crt"), other.path().join("tls.key"), default_provider());
+    let error = tls.load().await.err().expect("they are no pair").to_string();
+    assert!(error.ends_with("certificate and key do not make a pair"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_read_again_every_ten_seconds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, _) = certificate(folder.path());
+    let acceptor = tls.load().await.expect("a valid pair");
+    let (_, second) = certificate(folder.path());
+    tokio::select! {
+        () = acceptor.watch() => {}
+        () = tokio::time::sleep(Duration::from_secs(25)) => {}
+    }
+    assert!(shakes_hands(&acceptor, &second).await);
+}

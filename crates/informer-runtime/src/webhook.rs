@@ -1,0 +1,185 @@
+//! Webhooks: admission and conversion, as an API server calls them.
+//!
+//! Whatever comes in is answered with an error rather than with a panic or a hang: bodies that are too large, of another type, no
+//! JSON, of another kind. Answers carry the uid of their request wherever it could be read.
+
+mod admission;
+mod conversion;
+mod patch;
+mod review;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kube_core::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use admission::{AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied};
+pub use conversion::Conversion;
+
+use crate::{BoxError, HttpServer, Runnable, RunnableGroup, Tls};
+
+/// Bodies that are read, as upstream: two objects of the largest size that etcd stores, with room around them.
+const BODY_MAX: usize = 7 << 20;
+
+/// The address that upstream uses.
+const ADDRESS: &str = "0.0.0.0:9443";
+
+/// Serves admission and conversion to an API server. A part of a manager, in [`RunnableGroup::Webhooks`]: it listens before caches
+/// start, which may need conversions.
+///
+/// Paths are those of controller-runtime, so that its markers and manifests fit: `/validate-GROUP-VERSION-KIND` and
+/// `/mutate-GROUP-VERSION-KIND` with dashes for the dots of the group and the kind in lower case, and `/convert`.
+///
+/// ```no_run
+/// use informer_runtime::webhook::{Allowed, Denied, WebhookServer};
+/// use informer_runtime::Tls;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// # fn example(tls: Tls) {
+/// let webhooks = WebhookServer::new(tls)
+///     .validate(|request: informer_runtime::webhook::AdmissionRequest<ConfigMap>| async move {
+///         match request.object.and_then(|map| map.data) {
+///             Some(data) if data.contains_key("password") => Err(Denied::new("put passwords into a Secret")),
+///             _ => Ok(Allowed::new()),
+///         }
+///     })
+///     .default(|_, mut map: ConfigMap| async move {
+///         map.metadata.labels.get_or_insert_default().insert("managed".to_owned(), "yes".to_owned());
+///         Ok(map)
+///     });
+/// # drop(webhooks);
+/// # }
+/// ```
+///
+/// Upstream: [`webhook`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/webhook).
+#[must_use = "it runs in a manager"]
+pub struct WebhookServer {
+    server: HttpServer,
+}
+
+impl WebhookServer {
+    /// A server on port 9443 of all addresses.
+    pub fn new(tls: Tls) -> Self {
+        Self::of(HttpServer::at(ADDRESS), tls)
+    }
+
+    /// A server at another address.
+    pub fn at(address: impl Into<String>, tls: Tls) -> Self {
+        Self::of(HttpServer::at(address), tls)
+    }
+
+    /// A server on a socket that listens already.
+    pub fn on(listener: TcpListener, tls: Tls) -> Self {
+        Self::of(HttpServer::on(listener), tls)
+    }
+
+    fn of(server: HttpServer, tls: Tls) -> Self {
+        let mut server = server.named("webhooks").tls(tls);
+        server.group = RunnableGroup::Webhooks;
+        server.body_max = BODY_MAX;
+        Self { server }
+    }
+
+    /// Decides about objects of a kind. `Err` denies the request, with a message for its user; the object of a deletion is in
+    /// [`AdmissionRequest::old_object`].
+    pub fn validate<K, F, Fut>(self, validator: F) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+        F: Fn(AdmissionRequest<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Allowed, Denied>> + Send + 'static,
+    {
+        let validator = Arc::new(validator);
+        self.review(path::<K>("validate"), move |review| {
+            let validator = Arc::clone(&validator);
+            async move { admission::validate(review, &*validator).await }
+        })
+    }
+
+    /// Fills in what objects of a kind lack, or changes them otherwise. The function is called for creations and updates with the
+    /// object, and returns what it is to be; the answer is the difference as a patch, so that fields that `K` does not know stay.
+    pub fn default<K, F, Fut>(self, defaulter: F) -> Self
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+        F: Fn(AdmissionRequest<K>, K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<K, Denied>> + Send + 'static,
+    {
+        let defaulter = Arc::new(defaulter);
+        self.review(path::<K>("mutate"), move |review| {
+            let defaulter = Arc::clone(&defaulter);
+            async move { admission::default(review, &*defaulter).await }
+        })
+    }
+
+    /// Converts objects between the versions of one or more kinds, at `/convert`.
+    pub fn convert(mut self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
+        let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
+        self.server = self.server.route("/convert", move |request| {
+            let conversions = Arc::clone(&conversions);
+            async move {
+                review::serve(&request, |review| async move { conversion::convert(&review, &conversions) })
+                    .await
+            }
+        });
+        self
+    }
+
+    fn review<F, Fut>(mut self, path: String, review: F) -> Self
+    where
+        F: Fn(serde_json::Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = serde_json::Value> + Send + 'static,
+    {
+        let review = Arc::new(review);
+        self.server = self.server.route(path, move |request| {
+            let review = Arc::clone(&review);
+            async move { review::serve(&request, |body| review(body)).await }
+        });
+        self
+    }
+
+    /// Where it listens, once it does.
+    pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
+        self.server.bound()
+    }
+}
+
+/// The path of a kind's webhook, as controller-runtime makes it.
+fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
+    let (group, version, kind) =
+        (K::group(&()).replace('.', "-"), K::version(&()), K::kind(&()).to_lowercase());
+    format!("/{verb}-{group}-{version}-{kind}")
+}
+
+impl Runnable for WebhookServer {
+    fn name(&self) -> String {
+        self.server.name()
+    }
+
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::Webhooks
+    }
+
+    fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
+        self.server.ready(timeout)
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        Box::new(self.server).run(stop).boxed()
+    }
+}
+
+impl fmt::Debug for WebhookServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WebhookServer").field(&self.server).finish()
+    }
+}

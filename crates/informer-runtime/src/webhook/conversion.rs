@@ -1,0 +1,138 @@
+//! Conversion reviews: objects of one kind from version to version, by way of one of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use kube_core::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::BoxError;
+
+/// One direction: to the hub, or from it.
+type Convert = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
+
+struct Spoke {
+    to_hub: Convert,
+    from_hub: Convert,
+}
+
+/// How the versions of one kind become each other: each by way of the hub, so that n versions need n - 1 pairs of functions.
+///
+/// A conversion must lose nothing on the way there and back: what a version has no field for belongs into an annotation. Of the
+/// metadata only labels and annotations may change; the API server refuses the answer otherwise.
+///
+/// Upstream: [`conversion`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/conversion).
+#[must_use = "it is given to a webhook server"]
+pub struct Conversion {
+    group: String,
+    kind: String,
+    hub: String,
+    spokes: BTreeMap<String, Spoke>,
+}
+
+impl Conversion {
+    /// A kind whose hub is `H`.
+    pub fn hub<H: Resource<DynamicType = ()>>() -> Self {
+        Self {
+            group: H::group(&()).into_owned(),
+            kind: H::kind(&()).into_owned(),
+            hub: H::version(&()).into_owned(),
+            spokes: BTreeMap::new(),
+        }
+    }
+
+    /// Another version of it, with the functions to the hub and from it.
+    ///
+    /// # Panics
+    ///
+    /// When `H` is not the hub, or `S` is of another kind.
+    #[track_caller]
+    pub fn spoke<S, H, E, T, F>(mut self, to_hub: T, from_hub: F) -> Self
+    where
+        S: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+        H: Resource<DynamicType = ()> + Serialize + DeserializeOwned + 'static,
+        E: Into<BoxError>,
+        T: Fn(S) -> Result<H, E> + Send + Sync + 'static,
+        F: Fn(H) -> Result<S, E> + Send + Sync + 'static,
+    {
+        assert_eq!(H::version(&()), self.hub, "the functions convert to and from the hub");
+        assert_eq!((&*S::group(&()), &*S::kind(&())), (&*self.group, &*self.kind), "versions of one kind");
+        let spoke = Spoke { to_hub: between(to_hub), from_hub: between(from_hub) };
+        self.spokes.insert(S::version(&()).into_owned(), spoke);
+        self
+    }
+
+    fn convert(&self, object: Value, desired: &str) -> Result<Value, BoxError> {
+        let version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = version.rsplit('/').next().unwrap_or_default().to_owned();
+        if version == desired {
+            return Ok(object);
+        }
+        let spoke = |version: &str| {
+            let unknown = || format!("{} has no version {version} here", self.kind);
+            self.spokes.get(version).ok_or_else(unknown)
+        };
+        let hub = if version == self.hub { object } else { (spoke(&version)?.to_hub)(object)? };
+        if desired == self.hub { Ok(hub) } else { (spoke(desired)?.from_hub)(hub) }
+    }
+}
+
+impl fmt::Debug for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversion")
+            .field("group", &self.group)
+            .field("kind", &self.kind)
+            .field("hub", &self.hub)
+            .field("spokes", &self.spokes.keys())
+            .finish()
+    }
+}
+
+fn between<A, B, E, F>(function: F) -> Convert
+where
+    A: DeserializeOwned,
+    B: Resource<DynamicType = ()> + Serialize,
+    E: Into<BoxError>,
+    F: Fn(A) -> Result<B, E> + Send + Sync + 'static,
+{
+    Arc::new(move |object| {
+        let read: Result<A, _> = serde_path_to_error::deserialize(&object);
+        let read =
+            read.map_err(|error| format!("the field {} is not what its version says", error.path()))?;
+        let mut written = serde_json::to_value(function(read).map_err(Into::into)?)?;
+        written["apiVersion"] = json!(B::api_version(&()));
+        written["kind"] = json!(B::kind(&()));
+        Ok(written)
+    })
+}
+
+/// The response to a review.
+pub(super) fn convert(review: &Value, conversions: &[Conversion]) -> Value {
+    match converted(review, conversions) {
+        Ok(objects) => json!({"convertedObjects": objects, "result": {"status": "Success"}}),
+        Err(problem) => json!({"convertedObjects": [], "result": {"status": "Failure", "message": problem}}),
+    }
+}
+
+fn converted(review: &Value, conversions: &[Conversion]) -> Result<Vec<Value>, String> {
+    if review["kind"] != "ConversionReview" {
+        return Err("this webhook answers ConversionReviews".to_owned());
+    }
+    let desired =
+        review["request"]["desiredAPIVersion"].as_str().ok_or("the request names no desiredAPIVersion")?;
+    let (group, version) = desired.rsplit_once('/').ok_or("the desired version has no group")?;
+    let objects = review["request"]["objects"].as_array().ok_or("the request has no objects")?;
+    let convert = |object: &Value| {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let ours =
+            conversions.iter().find(|conversion| (&*conversion.group, &*conversion.kind) == (group, kind));
+        let ours = ours.ok_or_else(|| format!("no conversion of {kind} in {group} is known here"))?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        ours.convert(object.clone(), version)
+            .map_err(|error| format!("{kind} {name} cannot be converted to {version}: {error}"))
+    };
+    objects.iter().map(convert).collect()
+}

@@ -1,0 +1,321 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube_core::Resource;
+use proptest::prelude::*;
+use rustls::crypto::ring::default_provider;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer, patch};
+use crate::Tls;
+
+fn server() -> WebhookServer {
+    WebhookServer::at("127.0.0.1:0", Tls::files("tls.crt", "tls.key", default_provider()))
+}
+
+fn review(kind: &str, operation: &str, object: Value) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "4711",
+            "kind": {"group": "", "version": "v1", "kind": kind},
+            "resource": {"group": "", "version": "v1", "resource": "things"},
+            "name": "web", "namespace": "default", "operation": operation,
+            "userInfo": {"username": "jane", "groups": ["admins"]},
+            "object": object,
+        }
+    })
+}
+
+async fn post(server: &WebhookServer, path: &str, body: impl Into<Bytes>) -> (StatusCode, Value) {
+    let request = Request::post(path).header("content-type", "application/json").body(body.into());
+    exchange(server, request.expect("a valid request")).await
+}
+
+async fn exchange(server: &WebhookServer, request: Request<Bytes>) -> (StatusCode, Value) {
+    let handler = server.server.handler(request.uri().path()).expect("there is such a path");
+    let response = handler(request).await;
+    let text = String::from_utf8_lossy(response.body()).into_owned();
+    (response.status(), serde_json::from_slice(response.body()).unwrap_or(Value::String(text)))
+}
+
+fn no_passwords() -> WebhookServer {
+    server().validate(|request: AdmissionRequest<ConfigMap>| async move {
+        let map = request.object.or(request.old_object).unwrap_or_default();
+        let data = map.data.unwrap_or_default();
+        if data.contains_key("panic") {
+            panic!("in the validator");
+        }
+        match data.contains_key("password") {
+            true => Err(Denied::new("put passwords into a Secret").warning("twice")),
+            false => Ok(Allowed::new().warning(format!("hello {}", request.user.username))),
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_validator_allows_and_denies_with_warnings() {
+    let server = no_passwords();
+    let (status, answer) =
+        post(&server, "/validate--v1-configmap", review("ConfigMap", "CREATE", json!({})).to_string()).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(answer["response"], json!({"uid": "4711", "allowed": true, "warnings": ["hello jane"]}));
+    assert_eq!(
+        (&answer["apiVersion"], &answer["kind"]),
+        (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
+    );
+    let bad = review("ConfigMap", "UPDATE", json!({"data": {"password": "x"}}));
+    let (_, answer) = post(&server, "/validate--v1-configmap", bad.to_string()).await;
+    let status = json!({"status": "Failure", "code": 403, "reason": "Forbidden", "message": "put passwords into a Secret"});
+    assert_eq!(
+        answer["response"],
+        json!({"uid": "4711", "allowed": false, "status": status, "warnings": ["twice"]})
+    );
+}
+
+#[tokio::test]
+async fn the_old_version_of_reviews_is_answered_in_kind() {
+    let mut old = review("ConfigMap", "CREATE", json!({}));
+    old["apiVersion"] = json!("admission.k8s.io/v1beta1");
+    let (_, answer) = post(&no_passwords(), "/validate--v1-configmap", old.to_string()).await;
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1beta1");
+    assert_eq!(answer["response"]["allowed"], true);
+}
+
+#[tokio::test]
+async fn hostile_input_gets_an_error_and_never_a_panic() {
+    let (server, path) = (no_passwords(), "/validate--v1-configmap");
+    for body in ["", "{", "[]", "null", "{}", "{\"kind\": 5}", "{\"apiVersion\": \"v1\", \"kind\": \"X\"}"] {
+        assert_eq!(post(&server, path, body).await.0, StatusCode::BAD_REQUEST, "{body:?}");
+    }
+    let other = Request::post(path).header("content-type", "text/plain").body(Bytes::from_static(b"{}"));
+    assert_eq!(exchange(&server, other.expect("valid")).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let get = Request::get(path).body(Bytes::new()).expect("valid");
+    assert_eq!(exchange(&server, get).await.0, StatusCode::METHOD_NOT_ALLOWED);
+
+    let denied = |review: Value| {
+        let server = &server;
+        async move {
+            let (status, answer) = post(server, path, review.to_string()).await;
+            assert_eq!((status, &answer["response"]["uid"]), (StatusCode::OK, &json!("4711")), "{answer}");
+            assert_eq!(answer["response"]["allowed"], false);
+            answer["response"]["status"].clone()
+        }
+    };
+    let wrong_kind = denied(review("Pod", "CREATE", json!({}))).await;
+    assert_eq!(wrong_kind["message"], "this webhook is for ConfigMap, and was sent a Pod");
+    let wrong_type = denied(review("ConfigMap", "CREATE", json!({"data": {"key": ["secret"]}}))).await;
+    assert_eq!(wrong_type["code"], 400);
+    let message = wrong_type["message"].as_str().expect("a message");
+    assert!(message.contains("data.key") && !message.contains("secret"), "{message}");
+    let mut version = review("ConfigMap", "CREATE", json!({}));
+    version["apiVersion"] = json!("admission.k8s.io/v2");
+    assert_eq!(denied(version).await["code"], 400);
+    let operation = denied(review("ConfigMap", "EXPLODE", json!({}))).await;
+    assert_eq!(operation["code"], 400);
+    assert_eq!(denied(review("ConfigMap", "CREATE", json!({"data": {"panic": ""}}))).await["code"], 500);
+}
+
+/// A webhook that labels pods, and names the patch that it answers.
+async fn labelled(operation: &str, object: Value) -> Option<Value> {
+    let server = server().default(|_, mut pod: Pod| async move {
+        pod.metadata.labels.get_or_insert_default().insert("team".to_owned(), "blue".to_owned());
+        if let Some(spec) = &mut pod.spec {
+            spec.containers[0].image = Some("new".to_owned());
+        }
+        Ok(pod)
+    });
+    let (_, answer) = post(&server, "/mutate--v1-pod", review("Pod", operation, object).to_string()).await;
+    assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    let patch = answer["response"]["patch"].as_str()?;
+    assert_eq!(answer["response"]["patchType"], "JSONPatch");
+    serde_json::from_slice(&STANDARD.decode(patch).expect("base64")).ok()
+}
+
+#[tokio::test]
+async fn a_defaulter_answers_a_patch_that_keeps_what_its_type_does_not_know() {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+        "spec": {"futureField": 1, "containers": [{"name": "web", "image": "old", "futureField": {"a": 1}}]},
+    });
+    let patch = labelled("CREATE", object.clone()).await.expect("it has changed something");
+    let mut patched = object;
+    let patch: json_patch::Patch = serde_json::from_value(patch).expect("a patch");
+    json_patch::patch(&mut patched, &patch).expect("it fits");
+    assert_eq!(patched["metadata"]["labels"]["team"], "blue");
+    assert_eq!(
+        patched["spec"]["containers"][0],
+        json!({"name": "web", "image": "new", "futureField": {"a": 1}})
+    );
+    assert_eq!(patched["spec"]["futureField"], 1);
+}
+
+#[tokio::test]
+async fn a_defaulter_is_not_asked_about_deletions_and_says_nothing_where_nothing_changes() {
+    assert_eq!(labelled("DELETE", Value::Null).await, None);
+    let done = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"team": "blue"}},
+    });
+    assert_eq!(labelled("UPDATE", done).await, None);
+}
+
+#[test]
+fn paths_are_those_of_controller_runtime() {
+    assert_eq!(super::path::<Pod>("validate"), "/validate--v1-pod");
+    assert_eq!(super::path::<Deployment>("mutate"), "/mutate-apps-v1-deployment");
+    assert_eq!(
+        super::path::<k8s_openapi::api::networking::v1::NetworkPolicy>("mutate"),
+        "/mutate-networking-k8s-io-v1-networkpolicy"
+    );
+}
+
+/// The keys that a type does not know.
+fn view(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(
+            map.iter().filter(|(k, _)| !k.starts_with('x')).map(|(k, v)| (k.clone(), view(v))).collect(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(view).collect()),
+        other => other.clone(),
+    }
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..5_i64).prop_map(Value::from)];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        let name = prop::sample::select(vec!["a", "b", "name", "a/b", "x1", "x2"]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(name, inner, 0..4).prop_map(|map| map
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect::<serde_json::Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_patch_makes_the_view_what_it_became(raw in values(), after in values()) {
+        let (before, after) = (view(&raw), view(&after));
+        let operations = patch::between(&raw, &before, &after);
+        let mut patched = raw.clone();
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).expect("a patch");
+        json_patch::patch(&mut patched, &patch).expect("it fits");
+        prop_assert_eq!(view(&patched), after);
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_patched(raw in values()) {
+        let before = view(&raw);
+        prop_assert!(patch::between(&raw, &before, &before).is_empty());
+    }
+}
+
+/// Two versions of one kind.
+macro_rules! version {
+    ($name:ident, $version:literal, $field:ident) => {
+        #[derive(Serialize, Deserialize, Clone)]
+        struct $name {
+            metadata: kube_core::ObjectMeta,
+            $field: String,
+        }
+
+        impl Resource for $name {
+            type DynamicType = ();
+            type Scope = kube_core::NamespaceResourceScope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                "Greeting".into()
+            }
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                "example.com".into()
+            }
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                "greetings".into()
+            }
+            fn meta(&self) -> &kube_core::ObjectMeta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut kube_core::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+version!(GreetingV1, "v1", text);
+version!(GreetingV1beta1, "v1beta1", words);
+version!(GreetingV1alpha1, "v1alpha1", letters);
+
+fn greetings() -> WebhookServer {
+    type Converted<T> = Result<T, std::io::Error>;
+    let conversion = Conversion::hub::<GreetingV1>()
+        .spoke(
+            |old: GreetingV1beta1| -> Converted<GreetingV1> {
+                Ok(GreetingV1 { metadata: old.metadata, text: old.words })
+            },
+            |new: GreetingV1| Ok(GreetingV1beta1 { metadata: new.metadata, words: new.text }),
+        )
+        .spoke(
+            |old: GreetingV1alpha1| -> Converted<GreetingV1> {
+                match old.letters.as_str() {
+                    "" => Err(std::io::Error::other("it says nothing")),
+                    _ => Ok(GreetingV1 { metadata: old.metadata, text: old.letters }),
+                }
+            },
+            |new: GreetingV1| Ok(GreetingV1alpha1 { metadata: new.metadata, letters: new.text }),
+        );
+    server().convert([conversion])
+}
+
+async fn converted(desired: &str, objects: Value) -> Value {
+    let review = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "request": {"uid": "4711", "desiredAPIVersion": desired, "objects": objects},
+    });
+    let (status, answer) = post(&greetings(), "/convert", review.to_string()).await;
+    assert_eq!((status, &answer["response"]["uid"]), (StatusCode::OK, &json!("4711")));
+    answer["response"].clone()
+}
+
+fn greeting(version: &str, field: &str, text: &str) -> Value {
+    json!({"apiVersion": format!("example.com/{version}"), "kind": "Greeting", "metadata": {"name": "hi"}, field: text})
+}
+
+#[tokio::test]
+async fn objects_become_other_versions_by_way_of_the_hub() {
+    let objects = json!([
+        greeting("v1beta1", "words", "a"),
+        greeting("v1", "text", "b"),
+        greeting("v1alpha1", "letters", "c")
+    ]);
+    let answer = converted("example.com/v1beta1", objects).await;
+    assert_eq!(answer["result"]["status"], "Success", "{answer}");
+    let words: Vec<&str> = (0..3).filter_map(|i| answer["convertedObjects"][i]["words"].as_str()).collect();
+    assert_eq!(words, ["a", "b", "c"]);
+    assert_eq!(answer["convertedObjects"][2]["apiVersion"], "example.com/v1beta1");
+}
+
+#[tokio::test]
+async fn what_cannot_be_converted_fails_the_review_with_the_objects_name() {
+    let message = |answer: Value| answer["result"]["message"].as_str().unwrap_or_default().to_owned();
+    let nothing = converted("example.com/v1", json!([greeting("v1alpha1", "letters", "")])).await;
+    assert_eq!(nothing["result"]["status"], "Failure");
+    assert_eq!(message(nothing), "Greeting hi cannot be converted to v1: it says nothing");
+    let unknown = converted("example.com/v7", json!([greeting("v1", "text", "a")])).await;
+    assert_eq!(message(unknown), "Greeting hi cannot be converted to v7: Greeting has no version v7 here");
+    let field = converted("example.com/v1", json!([greeting("v1beta1", "text", "secret")])).await;
+    assert!(!message(field.clone()).contains("secret") && message(field).contains("the field"));
+    let group = converted("other.com/v1", json!([greeting("v1", "text", "a")])).await;
+    assert_eq!(message(group), "no conversion of Greeting in other.com is known here");
+}
