@@ -146,7 +146,7 @@ impl HttpServer {
         self
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "webhook"))]
     pub(crate) fn handler(&self, path: &str) -> Option<Handler> {
         self.routes.find(path)
     }
