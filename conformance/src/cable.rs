@@ -14,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -21,9 +22,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 /// What a cable does with what comes along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     /// Passes it on.
+    #[default]
     Plugged,
     /// Holds it back, and keeps the connections open: a peer that has gone silent.
     Frozen,
@@ -31,11 +33,13 @@ enum Mode {
     Unplugged,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Setting {
     mode: Mode,
     /// Counts the cuts; a connection that sees another number than at its beginning ends.
     cuts: u64,
+    /// How long each piece is on its way.
+    delay: Duration,
 }
 
 /// A TCP proxy on loopback.
@@ -62,7 +66,7 @@ impl Cable {
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let setting = Arc::new(watch::Sender::new(Setting { mode: Mode::Plugged, cuts: 0 }));
+        let setting = Arc::new(watch::Sender::new(Setting::default()));
         let meter = Arc::new(Meter { connections: AtomicU64::new(0), budget: AtomicI64::new(-1) });
         let cable = (Arc::downgrade(&setting), setting.subscribe());
         tokio::spawn(accept(listener, target, cable, Arc::clone(&meter)));
@@ -103,9 +107,17 @@ impl Cable {
         self.setting.send_modify(|setting| setting.mode = Mode::Frozen);
     }
 
+    /// Lets each piece be on its way for this long, in both directions. Plugging in ends that.
+    pub fn delay(&self, delay: Duration) {
+        self.setting.send_modify(|setting| setting.delay = delay);
+    }
+
     /// Passes everything on again.
     pub fn plug(&self) {
-        self.setting.send_modify(|setting| setting.mode = Mode::Plugged);
+        self.setting.send_modify(|setting| {
+            setting.mode = Mode::Plugged;
+            setting.delay = Duration::ZERO;
+        });
     }
 }
 
@@ -175,8 +187,12 @@ async fn pass(
     let mut buffer = vec![0; 16 << 10];
     loop {
         let Ok(count @ 1..) = from.read(&mut buffer).await else { return };
-        if setting.wait_for(|setting| setting.mode == Mode::Plugged).await.is_err() {
+        let Ok(delay) = setting.wait_for(|setting| setting.mode == Mode::Plugged).await.map(|now| now.delay)
+        else {
             return;
+        };
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
         let (count, last) = spend(budget, count);
         if to.write_all(&buffer[..count]).await.is_err() || last {

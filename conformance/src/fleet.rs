@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 pub use churn::Churned;
-pub use peer::{Peer, PeerError};
+pub use peer::{Footprint, Peer, PeerError};
 
 use crate::bench::{Failure, maps};
 use crate::{Bench, Cable, Server};
@@ -102,7 +102,8 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
         let cable = Cable::to(server.address()).await?;
         let kubeconfig = folder.path().join(format!("{name}.conf"));
         std::fs::write(&kubeconfig, server.kubeconfig(cable.address())?)?;
-        peers.push(Peer::start(name, program, &kubeconfig, &bench.namespace, cable)?);
+        let arguments = [kubeconfig.as_os_str(), bench.namespace.as_ref()];
+        peers.push(Peer::start(name, program, &arguments, cable)?);
     }
     // Each has the first state before anything changes: afterwards, all that matters is what they make of changes.
     let first = truth(&bench).await?;
@@ -127,10 +128,11 @@ pub async fn fleet(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure>
     Ok(outcome)
 }
 
-type View = BTreeMap<String, Entry>;
+/// What there is, by key.
+pub(crate) type View = BTreeMap<String, Entry>;
 
 /// What the server has, past every informer.
-async fn truth(bench: &Bench) -> Result<View, Failure> {
+pub(crate) async fn truth(bench: &Bench) -> Result<View, Failure> {
     let (objects, _) = bench.api.list(&maps(), &bench.namespace).await?;
     let entry = |object: &serde_json::Value| {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -144,7 +146,7 @@ async fn truth(bench: &Bench) -> Result<View, Failure> {
 }
 
 /// Asks a peer until its view is the server's, or the time is over.
-async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome, Failure> {
+pub(crate) async fn settle(peer: &mut Peer, truth: &View) -> Result<PeerOutcome, Failure> {
     let began = Instant::now();
     loop {
         let view = peer.view().await?;

@@ -1,6 +1,7 @@
 //! The two servers that the suite runs on, and what scenarios may do to them.
 
 mod embedded;
+mod process;
 mod real;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use embedded::Embedded;
+pub use process::Spawned;
 pub use real::Real;
 pub(crate) use real::definitions;
 
@@ -21,6 +23,8 @@ use crate::Api;
 pub enum Server {
     /// `informer-apiserver` in this process, on a socket.
     Embedded(Embedded),
+    /// `informer serve`, in a process of its own: one that can be killed.
+    Spawned(Spawned),
     /// kube-apiserver with etcd, as `cargo xtask real up` starts them.
     Real(Real),
 }
@@ -29,7 +33,7 @@ pub enum Server {
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// The server of this kind cannot do it.
-    #[error("the embedded server knows no {0}")]
+    #[error("this server knows no {0}")]
     Unknown(&'static str),
     /// A file of the server cannot be read or written.
     #[error("cannot use {path}")]
@@ -94,6 +98,7 @@ impl Server {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Embedded(_) => "embedded",
+            Self::Spawned(_) => "embedded, in a process of its own",
             Self::Real(_) => "real",
         }
     }
@@ -102,6 +107,7 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         match self {
             Self::Embedded(server) => server.address(),
+            Self::Spawned(server) => server.address(),
             Self::Real(server) => server.address(),
         }
     }
@@ -113,7 +119,7 @@ impl Server {
     /// When the kubeconfig cannot be used.
     pub async fn config(&self, via: SocketAddr) -> Result<Config, ServerError> {
         match self {
-            Self::Embedded(_) => {
+            Self::Embedded(_) | Self::Spawned(_) => {
                 Ok(Config::new(format!("http://{via}").parse().expect("an address makes a URL")))
             }
             Self::Real(server) => server.config("admin.conf", via).await,
@@ -127,7 +133,7 @@ impl Server {
     /// When the real server's cannot be read.
     pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
         match self {
-            Self::Embedded(_) => Ok(serde_json::json!({
+            Self::Embedded(_) | Self::Spawned(_) => Ok(serde_json::json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
                 "clusters": [{"name": "embedded", "cluster": {"server": format!("http://{via}")}}],
                 "users": [{"name": "nobody", "user": {}}],
@@ -158,7 +164,47 @@ impl Server {
                 server.stop().await;
                 Ok(())
             }
+            Self::Spawned(server) => server.stop().await,
             Self::Real(server) => server.control(&["stop", "kube-apiserver"]).await,
+        }
+    }
+
+    /// Ends the API server without a word: what it has not sent is lost, and what it keeps in memory, too.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be killed, or is no process of its own.
+    pub async fn kill(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(_) => Err(ServerError::Unknown("end by a signal")),
+            Self::Spawned(server) => server.kill().await,
+            Self::Real(server) => server.control(&["kill", "kube-apiserver"]).await,
+        }
+    }
+
+    /// Holds the process of the API server: its connections stay open, and nothing comes.
+    ///
+    /// # Errors
+    ///
+    /// When it is no process of its own.
+    pub async fn pause(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
+            Self::Spawned(server) => server.pause(),
+            Self::Real(server) => server.control(&["pause", "kube-apiserver"]).await,
+        }
+    }
+
+    /// Lets a paused API server go on.
+    ///
+    /// # Errors
+    ///
+    /// When it is no process of its own.
+    pub async fn resume(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(_) => Err(ServerError::Unknown("pause by a signal")),
+            Self::Spawned(server) => server.resume(),
+            Self::Real(server) => server.control(&["resume", "kube-apiserver"]).await,
         }
     }
 
@@ -170,6 +216,7 @@ impl Server {
     pub async fn start(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.start().await,
+            Self::Spawned(server) => server.start().await,
             Self::Real(server) => server.control(&["start", "kube-apiserver"]).await,
         }
     }
@@ -185,6 +232,7 @@ impl Server {
                 server.api().compact();
                 Ok(())
             }
+            Self::Spawned(_) => Err(ServerError::Unknown("compaction from outside")),
             Self::Real(server) => server.control(&["compact"]).await,
         }
     }
@@ -200,6 +248,7 @@ impl Server {
                 server.backup();
                 Ok(())
             }
+            Self::Spawned(server) => server.backup().await,
             Self::Real(server) => server.control(&["backup"]).await,
         }
     }
@@ -212,6 +261,7 @@ impl Server {
     pub async fn restore(&self) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.restore(),
+            Self::Spawned(server) => server.restore().await,
             Self::Real(server) => server.control(&["restore"]).await,
         }
     }
@@ -220,14 +270,14 @@ impl Server {
     pub(crate) async fn define(&self, api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
         match self {
             Self::Embedded(server) => server.define(kind),
-            Self::Real(_) => real::define(api, kind).await,
+            Self::Spawned(_) | Self::Real(_) => real::define(api, kind).await,
         }
     }
 
     /// The real server.
     pub(crate) fn real(&self) -> Result<&Real, ServerError> {
         match self {
-            Self::Embedded(_) => Err(ServerError::Unknown("such control")),
+            Self::Embedded(_) | Self::Spawned(_) => Err(ServerError::Unknown("such control")),
             Self::Real(server) => Ok(server),
         }
     }

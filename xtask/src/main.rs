@@ -6,6 +6,7 @@ mod deadline;
 mod fleet;
 mod fuzz;
 mod go;
+mod ordeal;
 mod parity;
 mod real;
 mod report;
@@ -48,6 +49,8 @@ enum Command {
     Conformance(conformance::Conformance),
     /// Informers of client-go, of kube-rs and ours on one server, whose views must be equal after changes and cuts.
     Fleet(fleet::Fleet),
+    /// Our pipeline against processes that are killed, held and restarted, and connections that break, in real time.
+    Ordeal(ordeal::Ordeal),
     /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say whether it is what
     /// they give.
     Schema(schema::Options),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),
         Command::Fleet(options) => fleet::run(root(), options),
+        Command::Ordeal(options) => ordeal::run(root(), options),
         Command::Schema(options) => schema::run(root(), options, arguments.check),
         Command::Parity(parity) => parity::run(root(), parity),
         Command::Simulate(arguments) => simulate::run(root(), arguments),

@@ -15,6 +15,7 @@ use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 pub(crate) use cluster::{Cluster, RealError, Server};
+use process::Signal;
 
 /// A cold machine under load takes a fraction of this.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -40,6 +41,12 @@ pub(crate) enum RealCommand {
     },
     /// Stop one server, and leave its data.
     Stop(One),
+    /// End one server without a word (SIGKILL), and leave its data.
+    Kill(One),
+    /// Hold one server (SIGSTOP): its connections stay open, and nothing comes.
+    Pause(One),
+    /// Let a held server go on (SIGCONT).
+    Resume(One),
     /// Start one server again, as it was started before.
     Start(One),
     /// Stop one server and start it again.
@@ -101,6 +108,9 @@ pub(crate) fn run(root: &Path, command: &RealCommand) -> Report {
         RealCommand::Status(place) => status(root, place, &mut report),
         RealCommand::Kubeconfig { by, place } => kubeconfig(root, *by, place),
         RealCommand::Stop(one) => one.of(root).and_then(|cluster| cluster.stop(one.server)),
+        RealCommand::Kill(one) => one.of(root).and_then(|cluster| cluster.send(one.server, Signal::Kill)),
+        RealCommand::Pause(one) => one.of(root).and_then(|cluster| cluster.send(one.server, Signal::Pause)),
+        RealCommand::Resume(one) => one.of(root).and_then(|cluster| cluster.send(one.server, Signal::Resume)),
         RealCommand::Start(one) => start(root, one, &mut report),
         RealCommand::Restart(one) => restart(root, one, &mut report),
         RealCommand::Backup(place) => with_stopped(root, place, Cluster::backup),

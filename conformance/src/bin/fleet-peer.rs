@@ -1,10 +1,11 @@
 //! An informer of ours on config maps, which prints its view when it is asked to: one line of standard input is one
-//! question, and each answer is a line of JSON for each object and a last one with their number.
+//! question, and each answer is a line of JSON for each object and a last one with their number and what this process
+//! holds. A third argument is the number of informers, each with connections of its own; the first one's view is told.
 
 use std::io::Write;
 
-use informer::{Client, KubeListWatch, Lazy, Object, SharedInformer};
-use informer_conformance::fleet::{Entry, hash};
+use informer::{Client, InformerRun, KubeListWatch, Lazy, Object, SharedInformer};
+use informer_conformance::fleet::{Entry, Footprint, hash};
 use informer_conformance::{Failure, Watched};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Config;
@@ -17,8 +18,14 @@ async fn main() -> Result<(), Failure> {
     let kubeconfig = Kubeconfig::read_from(arguments.next().ok_or("no kubeconfig")?)?;
     let namespace = arguments.next().ok_or("no namespace")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let source = KubeListWatch::<Lazy<ConfigMap>>::all(Client::new(config)?).namespace(namespace);
-    let watched = Watched::start(SharedInformer::new(source))?;
+    let informers: usize = arguments.next().map_or(Ok(1), |count| count.parse())?;
+    let informer = || -> Result<SharedInformer<Lazy<ConfigMap>>, Failure> {
+        let client = Client::new(config.clone())?;
+        Ok(SharedInformer::new(KubeListWatch::all(client).namespace(namespace.as_str())))
+    };
+    let watched = Watched::start(informer()?)?;
+    let others = (1..informers).map(|_| Ok(informer()?.start()));
+    let _others: Vec<InformerRun> = others.collect::<Result<_, Failure>>()?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await?.is_some() {
         answer(&watched)?;
@@ -41,7 +48,19 @@ fn answer(watched: &Watched<Lazy<ConfigMap>>) -> Result<(), Failure> {
     }
     // What the handler was told must be a legal history, whatever the connection does.
     watched.replayed()?;
-    let end = serde_json::json!({"end": held.len(), "synced": watched.informer.has_synced()});
+    let synced = watched.informer.has_synced();
+    let end = serde_json::json!({"end": held.len(), "synced": synced, "footprint": footprint()});
     writeln!(output, "{end}")?;
     Ok(output.flush()?)
+}
+
+/// Only Linux says it in files.
+fn footprint() -> Option<Footprint> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(Footprint {
+        descriptors: std::fs::read_dir("/proc/self/fd").ok()?.count() as u64,
+        tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks() as u64,
+        resident: resident.trim().strip_suffix("kB")?.trim().parse().ok()?,
+    })
 }

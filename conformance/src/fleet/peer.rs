@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -15,6 +17,17 @@ use crate::Cable;
 /// The longest time in which a peer answers a question.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
+/// What a peer holds of the machine, where it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Open file descriptors.
+    pub descriptors: u64,
+    /// Tasks of its runtime.
+    pub tasks: u64,
+    /// Resident memory, in KiB.
+    pub resident: u64,
+}
+
 /// A program with an informer, the way it reaches the server, and how to ask it for its view.
 #[derive(Debug)]
 pub struct Peer {
@@ -24,6 +37,7 @@ pub struct Peer {
     child: Child,
     questions: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
+    footprint: Option<Footprint>,
 }
 
 /// A peer that does not do its part.
@@ -37,21 +51,15 @@ pub struct PeerError {
 }
 
 impl Peer {
-    /// Starts a program with a kubeconfig and a namespace as its arguments.
+    /// Starts a program with its arguments: a kubeconfig, a namespace, and what it takes beside them.
     ///
     /// # Errors
     ///
     /// When it cannot be started.
-    pub fn start(
-        name: &str,
-        program: &Path,
-        kubeconfig: &Path,
-        namespace: &str,
-        cable: Cable,
-    ) -> Result<Self, PeerError> {
+    pub fn start(name: &str, program: &Path, arguments: &[&OsStr], cable: Cable) -> Result<Self, PeerError> {
         let failed = |what: &str, cause| PeerError { name: name.to_owned(), what: what.to_owned(), cause };
         let mut command = Command::new(program);
-        command.arg(kubeconfig).arg(namespace).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // What it says about each cut is of no interest unless something is wrong.
         command.stderr(Stdio::null()).kill_on_drop(true);
         let mut child = command
@@ -61,7 +69,8 @@ impl Peer {
             return Err(failed("it has no pipes", None));
         };
         let answers = BufReader::new(output).lines();
-        Ok(Self { name: name.to_owned(), cable, cuts: AtomicU64::new(0), child, questions, answers })
+        let (name, cuts) = (name.to_owned(), AtomicU64::new(0));
+        Ok(Self { name, cable, cuts, child, questions, answers, footprint: None })
     }
 
     /// Its name.
@@ -77,6 +86,11 @@ impl Peer {
     /// How often its connections were cut.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::Relaxed)
+    }
+
+    /// What it held when it was asked for its view the last time, where it says so.
+    pub fn footprint(&self) -> Option<Footprint> {
+        self.footprint
     }
 
     pub(super) fn count_cut(&self) {
@@ -110,6 +124,7 @@ impl Peer {
             let line = line.ok_or_else(|| ("it has ended".to_owned(), None))?;
             let value: Value = serde_json::from_str(&line).map_err(|_| (format!("it says {line}"), None))?;
             if let Some(count) = value["end"].as_u64() {
+                self.footprint = serde_json::from_value(value["footprint"].clone()).ok();
                 return match usize::try_from(count) == Ok(view.len()) {
                     true => Ok(view),
                     false => Err((format!("{} objects under {count} keys", view.len()), None)),

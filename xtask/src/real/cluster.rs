@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::ask::Peer;
 use super::files;
-use super::process::{Process, last_lines};
+use super::process::{Process, Signal, last_lines};
 use crate::deadline::Deadline;
 use crate::go::{Go, GoError, Module};
 
@@ -69,6 +69,12 @@ pub(crate) enum RealError {
     Ended { server: &'static str, log: PathBuf, lines: String },
     #[error("{server} was not ready within {limit:?}; the end of its log {}:\n{lines}", log.display())]
     NotReady { server: &'static str, limit: Duration, log: PathBuf, lines: String },
+    #[error("cannot reach {server} with a signal")]
+    Signal {
+        server: &'static str,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot stop {server}")]
     Stop {
         server: &'static str,
@@ -219,6 +225,15 @@ impl Cluster {
         for started in self.servers.iter().filter(|started| started.server == server) {
             let stopped = started.process.stop();
             stopped.map_err(|source| RealError::Stop { server: server.program(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to a server; what has ended already is no failure.
+    pub(crate) fn send(&self, server: Server, signal: Signal) -> Result<(), RealError> {
+        for started in self.servers.iter().filter(|started| started.server == server) {
+            let sent = started.process.send(signal);
+            sent.map_err(|source| RealError::Signal { server: server.program(), source })?;
         }
         Ok(())
     }

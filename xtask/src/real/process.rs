@@ -16,6 +16,19 @@ use crate::deadline::Deadline;
 /// A server has this long for its orderly end; a kube-apiserver with open watches takes part of it.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// What can be said to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// End in order.
+    End,
+    /// End at once.
+    Kill,
+    /// Hold.
+    Pause,
+    /// Go on.
+    Resume,
+}
+
 /// A process that was started here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
@@ -49,13 +62,28 @@ impl Process {
         identity(self.pid).is_some_and(|identity| identity == self.identity)
     }
 
+    /// Says something to it. One that is killed is gone when this returns.
+    pub(crate) fn send(&self, what: Signal) -> io::Result<()> {
+        if !self.runs() {
+            return Ok(());
+        }
+        signal(self.pid, what)?;
+        let gone = || (!self.runs()).then_some(());
+        match what {
+            Signal::Kill if Deadline::after(GRACE).poll(gone).is_none() => {
+                Err(io::Error::other(format!("process {} does not end", self.pid)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Asks it to end, and ends it if it does not.
     pub(crate) fn stop(&self) -> io::Result<()> {
-        for kill in [false, true] {
+        for what in [Signal::End, Signal::Kill] {
             if !self.runs() {
                 return Ok(());
             }
-            signal(self.pid, kill)?;
+            signal(self.pid, what)?;
             if Deadline::after(GRACE).poll(|| (!self.runs()).then_some(())).is_some() {
                 return Ok(());
             }
@@ -87,10 +115,16 @@ fn identity(pid: u32) -> Option<String> {
 }
 
 #[cfg(unix)]
-fn signal(pid: u32, kill: bool) -> io::Result<()> {
-    use rustix::process::{Pid, Signal, kill_process};
+fn signal(pid: u32, what: Signal) -> io::Result<()> {
+    use rustix::process::{Pid, Signal as Number, kill_process};
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the system gave this pid");
-    match kill_process(raw, if kill { Signal::KILL } else { Signal::TERM }) {
+    let number = match what {
+        Signal::End => Number::TERM,
+        Signal::Kill => Number::KILL,
+        Signal::Pause => Number::STOP,
+        Signal::Resume => Number::CONT,
+    };
+    match kill_process(raw, number) {
         // It has ended in the meantime.
         Err(rustix::io::Errno::SRCH) => Ok(()),
         other => other.map_err(io::Error::from),
@@ -98,7 +132,10 @@ fn signal(pid: u32, kill: bool) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn signal(pid: u32, _kill: bool) -> io::Result<()> {
+fn signal(pid: u32, what: Signal) -> io::Result<()> {
+    if matches!(what, Signal::Pause | Signal::Resume) {
+        return Err(io::Error::other("processes cannot be held on this system"));
+    }
     let status = Command::new("taskkill").args(["/F", "/PID", &pid.to_string()]).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other("taskkill failed")) }
 }
@@ -128,6 +165,17 @@ mod tests {
         assert!(process.runs());
         process.stop().expect("it is ours");
         assert!(!process.runs());
+        std::fs::remove_file(log).expect("it was made");
+    }
+
+    #[test]
+    fn a_held_process_is_still_there_and_can_be_killed() {
+        let (process, log) = sleeper();
+        process.send(Signal::Pause).expect("it is ours");
+        assert!(process.runs(), "it waits");
+        process.send(Signal::Kill).expect("it is ours");
+        assert!(!process.runs());
+        process.send(Signal::Resume).expect("there is nothing to resume");
         std::fs::remove_file(log).expect("it was made");
     }
 

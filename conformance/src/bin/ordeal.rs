@@ -1,0 +1,76 @@
+//! Runs one pipeline through faults of processes and connections, in real time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use informer_conformance::ordeal::{Outcome, Plan, ordeal};
+use informer_conformance::{Failure, Real, Server, Spawned};
+
+/// Real faults.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The directory of a real server (`cargo xtask real up --dir`).
+    #[arg(long, value_name = "FOLDER", requires = "xtask", conflicts_with = "command")]
+    real: Option<PathBuf>,
+    /// The program that controls the real server.
+    #[arg(long, value_name = "PROGRAM")]
+    xtask: Option<PathBuf>,
+    /// The command `informer`, whose server is used where no real one is named.
+    #[arg(long, value_name = "PROGRAM", required_unless_present = "real")]
+    command: Option<PathBuf>,
+    /// The program with the pipeline.
+    #[arg(long, value_name = "PROGRAM")]
+    peer: PathBuf,
+    /// Objects at the beginning.
+    #[arg(long, default_value_t = 2000)]
+    objects: usize,
+    /// How long faults follow each other at least.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Draws the order of the faults.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Connections that are broken while nothing changes.
+    #[arg(long, default_value_t = 1000)]
+    reconnects: u64,
+    /// Informers that share these.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    informers: u64,
+    /// Write the outcome to this file.
+    #[arg(long, value_name = "FILE")]
+    json: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(outcome) if outcome.problems.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("the ordeal did not run: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Outcome, Failure> {
+    let server = match (&arguments.real, &arguments.xtask, &arguments.command) {
+        (Some(folder), Some(xtask), _) => Server::Real(Real::new(folder, xtask)?),
+        (_, _, Some(command)) => Server::Spawned(Spawned::new(command).await?),
+        _ => return Err("neither a real server nor a command".into()),
+    };
+    let plan = Plan {
+        objects: arguments.objects.max(1),
+        time: Duration::from_secs(arguments.seconds),
+        seed: arguments.seed,
+        reconnects: arguments.reconnects,
+        informers: arguments.informers,
+        peer: arguments.peer,
+    };
+    let outcome = ordeal(Arc::new(server), &plan).await?;
+    std::fs::write(&arguments.json, serde_json::to_vec_pretty(&outcome)?)?;
+    Ok(outcome)
+}

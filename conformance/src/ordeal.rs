@@ -1,0 +1,193 @@
+//! One pipeline against a server and a way to it that fail for real: processes that are killed, held and restarted, with
+//! an older state, and connections that break, freeze, crawl and end in the middle of an object.
+//!
+//! After each fault the peer's view must become the server's. Then its connections are broken again and again while
+//! nothing changes, and what the process holds must stay what it was.
+
+mod fault;
+mod reconnect;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use serde::Serialize;
+use tokio::time::Instant;
+
+pub use fault::Fault;
+pub use reconnect::{Flat, Reconnects};
+
+use crate::bench::Failure;
+use crate::fleet::{Peer, View, settle, truth};
+use crate::{Bench, Cable, Server};
+
+/// What the ordeal is.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Objects at the beginning.
+    pub objects: usize,
+    /// How long faults follow each other at least; each of them happens at least once.
+    pub time: Duration,
+    /// Draws the order of the faults, and what is changed.
+    pub seed: u64,
+    /// Connections that are broken while nothing changes.
+    pub reconnects: u64,
+    /// Informers that share these.
+    pub informers: u64,
+    /// The program with the pipeline.
+    pub peer: PathBuf,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Each fault, how often it happened, and the longest time until the views were equal again.
+    pub faults: BTreeMap<&'static str, Suffered>,
+    /// Changes that the server took meanwhile.
+    pub changes: u64,
+    /// Connections that the pipeline made in all.
+    pub connections: u64,
+    /// The part without changes.
+    pub reconnects: Reconnects,
+    /// What went wrong, in words.
+    pub problems: Vec<String>,
+}
+
+/// What one kind of fault has led to.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Suffered {
+    /// How often it happened.
+    pub times: u64,
+    /// From its end until the view was the server's, in seconds: the longest.
+    pub recovered_after: f64,
+}
+
+/// A server that was killed is back, and answers, within this time.
+const SERVER_WITHIN: Duration = Duration::from_secs(90);
+
+/// How long changes go on in front of a fault, and after it: both sides of it are history that matters.
+const AROUND: Duration = Duration::from_millis(300);
+
+/// The ordeal's own state.
+struct Ordeal {
+    bench: Bench,
+    peer: Peer,
+    rng: StdRng,
+    objects: usize,
+    outcome: Outcome,
+}
+
+/// Runs it.
+///
+/// # Errors
+///
+/// When the server or the peer cannot be used at all; a view that differs is no error but a problem of the outcome.
+pub async fn ordeal(server: Arc<Server>, plan: &Plan) -> Result<Outcome, Failure> {
+    let folder = tempfile::tempdir()?;
+    let mut ordeal = Ordeal::begin(Arc::clone(&server), plan, folder.path()).await?;
+    let began = Instant::now();
+    let mut round = Vec::new();
+    // Whole rounds in an order of their own each, so that every fault happens, next to every other one in the end.
+    while began.elapsed() < plan.time || !round.is_empty() {
+        if round.is_empty() {
+            round = Fault::of(&server);
+            round.shuffle(&mut ordeal.rng);
+        }
+        let Some(fault) = round.pop() else { return Err("this server cannot fail".into()) };
+        ordeal.suffer(fault).await?;
+        if !ordeal.outcome.problems.is_empty() {
+            break;
+        }
+    }
+    if ordeal.outcome.problems.is_empty() {
+        ordeal.reconnect(plan).await?;
+    }
+    ordeal.outcome.connections = ordeal.peer.cable().connections();
+    ordeal.peer.stop().await;
+    Ok(ordeal.outcome)
+}
+
+impl Ordeal {
+    async fn begin(server: Arc<Server>, plan: &Plan, folder: &std::path::Path) -> Result<Self, Failure> {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let bench = Bench::new(Arc::clone(&server), format!("ordeal-{}", &id[..8])).await?;
+        bench.create_many("map", plan.objects).await?;
+        server.backup().await?;
+        let cable = Cable::to(server.address()).await?;
+        let kubeconfig = folder.join("peer.conf");
+        std::fs::write(&kubeconfig, server.kubeconfig(cable.address())?)?;
+        let informers = plan.informers.to_string();
+        let arguments = [kubeconfig.as_os_str(), bench.namespace.as_ref(), informers.as_ref()];
+        let mut peer = Peer::start("informer", &plan.peer, &arguments, cable)?;
+        let first = read(&bench).await?;
+        if let [difference, ..] = &settle(&mut peer, &first).await?.differences[..] {
+            return Err(format!("the pipeline does not even sync: {difference}").into());
+        }
+        let outcome = Outcome {
+            faults: BTreeMap::new(),
+            changes: 0,
+            connections: 0,
+            reconnects: Reconnects::default(),
+            problems: Vec::new(),
+        };
+        Ok(Self { bench, peer, rng: StdRng::seed_from_u64(plan.seed), objects: plan.objects, outcome })
+    }
+
+    /// One fault in the midst of changes, and the comparison after it.
+    async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
+        let seed = self.rng.random();
+        let (bench, cable) = (&self.bench, self.peer.cable());
+        let happen = async {
+            tokio::time::sleep(AROUND).await;
+            fault.happen(bench, cable, &mut StdRng::seed_from_u64(seed)).await?;
+            tokio::time::sleep(AROUND).await;
+            Ok::<_, Failure>(())
+        };
+        let mut changes = 0;
+        tokio::select! {
+            happened = happen => happened?,
+            () = fault::change(bench, self.objects, seed, &mut changes) => {}
+        }
+        let there = read(bench).await?;
+        let settled = settle(&mut self.peer, &there).await?;
+        self.outcome.changes += changes;
+        let name = fault.name();
+        let suffered = self.outcome.faults.entry(name).or_default();
+        suffered.times += 1;
+        match settled.equal_after_seconds {
+            Some(seconds) => {
+                suffered.recovered_after = suffered.recovered_after.max(seconds);
+                eprintln!("{name}: {changes} changes, equal after {seconds:.1} s");
+            }
+            None => {
+                let first = settled.differences.first().map_or("", String::as_str);
+                self.outcome.problems.push(format!("after {name}: {first}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn reconnect(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let there = read(&self.bench).await?;
+        let reconnects = reconnect::reconnect(&mut self.peer, &there, plan).await?;
+        self.outcome.problems.extend(reconnects.problems());
+        self.outcome.reconnects = reconnects;
+        Ok(())
+    }
+}
+
+/// What the server has, as soon as it says so.
+async fn read(bench: &Bench) -> Result<View, Failure> {
+    let began = Instant::now();
+    loop {
+        match truth(bench).await {
+            Err(error) if began.elapsed() >= SERVER_WITHIN => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            Ok(view) => return Ok(view),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+use crate::bench::{Bench, Failure, maps};
+use crate::{Cable, Server};
+
+/// Something that goes wrong with a server, or on the way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Every connection breaks.
+    Cut,
+    /// A connection ends in the middle of something.
+    Truncate,
+    /// Nobody can be reached for a while.
+    Unplug,
+    /// Connections stay open, and nothing comes; then it all comes at once.
+    Freeze,
+    /// Connections stay open, and what is sent is lost with them.
+    Swallow,
+    /// Everything crawls.
+    Delay,
+    /// The server ends in order, and starts again.
+    Restart,
+    /// The server is killed, and started again.
+    Kill,
+    /// The server is held, then goes on.
+    Pause,
+    /// The server comes back with an older state.
+    Older,
+    /// The server forgets its history while nobody can be reached.
+    Compact,
+}
+
+impl Fault {
+    /// Those that a server can have.
+    pub(super) fn of(server: &Server) -> Vec<Self> {
+        let all = [
+            Self::Cut,
+            Self::Truncate,
+            Self::Unplug,
+            Self::Freeze,
+            Self::Swallow,
+            Self::Delay,
+            Self::Restart,
+            Self::Kill,
+            Self::Pause,
+            Self::Older,
+            Self::Compact,
+        ];
+        all.into_iter().filter(|fault| fault.can_happen_to(server)).collect()
+    }
+
+    fn can_happen_to(self, server: &Server) -> bool {
+        match (self, server) {
+            // It has no memory beyond its process: each of its starts is one with an older state.
+            (Self::Compact, Server::Spawned(_)) => false,
+            (Self::Kill | Self::Pause, Server::Embedded(_)) => false,
+            _ => true,
+        }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cut => "connections cut",
+            Self::Truncate => "cut in the middle",
+            Self::Unplug => "unreachable",
+            Self::Freeze => "frozen",
+            Self::Swallow => "frozen, then cut",
+            Self::Delay => "delayed",
+            Self::Restart => "server restarted",
+            Self::Kill => "server killed",
+            Self::Pause => "server held",
+            Self::Older => "server with an older state",
+            Self::Compact => "history compacted",
+        }
+    }
+
+    /// Makes it happen, and ends it.
+    pub(super) async fn happen(self, bench: &Bench, cable: &Cable, rng: &mut StdRng) -> Result<(), Failure> {
+        let server = &bench.server;
+        let while_it_lasts = tokio::time::sleep(Duration::from_millis(rng.random_range(200..2500)));
+        match self {
+            Self::Cut => cable.cut(),
+            Self::Truncate => {
+                cable.cut_after(rng.random_range(1..20_000));
+                while_it_lasts.await;
+            }
+            Self::Unplug => {
+                cable.unplug().await;
+                while_it_lasts.await;
+            }
+            Self::Freeze => {
+                cable.freeze();
+                while_it_lasts.await;
+            }
+            Self::Swallow => {
+                cable.freeze();
+                while_it_lasts.await;
+                cable.cut();
+            }
+            Self::Delay => {
+                cable.delay(Duration::from_millis(rng.random_range(20..400)));
+                while_it_lasts.await;
+            }
+            Self::Restart => {
+                server.stop().await?;
+                while_it_lasts.await;
+                server.start().await?;
+            }
+            Self::Kill => {
+                server.kill().await?;
+                while_it_lasts.await;
+                server.start().await?;
+            }
+            Self::Pause => {
+                server.pause().await?;
+                while_it_lasts.await;
+                server.resume().await?;
+            }
+            Self::Older => server.restore().await?,
+            Self::Compact => {
+                cable.unplug().await;
+                while_it_lasts.await;
+                server.compact().await?;
+            }
+        }
+        cable.plug();
+        Ok(())
+    }
+}
+
+/// Between two changes of one writer. What matters is that there are some on both sides of everything.
+const PACE: Duration = Duration::from_millis(5);
+
+/// Changes objects for as long as it is polled, and counts what the server took. What it does not take is no failure:
+/// the server may be gone.
+pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &mut u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    for turn in 0_u64.. {
+        let name = format!("map-{}", rng.random_range(0..objects));
+        let made = json!({"metadata": {"name": name}, "data": {"value": turn.to_string(), "made": "anew"}});
+        let taken = match rng.random_range(0..10) {
+            0 => bench.delete(&name).await.is_ok(),
+            1 | 2 => bench.api.create(&maps(), &bench.namespace, &made).await.is_ok(),
+            _ => bench.change(&name, &format!("{seed}-{turn}")).await.is_ok(),
+        };
+        *changes += u64::from(taken);
+        tokio::time::sleep(PACE).await;
+    }
+}

@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Plan;
+use crate::bench::Failure;
+use crate::fleet::{Footprint, Peer, View, settle};
+
+/// Rounds before the first look: what a process makes once, such as threads and buffers, is there then.
+const WARM_UP: u64 = 3;
+
+/// A connection that lasted for less than a second is a failure that makes every informer wait longer and longer.
+const LASTS: Duration = Duration::from_millis(1200);
+
+/// Everybody is connected again within this time.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Descriptors and tasks that may come and go: a connection that is being made, one that is kept for the next request.
+const COMING_AND_GOING: u64 = 8;
+
+/// Resident memory that allocators of several threads may still find a use for, in KiB.
+const ALLOCATOR: u64 = 8 << 10;
+
+/// Connections that were broken while nothing changed.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Reconnects {
+    /// How many were made again.
+    pub connections: u64,
+    /// What the pipeline held before and after.
+    pub footprint: Option<Flat>,
+    /// Objects that differed at the end.
+    pub differences: usize,
+}
+
+/// What a process held before and after.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Flat {
+    /// Before.
+    pub before: Footprint,
+    /// After.
+    pub after: Footprint,
+}
+
+impl Reconnects {
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.differences > 0 {
+            problems.push(format!("{} objects differ after the reconnects", self.differences));
+        }
+        if let Some(Flat { before, after }) = self.footprint {
+            let mut grown = |what: &str, before: u64, after: u64, play: u64| {
+                if after > before + play {
+                    problems.push(format!("{what} grew from {before} to {after}"));
+                }
+            };
+            grown("descriptors", before.descriptors, after.descriptors, COMING_AND_GOING);
+            grown("tasks", before.tasks, after.tasks, COMING_AND_GOING);
+            grown("resident memory in KiB", before.resident, after.resident, ALLOCATOR);
+        }
+        problems
+    }
+}
+
+/// Breaks all connections of the peer again and again, as soon as they have lasted for a while.
+pub(super) async fn reconnect(peer: &mut Peer, there: &View, plan: &Plan) -> Result<Reconnects, Failure> {
+    let rounds = plan.reconnects.div_ceil(plan.informers.max(1));
+    for _ in 0..WARM_UP {
+        cut_once(peer, plan.informers).await?;
+    }
+    settle(peer, there).await?;
+    let before = peer.footprint();
+    let connections = peer.cable().connections();
+    for _ in 0..rounds {
+        cut_once(peer, plan.informers).await?;
+    }
+    let connections = peer.cable().connections() - connections;
+    let differences = settle(peer, there).await?.differences.len();
+    let footprint = before.zip(peer.footprint()).map(|(before, after)| Flat { before, after });
+    Ok(Reconnects { connections, footprint, differences })
+}
+
+/// One cut; back when each informer has connected again, and its connection has lasted.
+async fn cut_once(peer: &Peer, informers: u64) -> Result<(), Failure> {
+    let cable = peer.cable();
+    let wanted = cable.connections() + informers;
+    cable.cut();
+    let began = Instant::now();
+    while cable.connections() < wanted {
+        if began.elapsed() > CONNECTED_WITHIN {
+            let missing = wanted - cable.connections();
+            return Err(format!("{missing} of {informers} informers did not connect again").into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(LASTS).await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grows_beyond_its_play_is_a_problem_and_what_shrinks_is_none() {
+        let before = Footprint { descriptors: 60, tasks: 100, resident: 50_000 };
+        let flat =
+            |after| Reconnects { connections: 1, footprint: Some(Flat { before, after }), differences: 0 };
+        assert!(flat(before).problems().is_empty());
+        assert!(flat(Footprint { descriptors: 10, tasks: 1, resident: 1 }).problems().is_empty());
+        let leaks = flat(Footprint { descriptors: 69, tasks: 109, resident: 60_000 }).problems();
+        assert_eq!(leaks.len(), 3, "{leaks:?}");
+    }
+
+    #[test]
+    fn a_difference_at_the_end_is_a_problem() {
+        assert_eq!(Reconnects { differences: 2, ..Reconnects::default() }.problems().len(), 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! Our pipeline against servers and connections that fail for real.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::conformance::{Kind, with_server};
+use crate::go::target;
+use crate::report::Report;
+
+/// What is suffered, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Ordeal {
+    /// The server.
+    #[arg(long, value_enum, default_value_t = Kind::Embedded)]
+    server: Kind,
+    /// Objects at the beginning.
+    #[arg(long, default_value_t = 2000)]
+    objects: usize,
+    /// How long faults follow each other at least; each of them happens at least once.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Draws the order of the faults, and what is changed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Connections that are broken while nothing changes.
+    #[arg(long, default_value_t = 1000)]
+    reconnects: u64,
+}
+
+/// What the ordeal writes.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    faults: BTreeMap<String, Suffered>,
+    changes: f64,
+    connections: f64,
+    reconnects: Reconnects,
+    problems: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Suffered {
+    times: f64,
+    recovered_after: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reconnects {
+    connections: f64,
+    footprint: Option<Flat>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Flat {
+    before: Footprint,
+    after: Footprint,
+}
+
+#[derive(Debug, Deserialize)]
+struct Footprint {
+    descriptors: f64,
+    tasks: f64,
+    resident: f64,
+}
+
+pub(crate) fn run(root: &Path, options: &Ordeal) -> Report {
+    let mut report = Report::new("ordeal");
+    let outcome = build(root).and_then(|()| match options.server {
+        Kind::Embedded => ordeal(root, options, None, &mut report),
+        Kind::Real => with_server(root, "ordeal-real", &mut report, |folder, report| {
+            ordeal(root, options, Some(folder), report)
+        }),
+    });
+    if let Err(error) = outcome {
+        report.problems.push(error);
+    }
+    report
+}
+
+fn build(root: &Path) -> Result<(), String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(["build", "--quiet", "--bins"]);
+    command.args(["--package", "informer-conformance", "--package", "informer-cli"]);
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the programs cannot be built".to_owned()) }
+}
+
+fn ordeal(root: &Path, options: &Ordeal, real: Option<&Path>, report: &mut Report) -> Result<(), String> {
+    let path = target(root).join("ordeal.json");
+    let _ = std::fs::remove_file(&path);
+    let programs = target(root).join("debug");
+    let mut command = Command::new(programs.join("ordeal"));
+    command.arg("--json").arg(&path).arg("--peer").arg(programs.join("fleet-peer"));
+    command.args(["--objects", &options.objects.to_string(), "--seconds", &options.seconds.to_string()]);
+    command.args(["--seed", &options.seed.to_string(), "--reconnects", &options.reconnects.to_string()]);
+    match real {
+        Some(folder) => {
+            let xtask =
+                std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+            command.arg("--real").arg(folder).arg("--xtask").arg(xtask);
+        }
+        None => {
+            command.arg("--command").arg(programs.join("informer"));
+        }
+    }
+    let status = command.status().map_err(|error| format!("cannot run the ordeal: {error}"))?;
+    let text = std::fs::read(&path).map_err(|_| format!("the ordeal has no outcome ({status})"))?;
+    let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
+    tell(&outcome, report);
+    Ok(())
+}
+
+fn tell(outcome: &Outcome, report: &mut Report) {
+    for (name, fault) in &outcome.faults {
+        report.figure(format!("{name}: times"), fault.times);
+        report.figure(format!("{name}: equal again after, s"), fault.recovered_after);
+    }
+    report.figure("changes", outcome.changes);
+    report.figure("connections", outcome.connections);
+    report.figure("reconnects while nothing changed", outcome.reconnects.connections);
+    if let Some(Flat { before, after }) = &outcome.reconnects.footprint {
+        for (name, before, after) in [
+            ("descriptors", before.descriptors, after.descriptors),
+            ("tasks", before.tasks, after.tasks),
+            ("resident, KiB", before.resident, after.resident),
+        ] {
+            report.figure(format!("{name}: before"), before);
+            report.figure(format!("{name}: after"), after);
+        }
+    }
+    report.problems.extend(outcome.problems.iter().cloned());
+}
