@@ -141,16 +141,22 @@ impl Ordeal {
     async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
         let seed = self.rng.random();
         let (bench, cable) = (&self.bench, self.peer.cable());
+        let (mut changes, mut fate) = (0, StdRng::seed_from_u64(seed));
+        let quietly = fault.loses_state(&bench.server);
         let happen = async {
             tokio::time::sleep(AROUND).await;
-            fault.happen(bench, cable, &mut StdRng::seed_from_u64(seed)).await?;
-            tokio::time::sleep(AROUND).await;
+            if !quietly {
+                fault.happen(bench, cable, &mut fate).await?;
+                tokio::time::sleep(AROUND).await;
+            }
             Ok::<_, Failure>(())
         };
-        let mut changes = 0;
         tokio::select! {
             happened = happen => happened?,
             () = fault::change(bench, self.objects, seed, &mut changes) => {}
+        }
+        if quietly {
+            fault.happen(bench, cable, &mut StdRng::seed_from_u64(seed)).await?;
         }
         let there = read(bench).await?;
         let settled = settle(&mut self.peer, &there).await?;

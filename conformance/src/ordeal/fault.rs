@@ -62,6 +62,16 @@ impl Fault {
         }
     }
 
+    /// The server has less than before when it is back. Until a client has heard of that, nothing may be written: versions
+    /// are used again, and once the server is past those that a client knows, nothing tells one from the other.
+    pub(super) fn loses_state(self, server: &Server) -> bool {
+        match self {
+            Self::Older => true,
+            Self::Restart | Self::Kill => matches!(server, Server::Spawned(_)),
+            _ => false,
+        }
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -75,7 +75,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.check_failed(error, turn);
             }
             Input::Part(ListPart::End(_)) => {
-                self.vouched_at = Some(turn.now);
+                (self.restarted, self.vouched_at) = (false, Some(turn.now));
                 return self.begin_watch(turn);
             }
             Input::Part(_) => {}
@@ -98,8 +98,9 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// The version is not there: a list tells what is. Whatever else failed says nothing of it: a watch may still work, and the
-    /// doubt stays.
+    /// doubt stays. It is asked at once only where nobody listens still.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
+        self.restarted &= error.kind() == SourceErrorKind::ConnectionRefused;
         let next = match error.kind() {
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 Next::Relist(RelistReason::WatchExpired)

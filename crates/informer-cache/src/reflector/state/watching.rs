@@ -261,6 +261,7 @@ impl<O: Object> ReflectorState<O> {
         if watching.lasted(turn.now) {
             self.short_watches = 0;
         }
+        self.restarted |= error.kind() == SourceErrorKind::ConnectionRefused;
         let next = match error.kind() {
             // Neither says anything of the version. A list takes its place only where this goes on: something on the way may
             // let lists through and no watch.

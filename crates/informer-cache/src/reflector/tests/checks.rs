@@ -38,6 +38,44 @@ async fn a_server_that_went_back_is_noticed_when_a_watch_from_a_version_that_it_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_was_started_again_with_an_older_state_is_noticed_before_it_is_watched() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([object("default/a", 9)], 10).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    watch.fail_with(SourceErrorKind::Connection);
+    world.server.expect_watch().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
+    // Nobody is there yet.
+    world.server.expect_list().await.assert_version("10").fail_with(SourceErrorKind::ConnectionRefused);
+    let check = world.server.expect_list().await.assert_version("10");
+    assert_check(&check);
+    check.fail_with(SourceErrorKind::VersionTooLarge);
+    world.server.expect_list().await.assert_version("10").gone();
+    world.server.expect_list().await.assert_version("").reply_page([], 5);
+    world.server.expect_list().await.assert_version("").reply_page([], 5);
+    let _open = world.server.expect_watch().await.assert_version("5").accept();
+    assert_eq!(world.told().await[1..], ["Replaced[] @5 rewound"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_started_again_with_its_state_is_watched_from_the_last_version() {
+    let mut world = World::start(ReflectorConfig::default());
+    let watch = world.server.expect_sync([], 10).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    watch.fail_with(SourceErrorKind::Connection);
+    world.server.expect_watch().await.fail_with(SourceErrorKind::ConnectionRefused);
+    let check = world.server.expect_list().await.assert_version("10");
+    assert_check(&check);
+    check.reply_page([], 10);
+    let watch = world.server.expect_watch().await.assert_version("10").accept();
+    // It is asked once for each time that nobody listened.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    watch.fail_with(SourceErrorKind::Connection);
+    let _open = world.server.expect_watch().await.assert_version("10").accept();
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    assert_eq!(world.status().version_checks, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_has_the_version_after_a_long_silence_is_watched_from_there() {
     let mut world = World::start(ReflectorConfig::default());
     let watch = world.server.expect_sync([], 10).await;

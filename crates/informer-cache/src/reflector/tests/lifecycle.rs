@@ -256,7 +256,7 @@ async fn a_resync_is_local_and_comes_only_while_a_watch_is_open() {
 
     watch.fail_with(SourceErrorKind::Connection);
     for _ in 0..8 {
-        world.server.expect_watch().await.fail_with(SourceErrorKind::ConnectionRefused);
+        world.server.expect_watch().await.too_many_requests(None);
     }
     let last = world.server.expect_watch().await;
     assert_eq!(world.told().await, Vec::<String>::new());

@@ -137,6 +137,7 @@ async fn a_watch_that_breaks_after_it_worked_is_taken_up_at_once_and_costs_no_wa
     let refused = world.server.expect_watch().await;
     world.lap();
     refused.fail_with(SourceErrorKind::ConnectionRefused);
+    world.server.expect_list().await.assert_limit(Some(1)).reply_page([], 19);
     let _open = world.server.expect_watch().await.accept();
     assert!(wait_bounds(0).contains(&world.lap()));
 }
@@ -188,6 +189,10 @@ async fn refused_watches_wait_longer_each_time_and_never_relist() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page([], 10);
     for nth in 0..40 {
+        if nth % 2 == 1 {
+            // Whoever listens again is asked whether it has the version, and nothing more.
+            world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
+        }
         let watch = world.server.expect_watch().await.assert_version("10");
         let lap = world.lap();
         assert!(nth == 0 || wait_bounds(nth - 1).contains(&lap), "wait {nth}: {lap:?}");
@@ -196,7 +201,8 @@ async fn refused_watches_wait_longer_each_time_and_never_relist() {
             _ => watch.too_many_requests(None),
         }
     }
-    assert_eq!(world.asked(), (vec!["0".into()], 40));
+    assert_eq!(world.relists(), [(RelistReason::First, 1)]);
+    assert_eq!(world.asked().1, 40);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +214,7 @@ async fn a_backoff_of_ones_own_is_kept() {
     let mut world = World::start(config);
     world.server.expect_list().await.reply_page([], 10);
     for _ in 0..5 {
-        world.server.expect_watch().await.fail_with(SourceErrorKind::ConnectionRefused);
+        world.server.expect_watch().await.too_many_requests(None);
     }
     let _open = world.server.expect_watch().await.accept();
     let lap = world.lap().as_millis();
