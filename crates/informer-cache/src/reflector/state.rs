@@ -24,7 +24,7 @@
 //! After a watch that has told nothing at all, for long, the server is asked whether it has the version, by a list of one
 //! object ([`ReflectorPhase::Checking`]), before the next watch from there. One that has not was restored from a backup, or
 //! lags: a list follows. It is asked, too, while a watch tells only of bookmarks older than the version it was asked for from, and
-//! where a watch was refused because nobody listened: who listens next has been started again, perhaps with an older state.
+//! where nobody answered a watch: who does next may have been started again, with an older state.
 //!
 //! What follows the wait after a watch that failed: the same watch where it was refused as one too many (429), to be asked for
 //! later (`Retry-After`), or by nobody listening, or where its connection broke before it had told anything or again and
@@ -116,8 +116,8 @@ pub struct ReflectorState<O: Object> {
     streaming_cuts: u32,
     /// Watches closed at once, in a row.
     short_watches: u32,
-    /// Nobody listened: the next one who does may not have the last version.
-    restarted: bool,
+    /// Nobody answered: the next one who does may not have the last version.
+    unreached: bool,
     /// When the server last said something of the last version or of a later one.
     vouched_at: Option<Instant>,
     resync_at: Option<Instant>,
@@ -194,7 +194,7 @@ impl<O: Object> ReflectorState<O> {
             withhold_known: false,
             streaming_cuts: 0,
             short_watches: 0,
-            restarted: false,
+            unreached: false,
             vouched_at: None,
             resync_at: None,
             status: ReflectorStatus { last_version, ..ReflectorStatus::default() },
@@ -261,7 +261,7 @@ impl<O: Object> ReflectorState<O> {
     fn go_on(&mut self, next: Next, turn: &mut Turn<'_, O>) -> Phase<O> {
         match next {
             Next::Relist(reason) => self.begin_relist(reason, turn),
-            Next::Watch if self.restarted => self.begin_check(turn),
+            Next::Watch if self.unreached => self.begin_check(turn),
             Next::Watch => self.begin_watch(turn),
         }
     }
@@ -356,7 +356,7 @@ impl<O: Object> ReflectorState<O> {
             turn.effects.notices.push(Notice::Rewound { version: version.clone(), seen });
         }
         (self.consistent, self.withhold_known, self.streaming_cuts) = (false, false, 0);
-        self.restarted = false;
+        self.unreached = false;
         self.status.synced = true;
         self.note_success(turn.now);
         self.move_to(&version, turn);

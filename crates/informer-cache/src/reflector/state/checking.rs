@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use informer_core::Object;
 
 use super::super::{QUIET_MAX, ReflectorConfig, RelistReason};
+use super::watching::unreached;
 use super::{Action, Input, ListPlan, Next, Phase, ReflectorState, Step, Turn, later};
 use crate::source::{ListPart, SourceError, SourceErrorKind, VersionMatch};
 
@@ -75,7 +76,7 @@ impl<O: Object> ReflectorState<O> {
                 return self.check_failed(error, turn);
             }
             Input::Part(ListPart::End(_)) => {
-                (self.restarted, self.vouched_at) = (false, Some(turn.now));
+                (self.unreached, self.vouched_at) = (false, Some(turn.now));
                 return self.begin_watch(turn);
             }
             Input::Part(_) => {}
@@ -98,9 +99,9 @@ impl<O: Object> ReflectorState<O> {
     }
 
     /// The version is not there: a list tells what is. Whatever else failed says nothing of it: a watch may still work, and the
-    /// doubt stays. It is asked at once only where nobody listens still.
+    /// doubt stays. It is asked at once only where nobody answers still.
     fn check_failed(&mut self, error: SourceError, turn: &mut Turn<'_, O>) -> Phase<O> {
-        self.restarted &= error.kind() == SourceErrorKind::ConnectionRefused;
+        self.unreached &= unreached(error.kind());
         let next = match error.kind() {
             SourceErrorKind::Expired | SourceErrorKind::VersionTooLarge => {
                 Next::Relist(RelistReason::WatchExpired)

@@ -261,7 +261,7 @@ impl<O: Object> ReflectorState<O> {
         if watching.lasted(turn.now) {
             self.short_watches = 0;
         }
-        self.restarted |= error.kind() == SourceErrorKind::ConnectionRefused;
+        self.unreached |= !watching.open && unreached(error.kind());
         let next = match error.kind() {
             // Neither says anything of the version. A list takes its place only where this goes on: something on the way may
             // let lists through and no watch.
@@ -344,6 +344,11 @@ impl<O: Object> ReflectorState<O> {
 /// The end of a connection, not an answer of the server.
 fn breaks(kind: SourceErrorKind) -> bool {
     matches!(kind, SourceErrorKind::Connection | SourceErrorKind::Timeout)
+}
+
+/// Nobody answered: nobody listened, or something on the way did, and reached nobody.
+pub(super) fn unreached(kind: SourceErrorKind) -> bool {
+    matches!(kind, SourceErrorKind::Connection | SourceErrorKind::ConnectionRefused)
 }
 
 /// What follows a watch that was refused (not `open`) or broke. A connection that breaks says nothing of the version.

@@ -21,6 +21,8 @@ async fn a_watch_whose_connection_breaks_before_an_answer_costs_no_list_unless_i
         let watch = world.server.expect_watch().await.assert_version("10");
         world.lap();
         watch.fail_with(SourceErrorKind::Connection);
+        // Whoever answers next is asked for one object.
+        world.server.expect_list().await.assert_limit(Some(1)).assert_version("10").reply_page([], 10);
     }
     let watch = world.server.expect_watch().await.assert_version("10");
     assert!(wait_bounds(2).contains(&world.lap()));
