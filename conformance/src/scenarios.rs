@@ -9,6 +9,7 @@ mod handlers;
 mod history;
 mod indexes;
 mod lifecycle;
+mod managers;
 mod scale;
 mod selection;
 mod sync;
@@ -20,7 +21,7 @@ type Topic = (&'static str, fn() -> Vec<Scenario>);
 
 /// All scenarios, in the order of their topics.
 pub fn all() -> Vec<Scenario> {
-    let topics: [Topic; 12] = [
+    let topics: [Topic; 13] = [
         ("sync", sync::all),
         ("forms", forms::all),
         ("selection", selection::all),
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Scenario> {
         ("errors", errors::all),
         ("custom resources", custom::all),
         ("credentials", credentials::all),
+        ("managers", managers::all),
         ("scale", scale::all),
     ];
     let topic = |(topic, scenarios): Topic| {

@@ -1,0 +1,327 @@
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use informer::Gvr;
+use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
+use informer_runtime::{
+    CancellationToken, EventSubject, LeaderElection, Manager, ManagerError, ManagerHandle, ManagerStatus,
+    Tls, runnable,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_core::{ObjectMeta, Resource};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::bench::maps;
+use crate::scenario::scenario;
+use crate::server::definitions;
+use crate::{Bench, Failure, Scenario};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        scenario!(one_of_two_managers_leads_and_the_other_takes_over_when_it_stops),
+        scenario!(webhooks_of_a_manager_are_asked_by_the_server),
+        scenario!(objects_are_converted_by_a_webhook_of_a_manager).open("conversion by webhooks"),
+        scenario!(events_of_a_manager_become_a_series).open("the group events.k8s.io"),
+    ]
+}
+
+/// A server's configuration is used a moment after it was written; the scenario's deadline bounds the polls.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A manager that runs.
+struct Running {
+    handle: ManagerHandle,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Running {
+    async fn start(manager: Manager) -> Result<Self, Failure> {
+        let handle = manager.handle();
+        let task = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+        handle.status().wait_for(|status| *status == ManagerStatus::Running).await?;
+        Ok(Self { handle, task })
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        self.handle.stop();
+        Ok(self.task.await??)
+    }
+}
+
+fn leases() -> Gvr {
+    Gvr::new("coordination.k8s.io", "v1", "leases")
+}
+
+/// A manager whose leader-only part counts itself while it works.
+fn candidate(bench: &Bench, identity: &str, working: &Arc<AtomicUsize>) -> Manager {
+    let working = Arc::clone(working);
+    let work = runnable("work", |stop: CancellationToken| async move {
+        let others = working.fetch_add(1, Ordering::SeqCst);
+        stop.cancelled().await;
+        sleep(AGAIN).await;
+        working.fetch_sub(1, Ordering::SeqCst);
+        if others == 0 { Ok(()) } else { Err("two work at a time".into()) }
+    });
+    let election = LeaderElection::new("operator").namespace(&*bench.namespace).identity(identity);
+    Manager::new(bench.client()).add(work).leader_election(election)
+}
+
+async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
+    bench: Bench,
+) -> Result<(), Failure> {
+    let working = Arc::default();
+    let first = Running::start(candidate(&bench, "first", &working)).await?;
+    first.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
+    let second = Running::start(candidate(&bench, "second", &working)).await?;
+    sleep(Duration::from_secs(5)).await;
+    assert!(first.handle.is_leader() && !second.handle.is_leader());
+    let stopped = Instant::now();
+    first.stop().await?;
+    second.handle.leadership().wait_for(|leadership| leadership.is_leading()).await?;
+    assert!(stopped.elapsed() <= Duration::from_secs(3), "it took {:?}", stopped.elapsed());
+    let lease = bench.api.read(&format!("{}/operator", leases().path(Some(&bench.namespace)))).await?;
+    assert_eq!(
+        (&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]),
+        (&json!("second"), &json!(1))
+    );
+    second.stop().await
+}
+
+/// What webhooks serve TLS with, and the bundle that trusts it.
+struct Certificate {
+    folder: tempfile::TempDir,
+    bundle: String,
+}
+
+impl Certificate {
+    fn new() -> Result<Self, Failure> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let folder = tempfile::tempdir()?;
+        std::fs::write(folder.path().join("tls.crt"), made.cert.pem())?;
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem())?;
+        Ok(Self { folder, bundle: STANDARD.encode(made.cert.pem()) })
+    }
+
+    fn tls(&self) -> Tls {
+        let file = |name| self.folder.path().join(name);
+        Tls::files(file("tls.crt"), file("tls.key"), rustls::crypto::ring::default_provider())
+    }
+
+    /// How a server calls a path.
+    fn client_config(&self, address: SocketAddr, path: &str) -> Value {
+        json!({"url": format!("https://{address}{path}"), "caBundle": self.bundle})
+    }
+}
+
+async fn address(mut bound: watch::Receiver<Option<SocketAddr>>) -> Result<SocketAddr, Failure> {
+    let bound = *bound.wait_for(Option::is_some).await?;
+    bound.ok_or_else(|| "it does not listen".into())
+}
+
+/// A configuration of a webhook for the config maps of the scenario.
+fn configuration(bench: &Bench, kind: &str, client_config: &Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": bench.namespace},
+        "webhooks": [{
+            "name": "maps.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 10,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bench.namespace}},
+            "clientConfig": client_config,
+            "rules": [{
+                "operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            }],
+        }],
+    })
+}
+
+fn map(name: &str, key: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {key: "x"}})
+}
+
+async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(), Failure> {
+    let certificate = Certificate::new()?;
+    let webhooks = WebhookServer::at("127.0.0.1:0", certificate.tls())
+        .default(|request: AdmissionRequest<ConfigMap>, mut map: ConfigMap| async move {
+            map.data.get_or_insert_default().insert("by".to_owned(), request.user.username);
+            Ok(map)
+        })
+        .validate(|request: AdmissionRequest<ConfigMap>| async move {
+            let data = request.object.and_then(|map| map.data).unwrap_or_default();
+            if data.contains_key("password") {
+                Err(Denied::new("put passwords into a Secret"))
+            } else {
+                Ok(Allowed::new())
+            }
+        });
+    let bound = webhooks.bound();
+    let running = Running::start(Manager::new(bench.client()).add(webhooks)).await?;
+    let address = address(bound).await?;
+    let admission = |resource: &str| Gvr::new("admissionregistration.k8s.io", "v1", resource);
+    let (mutating, validating) =
+        (admission("mutatingwebhookconfigurations"), admission("validatingwebhookconfigurations"));
+    let calls = certificate.client_config(address, "/mutate--v1-configmap");
+    bench.api.create(&mutating, "", &configuration(&bench, "MutatingWebhookConfiguration", &calls)).await?;
+    let calls = certificate.client_config(address, "/validate--v1-configmap");
+    bench
+        .api
+        .create(&validating, "", &configuration(&bench, "ValidatingWebhookConfiguration", &calls))
+        .await?;
+
+    let mut count = 0..;
+    let by = loop {
+        let name = format!("defaulted-{}", count.next().unwrap_or(0));
+        let created = bench.api.create(&maps(), &bench.namespace, &map(&name, "value")).await?;
+        assert_eq!(created["data"]["value"], "x", "what was there stays");
+        match created["data"]["by"].as_str() {
+            Some(by) => break by.to_owned(),
+            None => sleep(AGAIN).await,
+        }
+    };
+    assert!(bench.server.name() == "embedded" || by == "admin", "the user is {by}");
+    let denied = loop {
+        let name = format!("denied-{}", count.next().unwrap_or(0));
+        match bench.api.create(&maps(), &bench.namespace, &map(&name, "password")).await {
+            Ok(_) => sleep(AGAIN).await,
+            Err(error) => break error,
+        }
+    };
+    let expected = "admission webhook \"maps.example.com\" denied the request: put passwords into a Secret";
+    assert_eq!(denied.status, 403, "{denied}");
+    assert!(denied.to_string().contains(expected), "{denied}");
+    bench.api.delete(&mutating, "", &bench.namespace).await?;
+    bench.api.delete(&validating, "", &bench.namespace).await?;
+    running.stop().await
+}
+
+/// Versions of one kind: the old one has another name for its field.
+macro_rules! greeting {
+    ($name:ident, $version:literal, $field:ident) => {
+        #[derive(Serialize, Deserialize)]
+        struct $name {
+            metadata: ObjectMeta,
+            $field: String,
+        }
+
+        impl Resource for $name {
+            type DynamicType = ();
+            type Scope = kube_core::NamespaceResourceScope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                "Greeting".into()
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                "managers.example.com".into()
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                $version.into()
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                "greetings".into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+greeting!(Greeting, "v1", text);
+greeting!(OldGreeting, "v1beta1", words);
+
+fn greetings(version: &str) -> Gvr {
+    Gvr::new("managers.example.com", version, "greetings")
+}
+
+fn greeting_definition(client_config: &Value) -> Value {
+    let version = |name: &str, storage: bool| {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "greetings.managers.example.com"},
+        "spec": {
+            "group": "managers.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "greetings", "singular": "greeting", "kind": "Greeting", "listKind": "GreetingList"},
+            "versions": [version("v1", true), version("v1beta1", false)],
+            "conversion": {
+                "strategy": "Webhook",
+                "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client_config},
+            },
+        },
+    })
+}
+
+async fn objects_are_converted_by_a_webhook_of_a_manager(bench: Bench) -> Result<(), Failure> {
+    let certificate = Certificate::new()?;
+    let conversion = Conversion::hub::<Greeting>().spoke(
+        |old: OldGreeting| Ok::<_, std::fmt::Error>(Greeting { metadata: old.metadata, text: old.words }),
+        |new: Greeting| Ok(OldGreeting { metadata: new.metadata, words: new.text }),
+    );
+    let webhooks = WebhookServer::at("127.0.0.1:0", certificate.tls()).convert([conversion]);
+    let bound = webhooks.bound();
+    let running = Running::start(Manager::new(bench.client()).add(webhooks)).await?;
+    let calls = certificate.client_config(address(bound).await?, "/convert");
+    bench.api.create(&definitions(), "", &greeting_definition(&calls)).await?;
+    for version in ["v1", "v1beta1"] {
+        while bench.api.list(&greetings(version), &bench.namespace).await.is_err() {
+            sleep(AGAIN).await;
+        }
+    }
+    let old = json!({
+        "apiVersion": "managers.example.com/v1beta1", "kind": "Greeting",
+        "metadata": {"name": "hello", "labels": {"a": "b"}}, "words": "good morning",
+    });
+    let created = bench.api.create(&greetings("v1beta1"), &bench.namespace, &old).await?;
+    assert_eq!((&created["apiVersion"], &created["words"]), (&old["apiVersion"], &old["words"]));
+    let (stored, _) = bench.api.list(&greetings("v1"), &bench.namespace).await?;
+    assert_eq!((&stored[0]["text"], &stored[0]["words"]), (&json!("good morning"), &Value::Null));
+    assert_eq!(stored[0]["metadata"]["labels"]["a"], "b");
+    bench.api.delete(&definitions(), "", "greetings.managers.example.com").await?;
+    running.stop().await
+}
+
+async fn events_of_a_manager_become_a_series(bench: Bench) -> Result<(), Failure> {
+    let running = Running::start(Manager::new(bench.client())).await?;
+    let recorder = running.handle.recorder("conformance");
+    let events = Gvr::new("events.k8s.io", "v1", "events");
+    for count in [None, Some(2)] {
+        let about = EventSubject::new("v1", "ConfigMap", &bench.namespace, "settings");
+        recorder.warning(about, "Odd", "Checking", "something is odd");
+        loop {
+            let (seen, _) = bench.api.list(&events, &bench.namespace).await?;
+            if seen.first().is_some_and(|event| event["series"]["count"].as_i64() == count) {
+                assert_eq!((seen.len(), &seen[0]["reason"]), (1, &json!("Odd")));
+                break;
+            }
+            sleep(AGAIN).await;
+        }
+    }
+    running.stop().await?;
+    assert_eq!(recorder.dropped(), 0);
+    Ok(())
+}
