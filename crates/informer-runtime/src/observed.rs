@@ -39,6 +39,8 @@ pub(crate) struct Prometheus {
     pub(crate) registry: RwLock<Registry>,
     informers: PrometheusInformers,
     queues: PrometheusMetrics,
+    #[cfg(feature = "webhook")]
+    pub(crate) webhooks: crate::webhook::WebhookMetrics,
 }
 
 #[cfg(feature = "prometheus")]
@@ -47,7 +49,15 @@ impl Default for Prometheus {
         let mut registry = Registry::default();
         let informers = PrometheusInformers::register(&mut registry);
         let queues = PrometheusMetrics::register(&mut registry);
-        Self { registry: RwLock::new(registry), informers, queues }
+        #[cfg(feature = "webhook")]
+        let webhooks = crate::webhook::WebhookMetrics::register(&mut registry);
+        Self {
+            registry: RwLock::new(registry),
+            informers,
+            queues,
+            #[cfg(feature = "webhook")]
+            webhooks,
+        }
     }
 }
 

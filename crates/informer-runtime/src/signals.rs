@@ -1,3 +1,6 @@
+#[cfg(all(test, unix))]
+mod tests;
+
 use std::future::poll_fn;
 use std::task::Poll;
 

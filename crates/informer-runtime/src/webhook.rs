@@ -5,6 +5,8 @@
 
 mod admission;
 mod conversion;
+#[cfg(feature = "prometheus")]
+mod metrics;
 mod patch;
 mod review;
 #[cfg(test)]
@@ -13,21 +15,21 @@ mod tests;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+#[cfg(feature = "prometheus")]
+use std::sync::OnceLock;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 pub use admission::{AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied};
 pub use conversion::Conversion;
 
-use crate::{BoxError, HttpServer, Runnable, RunnableGroup, Tls};
+use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, RunnableGroup, Tls};
+#[cfg(feature = "prometheus")]
+pub(crate) use metrics::WebhookMetrics;
 
 /// Bodies that are read, as upstream: two objects of the largest size that etcd stores, with room around them.
 const BODY_MAX: usize = 7 << 20;
@@ -66,6 +68,9 @@ const ADDRESS: &str = "0.0.0.0:9443";
 #[must_use = "it runs in a manager"]
 pub struct WebhookServer {
     server: HttpServer,
+    /// Set when a manager takes it.
+    #[cfg(feature = "prometheus")]
+    metrics: Arc<OnceLock<WebhookMetrics>>,
 }
 
 impl WebhookServer {
@@ -88,7 +93,11 @@ impl WebhookServer {
         let mut server = server.named("webhooks").tls(tls);
         server.group = RunnableGroup::Webhooks;
         server.body_max = BODY_MAX;
-        Self { server }
+        Self {
+            server,
+            #[cfg(feature = "prometheus")]
+            metrics: Arc::default(),
+        }
     }
 
     /// Decides about objects of a kind. `Err` denies the request, with a message for its user; the object of a deletion is in
@@ -122,16 +131,12 @@ impl WebhookServer {
     }
 
     /// Converts objects between the versions of one or more kinds, at `/convert`.
-    pub fn convert(mut self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
+    pub fn convert(self, conversions: impl IntoIterator<Item = Conversion>) -> Self {
         let conversions: Arc<[Conversion]> = conversions.into_iter().collect();
-        self.server = self.server.route("/convert", move |request| {
+        self.review("/convert".to_owned(), move |review| {
             let conversions = Arc::clone(&conversions);
-            async move {
-                review::serve(&request, |review| async move { conversion::convert(&review, &conversions) })
-                    .await
-            }
-        });
-        self
+            async move { conversion::convert(&review, &conversions) }
+        })
     }
 
     fn review<F, Fut>(mut self, path: String, review: F) -> Self
@@ -140,9 +145,20 @@ impl WebhookServer {
         Fut: Future<Output = serde_json::Value> + Send + 'static,
     {
         let review = Arc::new(review);
+        #[cfg(feature = "prometheus")]
+        let (metrics, name) = (Arc::clone(&self.metrics), path.clone());
         self.server = self.server.route(path, move |request| {
             let review = Arc::clone(&review);
-            async move { review::serve(&request, |body| review(body)).await }
+            #[cfg(feature = "prometheus")]
+            let began = metrics.get().map(|metrics| metrics.begin(&name));
+            async move {
+                let answered = review::serve(&request, |body| review(body)).await;
+                #[cfg(feature = "prometheus")]
+                if let Some(began) = began {
+                    began.answered(answered.response.status(), answered.panicked);
+                }
+                answered.response
+            }
         });
         self
     }
@@ -160,21 +176,11 @@ fn path<K: Resource<DynamicType = ()>>(verb: &str) -> String {
     format!("/{verb}-{group}-{version}-{kind}")
 }
 
-impl Runnable for WebhookServer {
-    fn name(&self) -> String {
-        self.server.name()
-    }
-
-    fn group(&self) -> RunnableGroup {
-        RunnableGroup::Webhooks
-    }
-
-    fn ready(&self, timeout: Duration) -> Option<BoxFuture<'static, Result<(), BoxError>>> {
-        self.server.ready(timeout)
-    }
-
-    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
-        Box::new(self.server).run(stop).boxed()
+impl IntoRunnable for WebhookServer {
+    fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
+        #[cfg(feature = "prometheus")]
+        let _ = self.metrics.set(manager.webhook_metrics());
+        self.server.into_runnable(manager)
     }
 }
 

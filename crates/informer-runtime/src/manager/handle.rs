@@ -163,6 +163,12 @@ impl ManagerHandle {
         self.shared.observed.queue(name)
     }
 
+    /// For webhooks.
+    #[cfg(all(feature = "prometheus", feature = "webhook"))]
+    pub(crate) fn webhook_metrics(&self) -> crate::webhook::WebhookMetrics {
+        self.shared.observed.prometheus.webhooks.clone()
+    }
+
     /// Registers metrics beside the manager's own. It must not be called by a collector.
     #[cfg(feature = "prometheus")]
     pub fn register_metrics<T>(

@@ -10,37 +10,48 @@ use serde_json::{Value, json};
 
 use crate::http_server::{answer, text};
 
+/// The answer to a review.
+#[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "only metrics ask whether it panicked"))]
+pub(super) struct Answered {
+    pub(super) response: Response<Bytes>,
+    pub(super) panicked: bool,
+}
+
 /// Reads a review, and answers it with what `review` makes of it: a review with a `response`.
-pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> Response<Bytes>
+pub(super) async fn serve<F, Fut>(request: &Request<Bytes>, review: F) -> Answered
 where
     F: FnOnce(Value) -> Fut,
     Fut: Future<Output = Value>,
 {
+    let (body, mut answered) = match read(request) {
+        Ok(read) => read,
+        Err((status, problem)) => return Answered { response: text(status, problem), panicked: false },
+    };
+    let uid = body["request"]["uid"].clone();
+    let reviewed = AssertUnwindSafe(async { review(body).await }).catch_unwind().await;
+    let panicked = reviewed.is_err();
+    let mut response = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
+    response["uid"] = uid;
+    answered["response"] = response;
+    Answered { response: answer(StatusCode::OK, "application/json", answered.to_string()), panicked }
+}
+
+/// The review of a request, and what the answer begins with.
+fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)> {
     if request.method() != Method::POST {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "reviews are posted\n");
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "reviews are posted\n".to_owned()));
     }
     let content_type =
         request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
-        return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n");
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n".to_owned()));
     }
-    let body: Value = match serde_json::from_slice(request.body()) {
-        Ok(body) => body,
-        Err(error) => return text(StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}\n")),
-    };
-    let head = head(&body);
-    let Some(mut answered) = head else {
-        return text(
-            StatusCode::BAD_REQUEST,
-            "the body is no review: it needs apiVersion, kind and a request with a uid\n",
-        );
-    };
-    let uid = body["request"]["uid"].clone();
-    let reviewed = AssertUnwindSafe(async { review(body).await }).catch_unwind().await;
-    let mut response = reviewed.unwrap_or_else(|_| failure(500, "the webhook panicked"));
-    response["uid"] = uid;
-    answered["response"] = response;
-    answer(StatusCode::OK, "application/json", answered.to_string())
+    // serde says where a text is no JSON, and quotes nothing of it.
+    let body: Value = serde_json::from_slice(request.body())
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}\n")))?;
+    let advice = "the body is no review: it needs apiVersion, kind and a request with a uid\n";
+    let head = head(&body).ok_or_else(|| (StatusCode::BAD_REQUEST, advice.to_owned()))?;
+    Ok((body, head))
 }
 
 /// The review without its request.

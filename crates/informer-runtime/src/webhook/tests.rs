@@ -319,3 +319,27 @@ async fn what_cannot_be_converted_fails_the_review_with_the_objects_name() {
     let group = converted("other.com/v1", json!([greeting("v1", "text", "a")])).await;
     assert_eq!(message(group), "no conversion of Greeting in other.com is known here");
 }
+
+#[cfg(feature = "prometheus")]
+#[tokio::test]
+async fn reviews_are_counted_by_path_and_code() {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let server = no_passwords();
+    let _ = server.metrics.set(super::WebhookMetrics::register(&mut registry));
+    let path = "/validate--v1-configmap";
+    let panics = review("ConfigMap", "CREATE", json!({"data": {"panic": ""}}));
+    for body in ["{}".to_owned(), panics.to_string(), review("ConfigMap", "CREATE", json!({})).to_string()] {
+        post(&server, path, body).await;
+    }
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("it can be written");
+    for line in [
+        r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="200"} 2"#,
+        r#"controller_runtime_webhook_requests_total{webhook="/validate--v1-configmap",code="400"} 1"#,
+        r#"controller_runtime_webhook_requests_in_flight{webhook="/validate--v1-configmap"} 0"#,
+        r#"controller_runtime_webhook_latency_seconds_count{webhook="/validate--v1-configmap"} 3"#,
+        "controller_runtime_webhook_panics_total 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
