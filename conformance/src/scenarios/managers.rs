@@ -28,6 +28,7 @@ use crate::{Bench, Failure, Scenario};
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(one_of_two_managers_leads_and_the_other_takes_over_when_it_stops),
+        scenario!(of_three_managers_another_one_leads_when_the_leader_is_killed).slow(),
         scenario!(webhooks_of_a_manager_are_asked_by_the_server),
         scenario!(objects_are_converted_by_a_webhook_of_a_manager).open("conversion by webhooks"),
         scenario!(events_of_a_manager_become_a_series).open("the group events.k8s.io"),
@@ -61,15 +62,32 @@ fn leases() -> Gvr {
     Gvr::new("coordination.k8s.io", "v1", "leases")
 }
 
+/// Counts one who works, until it is dropped, as it is with a process that is killed.
+struct Working(Arc<AtomicUsize>);
+
+impl Working {
+    /// Fails where somebody works already.
+    fn begin(count: Arc<AtomicUsize>) -> Result<Self, Failure> {
+        let others = count.fetch_add(1, Ordering::SeqCst);
+        let working = Self(count);
+        if others == 0 { Ok(working) } else { Err("two work at a time".into()) }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// A manager whose leader-only part counts itself while it works.
 fn candidate(bench: &Bench, identity: &str, working: &Arc<AtomicUsize>) -> Manager {
     let working = Arc::clone(working);
     let work = runnable("work", |stop: CancellationToken| async move {
-        let others = working.fetch_add(1, Ordering::SeqCst);
+        let _working = Working::begin(working)?;
         stop.cancelled().await;
         sleep(AGAIN).await;
-        working.fetch_sub(1, Ordering::SeqCst);
-        if others == 0 { Ok(()) } else { Err("two work at a time".into()) }
+        Ok(())
     });
     let election = LeaderElection::new("operator").namespace(&*bench.namespace).identity(identity);
     Manager::new(bench.client()).add(work).leader_election(election)
@@ -94,6 +112,36 @@ async fn one_of_two_managers_leads_and_the_other_takes_over_when_it_stops(
         (&json!("second"), &json!(1))
     );
     second.stop().await
+}
+
+/// Waits until one of the managers leads, and takes it out.
+async fn leader(replicas: &mut Vec<Running>) -> Running {
+    loop {
+        match replicas.iter().position(|replica| replica.handle.is_leader()) {
+            Some(leader) => return replicas.swap_remove(leader),
+            None => sleep(AGAIN).await,
+        }
+    }
+}
+
+async fn of_three_managers_another_one_leads_when_the_leader_is_killed(bench: Bench) -> Result<(), Failure> {
+    let (working, mut replicas) = (Arc::default(), Vec::new());
+    for identity in ["a", "b", "c"] {
+        replicas.push(Running::start(candidate(&bench, identity, &working)).await?);
+    }
+    let killed = leader(&mut replicas).await;
+    sleep(Duration::from_secs(3)).await;
+    killed.task.abort();
+    let begun = Instant::now();
+    let next = leader(&mut replicas).await;
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_secs(18), "it took {took:?}");
+    let lease = bench.api.read(&format!("{}/operator", leases().path(Some(&bench.namespace)))).await?;
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    for replica in replicas.into_iter().chain([next]) {
+        replica.stop().await?;
+    }
+    Ok(())
 }
 
 /// What webhooks serve TLS with, and the bundle that trusts it.

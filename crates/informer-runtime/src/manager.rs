@@ -39,7 +39,7 @@ pub use error::{AddError, ManagerError, PartError};
 pub use handle::ManagerHandle;
 
 use crate::http_server::answer;
-use crate::{BoxError, HttpServer, IntoRunnable, LeaderElection, LeaderElector};
+use crate::{BoxError, HttpServer, IntoRunnable, LeaderElection, LeaderElector, Probe};
 use handle::DriverEnd;
 
 /// How long parts may take to stop.
@@ -157,6 +157,7 @@ impl Manager {
         self.options.elects = true;
         match LeaderElector::new(election, self.handle.client().clone(), leadership) {
             Ok(mut elector) => {
+                self.handle.health().add(Probe::Health, "leader-election", elector.check());
                 elector.recorder = Some(self.handle.recorder(elector.identity()));
                 #[cfg(feature = "prometheus")]
                 {

@@ -32,6 +32,8 @@ pub struct LeaderElector {
     lock: LeaseLock,
     observers: Vec<Observer>,
     leadership: watch::Sender<Leadership>,
+    /// Until when a leader's lease holds off others.
+    held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
     #[cfg(feature = "prometheus")]
     pub(crate) status: Option<prometheus_client::metrics::gauge::Gauge>,
@@ -57,6 +59,7 @@ impl LeaderElector {
             identity,
             observers: election.observers,
             leadership,
+            held_until: watch::Sender::new(None),
             recorder: None,
             #[cfg(feature = "prometheus")]
             status: None,
@@ -72,6 +75,21 @@ impl LeaderElector {
     /// Who this process is in the election.
     pub fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// A health check that fails while this process believes to lead though its lease has passed: its loop stands still.
+    pub(crate) fn check(
+        &self,
+    ) -> impl Fn() -> std::future::Ready<Result<(), BoxError>> + Send + Sync + 'static {
+        let held_until = self.held_until.subscribe();
+        move || {
+            let passed = held_until.borrow().is_some_and(|until| until < now());
+            std::future::ready(if passed {
+                Err("the lease has passed without a renewal".into())
+            } else {
+                Ok(())
+            })
+        }
     }
 
     /// Whether this process leads, now and later.
@@ -95,6 +113,7 @@ impl LeaderElector {
         let mut stopping = false;
         loop {
             self.state.tick(now());
+            self.held_until.send_replace(self.state.held_until());
             if let Some(end) = self.tell(&mut watching) {
                 return end;
             }

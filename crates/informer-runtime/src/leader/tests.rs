@@ -145,6 +145,27 @@ async fn a_server_that_is_slow_or_busy_for_a_while_costs_no_leader() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_whose_loop_stands_still_is_not_well_once_its_lease_has_passed() {
+    let server = server();
+    let elector = LeaderElection::new("operator").elector(client(&server)).expect("a valid election");
+    let (check, mut leadership) = (elector.check(), elector.leadership());
+    check().await.expect("a standby is well");
+    // The loop runs only while it is polled here.
+    let mut running = std::pin::pin!(elector.run(CancellationToken::new()));
+    tokio::select! {
+        _ = &mut running => panic!("it goes on"),
+        led = leadership.wait_for(Leadership::is_leading) => drop(led),
+    }
+    tokio::select! {
+        _ = &mut running => panic!("it goes on"),
+        () = sleep(seconds(60)) => {}
+    }
+    check().await.expect("it renews");
+    sleep(seconds(14)).await;
+    check().await.expect_err("nothing was renewed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_keeps_what_others_wrote_into_the_lease() {
     let server = server();
     let mut first = Replica::start(&server, "first");
