@@ -41,6 +41,7 @@ pub use error::ReadError;
 pub use informer::{CacheInformer, CacheRegistration, InformerPart};
 pub use options::InformerOptions;
 pub use plan::PartScope;
+pub(crate) use plan::Selects;
 pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
@@ -147,12 +148,11 @@ impl Cache {
     }
 
     fn make<O: Representation>(&self, kind: &ScopedKind) -> CacheInformer<O> {
-        let parts = self
-            .shared
-            .levels
-            .plan(kind)
-            .into_iter()
-            .map(|plan| InformerPart { informer: self.shared_informer(kind, &plan), scope: plan.scope });
+        let parts = self.shared.levels.plan(kind).into_iter().map(|plan| InformerPart {
+            informer: self.shared_informer(kind, &plan),
+            selects: plan.selects(),
+            scope: plan.scope,
+        });
         CacheInformer::new(kind.clone(), parts.collect())
     }
 
@@ -181,6 +181,12 @@ impl Cache {
             informer = informer.metrics(Arc::clone(metrics));
         }
         informer.build()
+    }
+
+    /// True where the kind is held as [`Typed`] alone.
+    pub(crate) fn holds_typed<K: KubeKind>(&self) -> bool {
+        let pinned = self.shared.pinned.get(ScopedKind::of::<K>().gvk());
+        pinned.is_some_and(|(form, _)| *form == TypeId::of::<Typed<K>>())
     }
 
     /// Takes the informer of a kind and form out of the cache. It stops, unless somebody else holds a run of it; its handlers

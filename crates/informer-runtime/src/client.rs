@@ -1,6 +1,7 @@
 //! The client of a program: reads from the cache, writes to the server.
 
 mod builder;
+mod create_or;
 mod delete;
 mod difference;
 mod dynamic;
@@ -8,7 +9,9 @@ mod error;
 mod fetched;
 mod intercept;
 mod live;
+pub mod metrics;
 mod operation;
+mod own_writes;
 mod patch;
 mod read;
 mod settings;
@@ -22,18 +25,21 @@ use std::sync::Arc;
 use informer_core::Gvk;
 
 pub use builder::ClientBuilder;
+pub use create_or::OperationResult;
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
 pub use error::WriteError;
 pub use fetched::{Edited, Fetched};
 pub use intercept::{Intercept, Next};
 pub use live::{LiveReader, Page};
+pub use metrics::ClientMetrics;
 pub use operation::{Operation, OperationVerb};
 pub use patch::Patch;
 pub use settings::FieldValidation;
 pub use subresource::Subresource;
 
 use crate::Cache;
+use own_writes::OwnWrites;
 use settings::Settings;
 
 /// Reads from a [`Cache`] and writes to the server.
@@ -47,6 +53,11 @@ use settings::Settings;
 /// [`get`](Self::get) and [`list`](Self::list) ask the cache: the first read of a kind makes its informer and waits for it,
 /// as [`Cache`] says. Kinds that the builder [excludes](ClientBuilder::uncached) are asked of the server, and so is everything
 /// by [`live`](Self::live).
+///
+/// A read shows what was written before through the same client, or a clone of it: of the same object where one is read, of the kind
+/// where many are. It waits for the cache to show that, at most for the
+/// [bound](ClientBuilder::read_your_writes), and fails if that is not enough. Not covered are writes of others, writes whose answer
+/// was lost, collections that were deleted, and servers whose versions are not numbers.
 ///
 /// # Writes
 ///
@@ -81,6 +92,9 @@ struct Shared {
     uncached: HashSet<Gvk>,
     /// Whether objects without a type are read from the cache.
     cache_dynamic: bool,
+    /// `None`: reads do not wait for own writes.
+    own_writes: Option<Arc<OwnWrites>>,
+    metrics: Option<Arc<dyn ClientMetrics>>,
 }
 
 impl Client {

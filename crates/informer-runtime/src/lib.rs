@@ -4,14 +4,16 @@
 //! then controllers, in order, and that stops cleanly.
 
 mod cache;
-mod client;
+pub mod client;
 mod events;
+mod finalizer;
 mod health;
 mod http_server;
 mod kind;
 mod leader;
 mod manager;
 mod observed;
+mod owner;
 mod runnable;
 mod signals;
 #[cfg(feature = "webhook")]
@@ -22,15 +24,23 @@ pub use cache::{
     MissingInformer, PartScope, ReadError, TypedIndex, typed,
 };
 pub use client::{
-    Client, ClientBuilder, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation, Intercept,
-    LiveReader, Next, Operation, OperationVerb, Page, Patch, Propagation, Subresource, WriteError,
+    Client, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation,
+    Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch, Propagation,
+    Subresource, WriteError,
 };
 pub use events::{EventRecorder, EventSubject, EventType};
+pub use finalizer::{
+    FinalizeError, Finalized, Finalizers, add_finalizer, contains_finalizer, remove_finalizer,
+};
 pub use health::{HealthChecks, Heartbeat, Probe};
 pub use http_server::{HttpServer, Tls, TlsError};
 pub use kind::{KubeKind, KubeObject, ScopedKind};
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};
+pub use owner::{
+    OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
+    remove_owner_reference, set_controller_reference, set_owner_reference,
+};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
 pub use signals::ctrl_c;
 /// Ends what a manager runs.

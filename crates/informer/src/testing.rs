@@ -17,11 +17,17 @@
 //! The server is `informer-apiserver`, spoken to without a socket, so that tests run in paused time: timeouts, backoffs
 //! and resyncs cost nothing.
 
+mod environment;
 mod error;
+#[cfg(feature = "runtime")]
+mod fake;
 
 use std::fmt;
 
+pub use environment::{TEST_SERVER_VARIABLE, TestEnvironment, TestServerKind};
 pub use error::TestServerError;
+#[cfg(feature = "runtime")]
+pub use fake::{FakeClient, FakeClientBuilder};
 pub use informer_apiserver::{
     ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, ManualClock,
     RequestRecord, Verb,

@@ -11,13 +11,13 @@ use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
 };
-use informer_core::{LabelSelector, Object};
+use informer_core::{LabelSelector, Object, ObjectKey};
 use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
 use super::ReadError;
-use super::plan::PartScope;
+use super::plan::{PartScope, Selects};
 use crate::ScopedKind;
 
 /// The informer of a kind in a cache: one [`SharedInformer`], or several where the cache holds only some namespaces.
@@ -42,6 +42,7 @@ pub struct InformerPart<O: Object> {
     pub scope: PartScope,
     /// The informer.
     pub informer: SharedInformer<O>,
+    pub(crate) selects: Selects,
 }
 
 impl<O: Object> CacheInformer<O> {
@@ -87,6 +88,11 @@ impl<O: Object> CacheInformer<O> {
             namespace: namespace.unwrap_or_default().to_owned(),
             known: parts.iter().map(|part| part.scope.to_string()).collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// True where the part holds the objects of the key's namespace.
+    pub(crate) fn holds(&self, part: &InformerPart<O>, key: &ObjectKey) -> bool {
+        self.part_of(key.namespace()).is_ok_and(|informer| std::ptr::eq(informer, &part.informer))
     }
 
     /// Adds a handler with the default options. See [`add_handler_with`](Self::add_handler_with).
@@ -227,7 +233,7 @@ impl<O: Object> Clone for CacheInformer<O> {
 
 impl<O: Object> Clone for InformerPart<O> {
     fn clone(&self) -> Self {
-        Self { scope: self.scope.clone(), informer: self.informer.clone() }
+        Self { scope: self.scope.clone(), informer: self.informer.clone(), selects: self.selects.clone() }
     }
 }
 

@@ -1,9 +1,12 @@
 //! Which informers a kind gets, and with which options. Pure: from what was configured alone.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk};
+use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSelector};
 
 use super::options::{InformerOptions, KindOptions};
 use crate::ScopedKind;
@@ -30,6 +33,14 @@ pub enum PartScope {
     Namespace(String),
     /// Those of all namespaces that have no informer of their own.
     OtherNamespaces,
+}
+
+/// What of its objects an informer is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selects {
+    pub(crate) labels: LabelSelector,
+    /// True where fields decide that a cache does not know.
+    pub(crate) by_fields: bool,
 }
 
 /// One informer to be made.
@@ -84,6 +95,14 @@ fn part(scope: PartScope, options: InformerOptions) -> PartPlan {
 }
 
 impl PartPlan {
+    pub(super) fn selects(&self) -> Selects {
+        let fields = self.options.fields.iter().flat_map(FieldSelector::requirements);
+        Selects {
+            labels: self.options.labels.clone().unwrap_or_default(),
+            by_fields: fields.into_iter().any(|requirement| requirement.field() != NAMESPACE_FIELD),
+        }
+    }
+
     /// The name of the informer: its resource and what it selects.
     pub(super) fn name(&self, kind: &ScopedKind, form: &str) -> String {
         let mut name = kind.kind().gvr().to_string();

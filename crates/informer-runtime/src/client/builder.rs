@@ -1,11 +1,16 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::own_writes::OwnWrites;
 use super::settings::Settings;
-use super::{Client, Shared};
+use super::{Client, ClientMetrics, Shared};
 use crate::{Cache, KubeKind, ScopedKind};
 use informer_core::Gvk;
+
+/// How long a read waits for the cache to show own writes, unless said otherwise: a watch that works shows them in milliseconds.
+const OWN_WRITES_BOUND: Duration = Duration::from_secs(5);
 
 /// Configures a [`Client`].
 #[must_use = "nothing is made before `build`"]
@@ -13,11 +18,19 @@ pub struct ClientBuilder {
     cache: Cache,
     uncached: HashSet<Gvk>,
     cache_dynamic: bool,
+    own_writes: Option<Duration>,
+    metrics: Option<Arc<dyn ClientMetrics>>,
 }
 
 impl ClientBuilder {
     pub(super) fn new(cache: Cache) -> Self {
-        Self { cache, uncached: HashSet::new(), cache_dynamic: false }
+        Self {
+            cache,
+            uncached: HashSet::new(),
+            cache_dynamic: false,
+            own_writes: Some(OWN_WRITES_BOUND),
+            metrics: None,
+        }
     }
 
     /// Reads this kind from the server: for kinds that are too many or too secret to hold.
@@ -38,11 +51,25 @@ impl ClientBuilder {
         self
     }
 
+    /// How long a read waits for the cache to show what was written through the same client. 5 s by default; `None` turns the wait
+    /// off: a read may then show less than what was written before.
+    pub fn read_your_writes(mut self, bound: Option<Duration>) -> Self {
+        self.own_writes = bound;
+        self
+    }
+
+    /// Where the client shows how it is.
+    pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> Client {
-        let Self { cache, uncached, cache_dynamic } = self;
+        let Self { cache, uncached, cache_dynamic, own_writes, metrics } = self;
         let api = cache.client().clone();
-        let shared = Arc::new(Shared { api, cache, uncached, cache_dynamic });
+        let own_writes = own_writes.map(|bound| Arc::new(OwnWrites::new(bound, metrics.clone())));
+        let shared = Arc::new(Shared { api, cache, uncached, cache_dynamic, own_writes, metrics });
         Client { shared, settings: Arc::new(Settings::default()) }
     }
 }

@@ -4,6 +4,9 @@
 //! whole object as it was read, and the patch is the difference of the two whole objects. JSON merge patch replaces lists as
 //! they are; so what the type does not know inside of a list's elements is carried along with its element.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};

@@ -53,8 +53,7 @@ impl DynamicClient {
             let value = self.client.get_value(operation).await?;
             return Ok(value.map(|value| decoded(&attempt, value)).transpose()?);
         }
-        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
-        let object = self.client.shared.cache.get_of::<Dynamic>(&self.kind, &key).await?;
+        let object = self.client.cached::<Dynamic>(&operation).await?;
         Ok(object.map(|object| object.to_dynamic_object()).transpose()?)
     }
 
@@ -68,7 +67,7 @@ impl DynamicClient {
         let mut options = options.clone();
         options.namespace = self.client.settings.namespace_of(&operation, options.namespace.as_deref())?;
         if self.reads_cache() {
-            let objects = self.client.shared.cache.list_of::<Dynamic>(&self.kind, &options).await?;
+            let objects = self.client.cached_list::<Dynamic>(&self.kind, &options).await?;
             return Ok(objects.iter().map(|object| object.to_dynamic_object()).collect::<Result<_, _>>()?);
         }
         let values = self.client.list_values(&self.kind, &options).await?;

@@ -1,14 +1,16 @@
 //! Reads that ask the cache, unless the client is told otherwise.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use informer_client::{Lazy, Metadata};
+use informer_client::{Lazy, Metadata, Representation, Typed};
 use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
+use super::own_writes::{Expected, Scope};
 use super::write::fetched;
 use super::{Client, Fetched, WriteError};
-use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
+use crate::{CacheInformer, KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
 impl Client {
     /// One object; `None` where it does not exist.
@@ -29,15 +31,65 @@ impl Client {
             let value = self.answer_get::<K>(operation).await?;
             return Ok(value.map(|value| fetched(&attempt, value)).transpose()?);
         }
-        match self.cached::<K>(&operation).await? {
-            Some(object) => Ok(Some(Fetched::of_lazy(object)?)),
-            None => Ok(None),
+        if self.shared.cache.holds_typed::<K>() {
+            let object = self.cached::<Typed<K>>(&operation).await?;
+            return Ok(object.map(Fetched::of_typed).transpose()?);
         }
+        let object = self.cached::<Lazy<K>>(&operation).await?;
+        Ok(object.map(Fetched::of_lazy).transpose()?)
     }
 
-    async fn cached<K: KubeKind>(&self, operation: &Operation) -> Result<Option<Arc<Lazy<K>>>, ReadError> {
+    /// One object of the cache, after own writes of it.
+    pub(super) async fn cached<O: Representation>(
+        &self,
+        operation: &Operation,
+    ) -> Result<Option<Arc<O>>, ReadError> {
         let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
-        self.shared.cache.get::<K>(&key).await
+        let informer = self.caught_up::<O>(&operation.kind, Scope::Key(key.clone())).await?;
+        informer.get(&key)
+    }
+
+    /// The objects of the cache that are selected, after own writes of the kind.
+    pub(super) async fn cached_list<O: Representation>(
+        &self,
+        kind: &ScopedKind,
+        options: &ListOptions,
+    ) -> Result<Vec<Arc<O>>, ReadError> {
+        let namespace = options.namespace.clone().filter(|_| !kind.is_cluster_scoped());
+        let scope = namespace.map_or(Scope::Kind, Scope::Namespace);
+        self.caught_up::<O>(kind, scope).await?.select(options)
+    }
+
+    /// The informer of a kind, when it shows what was written before.
+    async fn caught_up<O: Representation>(
+        &self,
+        kind: &ScopedKind,
+        scope: Scope,
+    ) -> Result<CacheInformer<O>, ReadError> {
+        let informer = self.shared.cache.ready::<O>(kind).await?;
+        if let Some(own_writes) = &self.shared.own_writes {
+            own_writes.shown(&informer, &scope).await?;
+        }
+        Ok(informer)
+    }
+
+    /// Waits until the cache shows an object as it was written, or a later state of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`ReadError::Behind`] after `timeout`.
+    pub async fn wait_until_cached<K: KubeObject>(
+        &self,
+        written: &Fetched<K>,
+        timeout: Duration,
+    ) -> Result<(), ReadError> {
+        let operation = super::write::on_object(OperationVerb::Get, &**written)?;
+        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
+        let informer = self.shared.cache.ready::<Lazy<K>>(&operation.kind).await?;
+        let meta = written.meta();
+        let labels = meta.labels.iter().flatten().collect();
+        let expected = Expected::of(meta.resource_version.as_deref().unwrap_or_default().into(), labels);
+        expected.awaited(&informer, Some(&key), timeout).await.map(drop)
     }
 
     /// The objects that are selected, in no particular order, in the lazy form: labels, owners and single fields cost no decode,
@@ -52,7 +104,7 @@ impl Client {
         let mut options = options.clone();
         options.namespace = self.settings.namespace_of(&operation, options.namespace.as_deref())?;
         if !self.reads_live(&kind) && !self.is_intercepted() {
-            return self.shared.cache.list::<K>(&options).await;
+            return self.cached_list::<Lazy<K>>(&kind, &options).await;
         }
         let values = self.answer_list::<K>(operation, &options).await?;
         let items = values.into_iter().map(|value| lazy::<K>(&kind, &value));
@@ -72,8 +124,7 @@ impl Client {
         let operation = Operation::on(OperationVerb::Get, &kind, key.as_ref());
         let namespace = self.settings.namespace_of(&operation, operation.namespace.as_deref())?;
         let operation = operation.in_namespace(namespace.as_deref());
-        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
-        self.shared.cache.get_of::<Metadata<K>>(kind, &key).await
+        self.cached::<Metadata<K>>(&operation).await
     }
 
     fn reads_live(&self, kind: &ScopedKind) -> bool {
@@ -105,7 +156,7 @@ impl Client {
         let last = move |operation: Operation| -> futures_util::future::BoxFuture<'static, _> {
             let client = client.clone();
             Box::pin(async move {
-                match client.cached::<K>(&operation).await {
+                match client.cached::<Lazy<K>>(&operation).await {
                     Ok(Some(object)) => typed_value(&operation, &object),
                     Ok(None) => Err(super::error::not_found(&operation)),
                     Err(cause) => Err(super::error::unread(&operation, cause)),
@@ -132,7 +183,7 @@ impl Client {
         let last = move |operation: Operation| -> futures_util::future::BoxFuture<'static, _> {
             let (client, options) = (client.clone(), options.clone());
             Box::pin(async move {
-                let objects = client.shared.cache.list::<K>(&options).await;
+                let objects = client.cached_list::<Lazy<K>>(&operation.kind, &options).await;
                 let objects = objects.map_err(|cause| super::error::unread(&operation, cause))?;
                 let items = objects.iter().map(|object| typed_value(&operation, object));
                 Ok(serde_json::json!({"items": items.collect::<Result<Vec<_>, _>>()?}))

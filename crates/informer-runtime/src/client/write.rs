@@ -9,7 +9,7 @@ use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
 use super::{Client, Edited, Fetched, Next, Patch, WriteError};
 use crate::{KubeKind, KubeObject, ScopedKind};
-use informer_client::PatchFormat;
+use informer_client::{CallError, PatchFormat};
 
 impl Client {
     /// Creates an object, in the namespace of its metadata. Answers it as the server stored it.
@@ -184,7 +184,13 @@ impl Client {
             let client = client.clone();
             Box::pin(async move { client.send(operation).await })
         };
-        Next::new(self, Arc::new(last)).run(operation).await
+        let about = operation.without_body();
+        let writing = self.shared.own_writes.as_ref().and_then(|own_writes| own_writes.begin(&about));
+        let answer = Next::new(self, Arc::new(last)).run(operation).await?;
+        if let Some(writing) = writing {
+            writing.answered(&about, &answer);
+        }
+        Ok(answer)
     }
 
     /// What the settings of this client make of an operation.
@@ -204,7 +210,14 @@ impl Client {
     }
 
     async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
-        let text = self.shared.api.call(operation.call()?).await?;
+        let (call, begin) = (operation.call()?, tokio::time::Instant::now());
+        let answer = self.shared.api.call(call).await;
+        if let Some(metrics) = &self.shared.metrics {
+            let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
+            let code = answer.as_ref().map_or_else(refused, |_| 200);
+            metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
+        }
+        let text = answer?;
         serde_json::from_slice(&text).map_err(|cause| WriteError::Answer {
             attempt: operation.to_string(),
             expected: "JSON".to_owned(),

@@ -1,9 +1,22 @@
 //! The cache, as its users see it.
 
-use informer_apiserver::Verb;
-use informer_client::StreamingLists;
-use informer_runtime::{InformerOptions, ListOptions, MissingInformer, ReadError};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use informer_apiserver::{FaultMatch, Verb};
+use informer_cache::handler::on_event_async;
+use informer_client::{Dynamic, Lazy, Metadata, ResourceKind, StreamingLists};
+use informer_core::Object;
+use informer_runtime::{
+    CancellationToken, InformerOptions, ListOptions, MissingInformer, ReadError, Runnable, RunnableGroup,
+    ScopedKind, typed,
+};
+use informer_store::field;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::fixture::{SOON, Server};
 
@@ -53,4 +66,349 @@ async fn several_namespaces_have_one_face() {
         cache.get::<Node>("worker-1").await.unwrap().is_some(),
         "kinds without namespaces are cached whole"
     );
+}
+
+/// Namespaces and queries of the requests about a resource.
+fn asked(server: &Server, verb: Verb, resource: &str) -> Vec<(Option<String>, String)> {
+    let requests = server.api.requests().into_iter().filter(|request| request.is(verb, resource));
+    requests.map(|request| (request.namespace, request.query)).collect()
+}
+
+fn names<O: Object>(objects: &[Arc<O>]) -> Vec<String> {
+    let mut names: Vec<String> = objects.iter().map(|object| object.key().to_string()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_before_the_start_is_an_error_and_the_informer_starts_with_the_cache() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let cache = server.cache().build();
+    let error = cache.get::<Pod>("default/web-0").await.unwrap_err();
+    assert!(matches!(error, ReadError::NotStarted { .. }), "{error}");
+    cache.start();
+    cache.wait_for_sync(SOON).await.unwrap();
+    assert!(cache.has_synced() && cache.held::<Lazy<Pod>>(ScopedKind::of::<Pod>().gvk()).is_some());
+    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_read_that_is_in_vain_ends_at_its_deadline_with_the_last_error() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let forbidden = server.api.faults().on(FaultMatch::list("pods")).status(403);
+    let watch = server.api.faults().on(FaultMatch::watch("pods")).status(403);
+    let cache = server.cache().build();
+    cache.start();
+    let begin = Instant::now();
+    let error = cache.get::<Pod>("default/web-0").await.unwrap_err();
+    assert_eq!(begin.elapsed(), Duration::from_secs(30));
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("403") && cause.contains("pods"), "{cause}");
+    let maps = cache.list::<ConfigMap>(&ListOptions::default()).await.unwrap();
+    assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
+    forbidden.remove();
+    watch.remove();
+    assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
+    assert!(cache.get::<Pod>("default/none").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_cache_names_what_is_stuck() {
+    let server = Server::start();
+    server.api.faults().on(FaultMatch::list("pods")).status(403);
+    server.api.faults().on(FaultMatch::watch("pods")).status(403);
+    let cache = server.cache().build();
+    let (_pods, maps) = (cache.informer::<Pod>(), cache.informer::<ConfigMap>());
+    cache.start();
+    let error = cache.wait_for_sync(SOON).await.unwrap_err();
+    assert_eq!(error.unsynced().len(), 1);
+    assert!(error.to_string().contains("informer pods.v1") && error.to_string().contains("403"), "{error}");
+    assert!(maps.has_synced() && !cache.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_for_an_informer_and_for_an_index_never_waits() {
+    let server = Server::start();
+    server.api.faults().on(FaultMatch::list("pods")).status(503);
+    server.api.faults().on(FaultMatch::watch("pods")).status(503);
+    let cache = server.cache().build();
+    cache.start();
+    let begin = Instant::now();
+    let pods = cache.informer::<Pod>();
+    cache.index_field::<Pod>("spec.nodeName", field("spec.nodeName")).unwrap();
+    assert!(begin.elapsed().is_zero() && !pods.has_synced());
+    assert!(cache.index_field::<Pod>("spec.nodeName", field("spec.nodeName")).is_err(), "twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_select_in_one_namespace_and_in_all() {
+    let server = Server::start();
+    for (key, label) in [("a/one", "app=web"), ("b/two", "app=web"), ("b/three", "app=api")] {
+        server.labelled(key, label);
+    }
+    for builder in [server.cache(), server.cache().namespaces(["a", "b"])] {
+        let cache = builder.build();
+        cache.start();
+        let web = ListOptions::default().labels("app=web".parse().unwrap());
+        assert_eq!(names(&cache.list::<Pod>(&web).await.unwrap()), ["a/one", "b/two"]);
+        assert_eq!(names(&cache.list::<Pod>(&web.clone().namespace("b")).await.unwrap()), ["b/two"]);
+        let in_b = ListOptions::default().namespace("b");
+        assert_eq!(cache.list::<Pod>(&in_b).await.unwrap().len(), 2);
+        assert_eq!(cache.list::<Pod>(&web.clone().limit(1)).await.unwrap().len(), 1);
+        assert_eq!(cache.list::<Pod>(&ListOptions::default().limit(2)).await.unwrap().len(), 2);
+        let names: Vec<String> =
+            names(&cache.list_of::<Metadata<Pod>>(ScopedKind::of::<Pod>(), &web).await.unwrap());
+        assert_eq!(names, ["a/one", "b/two"], "of another form");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_select_by_their_indexes_and_all_of_them_must_fit() {
+    let server = Server::start();
+    for (key, node, phase) in
+        [("a/one", "n1", "Running"), ("a/two", "n1", "Failed"), ("b/three", "n1", "Running")]
+    {
+        let mut pod = crate::fixture::pod_spec();
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"] = json!({"phase": phase});
+        server.create("pods", key, pod);
+    }
+    let cache = server.cache().build();
+    cache.index_field::<Pod>("spec.nodeName", field("spec.nodeName")).unwrap();
+    cache.start();
+    let select = |fields: &str| ListOptions::default().fields(fields.parse().unwrap());
+    assert_eq!(cache.list::<Pod>(&select("spec.nodeName=n1")).await.unwrap().len(), 3);
+    let error = cache.list::<Pod>(&select("status.phase=Failed")).await.unwrap_err();
+    assert!(matches!(error, ReadError::NoIndex { .. }), "{error}");
+    let phases = typed(|pod: &Pod| pod.status.iter().filter_map(|status| status.phase.clone()).collect());
+    cache.index_field::<Pod>("status.phase", phases).unwrap();
+    let both = select("spec.nodeName=n1,status.phase=Running");
+    assert_eq!(names(&cache.list::<Pod>(&both).await.unwrap()), ["a/one", "b/three"]);
+    assert_eq!(names(&cache.list::<Pod>(&both.clone().namespace("a")).await.unwrap()), ["a/one"]);
+    let one = both.labels("app=web".parse().unwrap());
+    assert!(cache.list::<Pod>(&one).await.unwrap().is_empty(), "labels and fields");
+    assert_eq!(names(&cache.list::<Pod>(&select("metadata.name=two")).await.unwrap()), ["a/two"]);
+    let error = cache.list::<Pod>(&select("spec.nodeName!=n1")).await.unwrap_err();
+    assert!(matches!(error, ReadError::NotExact { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_with_many_values_finds_objects_by_any_of_them() {
+    let server = Server::start();
+    server.create("nodes", "n1", json!({"spec": {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}}));
+    let cache = server.cache().build();
+    let ranges =
+        typed(|node: &Node| node.spec.iter().flat_map(|spec| spec.pod_cidrs.clone()).flatten().collect());
+    cache.index_field::<Node>("spec.podCIDRs", ranges).unwrap();
+    cache.start();
+    for range in ["10.0.0.0/24", "fd00::/64"] {
+        let select = ListOptions::default().fields(format!("spec.podCIDRs={range}").parse().unwrap());
+        let nodes = cache.list::<Node>(&select.namespace("ignored")).await.unwrap();
+        assert_eq!(names(&nodes), ["n1"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_shared_and_a_changed_copy_does_not_reach_the_cache() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let client = server.client();
+    let (first, second) = (
+        client.cache().get::<Pod>("default/web-0").await.unwrap().unwrap(),
+        client.cache().get::<Pod>("default/web-0").await.unwrap().unwrap(),
+    );
+    assert!(Arc::ptr_eq(&first, &second), "no copy was made");
+    let mut edited = client.get::<Pod>("default/web-0").await.unwrap().unwrap().edit();
+    edited.metadata.labels = Some([("changed".to_owned(), "yes".to_owned())].into());
+    assert!(edited.is_changed());
+    assert!(client.get::<Pod>("default/web-0").await.unwrap().unwrap().metadata.labels.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dynamic_object_says_its_kind() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let cache = server.cache().build();
+    cache.start();
+    let kind = ScopedKind::from(ResourceKind::new("", "v1", "Pod", "pods"));
+    let pods = cache.list_of::<Dynamic>(&kind, &ListOptions::default()).await.unwrap();
+    assert_eq!((&pods[0].value()["apiVersion"], &pods[0].value()["kind"]), (&json!("v1"), &json!("Pod")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_of_a_kind_and_of_its_namespaces_reach_the_server() {
+    let server = Server::start();
+    server.labelled("a/one", "app=web");
+    server.labelled("b/two", "app=api");
+    server.pod("c/three");
+    let cache = server
+        .cache()
+        .options(InformerOptions::default().streaming_lists(StreamingLists::Off))
+        .kind_in::<Pod>("a", InformerOptions::default().labels("app=web".parse().unwrap()))
+        .kind_in::<Pod>("", InformerOptions::default().labels("app=api".parse().unwrap()))
+        .build();
+    cache.start();
+    assert_eq!(names(&cache.list::<Pod>(&ListOptions::default()).await.unwrap()), ["a/one", "b/two"]);
+    assert!(cache.get::<Pod>("c/three").await.unwrap().is_none(), "it is not selected, and that is no error");
+    let mut asked = asked(&server, Verb::List, "pods");
+    asked.sort();
+    let shown: Vec<String> = asked
+        .iter()
+        .map(|(namespace, query)| format!("{}: {query}", namespace.as_deref().unwrap_or("*")))
+        .collect();
+    assert!(
+        shown[0].starts_with("*: fieldSelector=metadata.namespace!=a&labelSelector=app=api"),
+        "{shown:?}"
+    );
+    assert!(shown[1].starts_with("a: labelSelector=app=web"), "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_selector_of_a_namespace_asks_for_that_namespace_alone() {
+    let server = Server::start();
+    server.pod("a/one");
+    server.pod("b/two");
+    let of_a = InformerOptions::default().fields("metadata.namespace=a".parse().unwrap());
+    let cache = server.cache().kind::<Pod>(of_a).build();
+    cache.start();
+    assert_eq!(names(&cache.list::<Pod>(&ListOptions::default()).await.unwrap()), ["a/one"]);
+    let watches = asked(&server, Verb::Watch, "pods");
+    assert!(watches.iter().all(|(namespace, _)| namespace.as_deref() == Some("a")), "{watches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_may_be_cached_everywhere_in_a_cache_of_some_namespaces() {
+    let server = Server::start();
+    server.pod("elsewhere/one");
+    let cache = server.cache().namespaces(["a"]).kind_everywhere::<Pod>().build();
+    cache.start();
+    assert_eq!(cache.list::<Pod>(&ListOptions::default()).await.unwrap().len(), 1);
+    let error = cache.get::<ConfigMap>("elsewhere/m").await.unwrap_err();
+    assert!(matches!(error, ReadError::UnknownNamespace { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_informer_stops_and_the_next_use_makes_a_fresh_one() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let cache = server.cache().build();
+    cache.start();
+    let first = cache.informer::<Pod>();
+    first.wait_for_sync(SOON).await.unwrap();
+    let gvk = ScopedKind::of::<Pod>().gvk().clone();
+    assert!(cache.remove::<Lazy<Pod>>(&gvk));
+    assert!(first.is_stopped() && first.is_removed());
+    assert!(!cache.remove::<Lazy<Pod>>(&gvk), "it is gone");
+    let second = cache.informer::<Pod>();
+    second.wait_for_sync(SOON).await.unwrap();
+    assert!(!second.is_stopped());
+    server.pod("default/web-1");
+    second.parts()[0].informer.wait_until(|pods| pods.contains("default/web-1")).await.unwrap();
+    assert_eq!(first.len(), 1, "who still holds the first one reads what it had");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_waits_for_an_informer_ends_when_that_is_removed() {
+    let server = Server::start();
+    server.api.faults().on(FaultMatch::list("pods")).status(503);
+    server.api.faults().on(FaultMatch::watch("pods")).status(503);
+    let cache = server.cache().build();
+    cache.start();
+    let reading = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.get::<Pod>("default/web-0").await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begin = Instant::now();
+    assert_eq!(cache.remove_kind(ScopedKind::of::<Pod>().gvk()), 1);
+    let error = reading.await.unwrap().unwrap_err();
+    assert!(matches!(error, ReadError::Removed { .. }) && begin.elapsed().is_zero(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_changes_what_is_added_and_what_is_updated() {
+    let server = Server::start();
+    server.labelled("default/web-0", "app=web");
+    let hidden = InformerOptions::default().transform::<Lazy<Pod>>(|pod| {
+        let mut text: Value = serde_json::from_slice(pod.raw_json())?;
+        text["metadata"]["labels"] = json!({"transformed": "yes"});
+        Ok(Arc::new(Lazy::from_json(&text.to_string())?))
+    });
+    let cache = server.cache().options(hidden).build();
+    cache.start();
+    let label = |pod: &Lazy<Pod>| pod.labels().get("transformed").map(str::to_owned);
+    let pod = cache.get::<Pod>("default/web-0").await.unwrap().unwrap();
+    assert_eq!(label(&pod).as_deref(), Some("yes"));
+    let mut changed = server.get("pods", "default/web-0");
+    changed["metadata"]["annotations"] = json!({"a": "1"});
+    server.api.update(&crate::fixture::gvr("pods"), "default", changed).unwrap();
+    let pods = cache.informer::<Pod>();
+    let shows = |pod: &Lazy<Pod>| pod.annotation("a").is_some() && label(pod).is_some();
+    let informer = &pods.parts()[0].informer;
+    informer.wait_until(|pods| pods.get("default/web-0").is_some_and(|pod| shows(&pod))).await.unwrap();
+    assert_eq!(cache.informer::<ConfigMap>().len(), 0, "other forms pass as they are");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() {
+    let server = Server::start();
+    for key in ["a/one", "b/two", "c/three"] {
+        server.pod(key);
+    }
+    let cache = server.cache().namespaces(["a", "b"]).build();
+    let (seen, busy) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+    let log = Arc::clone(&seen);
+    let registration = cache
+        .informer::<Pod>()
+        .add_handler(on_event_async(move |event| {
+            let (log, busy) = (Arc::clone(&log), Arc::clone(&busy));
+            async move {
+                assert!(!busy.swap(true, Ordering::SeqCst), "two calls at once");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                log.lock().push(event.key().to_string());
+                busy.store(false, Ordering::SeqCst);
+            }
+        }))
+        .unwrap();
+    cache.start();
+    registration.wait_for_sync(SOON).await.unwrap();
+    seen.lock().sort();
+    assert_eq!(*seen.lock(), ["a/one", "b/two"]);
+    registration.remove_and_wait().await;
+    server.pod("a/later");
+    cache.informer::<Pod>().parts()[0].informer.wait_until(|pods| pods.len() == 2).await.unwrap();
+    assert_eq!(seen.lock().len(), 2);
+    assert!(registration.states().iter().all(|state| state.panics == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
+    let server = Server::start();
+    server.pod("default/web-0");
+    let pods = ScopedKind::of::<Pod>();
+    let cache = server.cache().only_form::<Metadata<Pod>>(&pods).build();
+    cache.start();
+    let error = cache.get::<Pod>("default/web-0").await.unwrap_err().to_string();
+    assert_eq!(error, "read Pod.v1 as Lazy: the cache holds it as Metadata alone");
+    assert!(cache.get_of::<Metadata<Pod>>(&pods, "default/web-0").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_runs_once_for_a_manager_and_needs_no_leadership() {
+    let server = Server::start();
+    let cache = server.cache().build();
+    assert_eq!(Runnable::group(&cache), RunnableGroup::Caches);
+    let _pods = cache.informer::<Pod>();
+    let stop = CancellationToken::new();
+    let ready = Runnable::ready(&cache, SOON).unwrap();
+    let running = tokio::spawn(Box::new(cache.clone()).run(stop.clone()));
+    ready.await.unwrap();
+    assert!(Box::new(cache.clone()).run(stop.clone()).await.is_err(), "a second time");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(cache.states().iter().all(|state| !state.running), "it has stopped whole");
+    let error = cache.get::<ConfigMap>("default/m").await.unwrap_err();
+    assert!(matches!(error, ReadError::Stopped { .. }), "{error}");
 }

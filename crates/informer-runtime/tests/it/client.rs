@@ -1,7 +1,20 @@
 //! The client, as its users see it.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use serde_json::json;
+use std::sync::Arc;
+
+use informer_apiserver::Verb;
+use informer_client::Typed;
+use informer_runtime::{
+    Client, DeleteOptions, FieldValidation, ListOptions, MissingInformer, Next, Operation, OperationResult,
+    OperationVerb, Patch, ReadError, ScopedKind, WriteError,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kube_core::DynamicObject;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::fixture::{SOON, Server};
 use crate::old_types::OldDeployment;
@@ -62,4 +75,455 @@ async fn what_is_created_comes_into_the_cache_and_goes_from_it() {
     client.delete::<ConfigMap>("default/m").await.unwrap();
     maps.parts()[0].informer.wait_until(|maps| maps.is_empty()).await.unwrap();
     assert!(client.delete::<ConfigMap>("default/m").await.unwrap_err().is_not_found());
+}
+
+fn config_map(key: &str, color: &str) -> ConfigMap {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let mut map = json!({"metadata": {"name": name}, "data": {"color": color}});
+    if !namespace.is_empty() {
+        map["metadata"]["namespace"] = json!(namespace);
+    }
+    serde_json::from_value(map).expect("the fields are those of a config map")
+}
+
+fn color(map: &ConfigMap) -> &str {
+    map.data.as_ref().and_then(|data| data.get("color")).map_or("", String::as_str)
+}
+
+/// Method, subresource and query of the last request about config maps and deployments.
+fn last_write(server: &Server) -> (Verb, String, String) {
+    let writes = |request: &informer_apiserver::RequestRecord| {
+        !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other)
+    };
+    let request = server.api.requests().into_iter().filter(writes).last().expect("something was written");
+    (request.verb, request.subresource.unwrap_or_default(), request.query)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_what_was_changed_since_is_a_conflict() {
+    let server = Server::start();
+    let client = server.client();
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    let (mut first, mut second) = (map.edit(), map.edit());
+    first.data.get_or_insert_default().insert("color".to_owned(), "blue".to_owned());
+    second.data.get_or_insert_default().insert("color".to_owned(), "green".to_owned());
+    let blue = client.update(&first).await.unwrap();
+    assert!(client.update(&second).await.unwrap_err().is_conflict());
+    let mut third = blue.edit();
+    third.data = None;
+    assert_eq!(
+        color(&client.update(&third).await.unwrap()),
+        "",
+        "what an update answers can be changed again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_an_object_that_was_made_again_is_a_conflict() {
+    let server = Server::start();
+    let client = server.client();
+    let mut edited = client.create(&config_map("default/m", "red")).await.unwrap().edit();
+    client.delete::<ConfigMap>("default/m").await.unwrap();
+    client.create(&config_map("default/m", "other")).await.unwrap();
+    edited.data = None;
+    assert!(client.update(&edited).await.unwrap_err().is_conflict());
+    assert_eq!(server.get("configmaps", "default/m")["data"]["color"], "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_did_not_change_is_not_sent_and_what_it_is_cannot_be_changed() {
+    let server = Server::start();
+    let client = server.client();
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    let same = client.update(&map.edit()).await.unwrap();
+    assert_eq!(same.metadata.resource_version, map.metadata.resource_version);
+    assert_eq!(server.api.count_requests(Verb::Patch, "configmaps"), 0);
+    let mut renamed = map.edit();
+    renamed.metadata.name = Some("other".to_owned());
+    let error = client.update(&renamed).await.unwrap_err();
+    assert!(matches!(error, WriteError::OtherObject { field: "metadata.name", .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list() {
+    let server = Server::start();
+    let main = json!({"name": "main", "image": "a:1", "command": ["run"]});
+    let spec = json!({"replicas": 1, "selector": {}, "template": {"spec": {"containers": [main]}}});
+    server.create("deployments", "default/web", json!({"spec": spec}));
+    let kind = ScopedKind::of::<OldDeployment>();
+    let cache = server.cache().only_form::<Typed<OldDeployment>>(&kind).build();
+    cache.start();
+    let client = Client::new(&cache);
+    let mut edited = client.get::<OldDeployment>("default/web").await.unwrap().unwrap().edit();
+    edited.spec.replicas = 2;
+    let scaled = client.update(&edited).await.unwrap();
+    assert_eq!(server.api.count_requests(Verb::Get, "deployments"), 0, "no list is touched");
+    let version = scaled.metadata.resource_version.clone().unwrap();
+    let held = || cache.held::<Typed<OldDeployment>>(kind.gvk()).unwrap();
+    held().parts()[0].informer.wait_until(|held| held.resource_version() == version.as_str()).await.unwrap();
+    let mut edited = client.get::<OldDeployment>("default/web").await.unwrap().unwrap().edit();
+    edited.spec.template.spec.containers[0].image = "a:2".to_owned();
+    client.update(&edited).await.unwrap();
+    assert_eq!(server.api.count_requests(Verb::Get, "deployments"), 1);
+    let stored = server.get("deployments", "default/web");
+    let container = &stored["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((&container["image"], &container["command"]), (&json!("a:2"), &json!(["run"])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_and_the_rest_do_not_leak_into_each_other() {
+    let server = Server::start();
+    server.create(
+        "deployments",
+        "default/web",
+        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
+    );
+    let client = server.client();
+    let web = client.get::<Deployment>("default/web").await.unwrap().unwrap();
+    let mut edited = web.edit();
+    edited.spec.replicas = Some(5);
+    edited.status.get_or_insert_default().observed_generation = Some(7);
+    let written = client.status().update(&edited).await.unwrap();
+    assert_eq!(last_write(&server).1, "status");
+    let stored = server.get("deployments", "default/web");
+    assert_eq!(
+        (&stored["spec"]["replicas"], &stored["status"]["observedGeneration"]),
+        (&json!(1), &json!(7))
+    );
+    let mut edited = written.edit();
+    edited.spec.replicas = Some(3);
+    edited.status.get_or_insert_default().observed_generation = Some(9);
+    client.update(&edited).await.unwrap();
+    let stored = server.get("deployments", "default/web");
+    assert_eq!(
+        (&stored["spec"]["replicas"], &stored["status"]["observedGeneration"]),
+        (&json!(3), &json!(7))
+    );
+    let merged = Patch::merge(json!({"status": {"observedGeneration": 8}}));
+    client.status().patch::<Deployment>("default/web", &merged).await.unwrap();
+    assert_eq!(server.get("deployments", "default/web")["status"]["observedGeneration"], 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scale_eviction_and_token_have_doors_of_their_own() {
+    let server = Server::start();
+    server.create(
+        "deployments",
+        "default/web",
+        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
+    );
+    server.pod("default/web-0");
+    let client = server.client();
+    let scale = client.subresource("scale");
+    let mut read: Scale = scale.read::<Deployment, _>("default/web").await.unwrap();
+    read.spec.get_or_insert_default().replicas = Some(4);
+    scale.replace::<Deployment, _>("default/web", &read).await.unwrap();
+    assert_eq!(server.get("deployments", "default/web")["spec"]["replicas"], 4);
+    let _: Scale =
+        scale.merge::<Deployment, _>("default/web", json!({"spec": {"replicas": 2}})).await.unwrap();
+    assert_eq!(client.get::<Deployment>("default/web").await.unwrap().unwrap().spec.replicas, Some(2));
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": "web-0", "namespace": "default"}, "deleteOptions": {"gracePeriodSeconds": 0},
+    });
+    let _: Value = client.subresource("eviction").create::<Pod, _>("default/web-0", &eviction).await.unwrap();
+    let error = client.subresource("nonsense").read::<Pod, Value>("default/web-0").await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_verb_of_a_dry_run_changes_nothing() {
+    let server = Server::start();
+    let client = server.client();
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    let before = server.api.version();
+    let dry = client.dry_run();
+    dry.create(&config_map("default/other", "red")).await.unwrap();
+    let mut edited = map.edit();
+    edited.data = None;
+    dry.update(&edited).await.unwrap();
+    dry.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"color": "blue"}}))).await.unwrap();
+    dry.replace(&config_map("default/m", "green")).await.unwrap();
+    dry.delete::<ConfigMap>("default/m").await.unwrap();
+    dry.delete_all::<ConfigMap>(&ListOptions::default().namespace("default"), &DeleteOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(server.api.version(), before);
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_owner_and_validation_go_with_every_write_and_the_last_word_counts() {
+    let server = Server::start();
+    let client = server.client().field_owner("first").field_validation(FieldValidation::Strict);
+    client.create(&config_map("default/m", "red")).await.unwrap();
+    assert_eq!(last_write(&server).2, "fieldManager=first&fieldValidation=Strict");
+    let second = client.field_owner("second").field_validation(FieldValidation::Ignore);
+    second.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"a": "1"}}))).await.unwrap();
+    assert_eq!(last_write(&server).2, "fieldManager=second&fieldValidation=Ignore");
+    let unknown = client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"unknown": 1}))).await;
+    assert!(unknown.is_err(), "strictly");
+    client.delete::<ConfigMap>("default/m").await.unwrap();
+    assert_eq!(last_write(&server).2, "", "a deletion writes no fields");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_a_namespace_fills_it_in_refuses_others_and_leaves_kinds_without_alone() {
+    let server = Server::start();
+    let client = server.client().in_namespace("a");
+    let created = client.create(&config_map("m", "red")).await.unwrap();
+    assert_eq!(created.metadata.namespace.as_deref(), Some("a"));
+    assert!(client.get::<ConfigMap>("m").await.unwrap().is_some());
+    assert!(client.live().get::<ConfigMap>("m").await.unwrap().is_some());
+    server.create("configmaps", "b/m", json!({}));
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+    let refused = [
+        client.create(&config_map("b/other", "red")).await.unwrap_err().to_string(),
+        client.delete::<ConfigMap>("b/m").await.unwrap_err().to_string(),
+        client.get::<ConfigMap>("b/m").await.unwrap_err().to_string(),
+        client.list::<ConfigMap>(&ListOptions::default().namespace("b")).await.unwrap_err().to_string(),
+    ];
+    for error in refused {
+        assert!(error.ends_with("namespace \"b\" was asked for, and the client is one of \"a\""), "{error}");
+    }
+    server.create("nodes", "n1", json!({}));
+    let patch = Patch::merge(json!({"metadata": {"labels": {"x": "y"}}}));
+    assert!(client.patch::<Node>("n1", &patch).await.unwrap().metadata.namespace.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server() {
+    let server = Server::start();
+    server.create("secrets", "default/s", json!({"data": {"k": "dg=="}}));
+    let cache = server.cache().build();
+    cache.start();
+    let client = Client::builder(&cache).uncached::<Secret>().build();
+    assert!(client.get::<Secret>("default/s").await.unwrap().is_some());
+    assert!(client.get::<Secret>("default/none").await.unwrap().is_none());
+    assert_eq!(client.list::<Secret>(&ListOptions::default()).await.unwrap().len(), 1);
+    let kind = ScopedKind::of::<Secret>();
+    let secret = client.dynamic(&kind).get("default/s").await.unwrap().unwrap();
+    assert_eq!(secret.data["data"]["k"], "dg==");
+    assert!(cache.states().is_empty(), "no informer was made");
+    let cached = Client::builder(&cache).cache_dynamic(true).build().dynamic(&kind);
+    assert_eq!(cached.list(&ListOptions::default()).await.unwrap().len(), 1);
+    assert_eq!(cache.states().len(), 1);
+    let refusing = server.cache().missing_informer(MissingInformer::Refuse).build();
+    refusing.start();
+    let error = Client::new(&refusing).get::<Secret>("default/s").await.unwrap_err();
+    assert!(matches!(error, ReadError::NotCached { .. }), "what the cache says is passed up: {error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dynamic_objects_are_written_and_cached_ones_are_not_put_back() {
+    let server = Server::start();
+    let cache = server.cache().build();
+    cache.start();
+    let maps = Client::builder(&cache).cache_dynamic(true).build().dynamic(&ScopedKind::of::<ConfigMap>());
+    let object = json!({"metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}});
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let created = maps.create(&object).await.unwrap();
+    assert_eq!(created.types.as_ref().unwrap().kind, "ConfigMap");
+    let cached = maps.get("default/m").await.unwrap().unwrap();
+    let error = maps.replace(&cached).await.unwrap_err();
+    assert!(matches!(error, WriteError::View { .. }), "{error}");
+    let patched = maps.patch("default/m", &Patch::merge(json!({"data": {"b": "2"}}))).await.unwrap();
+    assert_eq!(patched.data["data"], json!({"a": "1", "b": "2"}));
+    maps.delete("default/m", &DeleteOptions::default()).await.unwrap();
+    assert!(maps.get("default/m").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_lists_come_page_by_page_and_whole() {
+    let server = Server::start();
+    for number in 0..5 {
+        server.pod(&format!("default/web-{number}"));
+    }
+    let live = server.client().live();
+    let two = ListOptions::default().limit(2);
+    let first = live.page::<Pod>(&two, None).await.unwrap();
+    assert_eq!(first.items.len(), 2);
+    let second = live.page::<Pod>(&two, first.continue_token.as_deref()).await.unwrap();
+    assert_eq!(second.items.len(), 2);
+    let third = live.page::<Pod>(&two, second.continue_token.as_deref()).await.unwrap();
+    assert_eq!((third.items.len(), third.continue_token), (1, None));
+    assert_eq!(live.list::<Pod>(&ListOptions::default()).await.unwrap().len(), 5);
+    assert_eq!(live.list::<Pod>(&two).await.unwrap().len(), 2);
+    let one = ListOptions::default().fields("metadata.name=web-3".parse().unwrap());
+    assert_eq!(live.list::<Pod>(&one).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_with_conditions_deletes_that_object_alone() {
+    let server = Server::start();
+    let client = server.client();
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    let other = DeleteOptions::default().uid("another");
+    assert!(client.delete_with::<ConfigMap>("default/m", &other).await.unwrap_err().is_conflict());
+    let of_read = DeleteOptions::of(&**map.view());
+    client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": null}))).await.unwrap();
+    assert!(client.delete_with::<ConfigMap>("default/m", &of_read).await.unwrap_err().is_conflict());
+    let now = client.get::<ConfigMap>("default/m").await.unwrap().unwrap();
+    client.delete_with::<ConfigMap>("default/m", &DeleteOptions::of(&**now.view())).await.unwrap();
+    assert!(client.get::<ConfigMap>("default/m").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selected_collection_is_deleted() {
+    let server = Server::start();
+    let client = server.client();
+    for (key, label) in
+        [("default/a", "app=web"), ("default/b", "app=web"), ("default/c", "app=api"), ("other/d", "app=web")]
+    {
+        let (name, value) = label.split_once('=').unwrap();
+        server.create("configmaps", key, json!({"metadata": {"labels": {name: value}}}));
+    }
+    let web = ListOptions::default().namespace("default").labels("app=web".parse().unwrap());
+    client.delete_all::<ConfigMap>(&web, &DeleteOptions::default()).await.unwrap();
+    let left = client.live().list::<ConfigMap>(&ListOptions::default()).await.unwrap();
+    let mut left: Vec<String> = left.iter().filter_map(|map| map.metadata.name.clone()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_created_then_changed_then_left_alone() {
+    let server = Server::start();
+    let client = server.client();
+    let paint = |wanted: &'static str| {
+        move |map: &mut ConfigMap| {
+            map.data.get_or_insert_default().insert("color".to_owned(), wanted.to_owned());
+            Ok(())
+        }
+    };
+    let fresh = || config_map("default/m", "");
+    let (_, result) = client.create_or_update(fresh(), paint("red")).await.unwrap();
+    assert_eq!(result, OperationResult::Created);
+    let (map, result) = client.create_or_update(fresh(), paint("blue")).await.unwrap();
+    assert_eq!((result, color(&map)), (OperationResult::Updated, "blue"));
+    let requests = server.api.requests().len();
+    let (_, result) = client.create_or_update(fresh(), paint("blue")).await.unwrap();
+    assert_eq!((result, server.api.requests().len()), (OperationResult::Unchanged, requests));
+    let error = client
+        .create_or_update(fresh(), |map| {
+            map.metadata.name = Some("other".to_owned());
+            Ok(())
+        })
+        .await;
+    assert!(matches!(error.unwrap_err(), WriteError::OtherObject { field: "metadata.name", .. }));
+    let error = client.create_or_update(fresh(), |_| Err("no paint".into())).await.unwrap_err();
+    assert!(matches!(error, WriteError::Stopped { .. }), "{error}");
+    assert_eq!(server.get("configmaps", "default/m")["data"]["color"], "blue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_patched_apart_from_the_rest() {
+    let server = Server::start();
+    server.create(
+        "deployments",
+        "default/web",
+        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
+    );
+    let client = server.client();
+    let web = || {
+        Deployment::deserialize(json!({
+            "metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {}, "template": {}},
+        }))
+        .unwrap()
+    };
+    let change = |replicas: i32, observed: i64| {
+        move |web: &mut Deployment| {
+            web.spec.replicas = Some(replicas);
+            web.status.get_or_insert_default().observed_generation = Some(observed);
+            Ok(())
+        }
+    };
+    let (_, result) = client.create_or_patch(web(), change(2, 5)).await.unwrap();
+    assert_eq!(result, OperationResult::UpdatedStatus);
+    let (_, result) = client.create_or_patch(web(), change(2, 6)).await.unwrap();
+    assert_eq!(result, OperationResult::UpdatedStatusOnly);
+    let (_, result) = client.create_or_patch(web(), change(3, 6)).await.unwrap();
+    assert_eq!(result, OperationResult::Updated);
+    let (web, result) = client.create_or_patch(web(), change(3, 6)).await.unwrap();
+    assert_eq!(result, OperationResult::Unchanged);
+    assert_eq!((web.spec.replicas, web.status.as_ref().unwrap().observed_generation), (Some(3), Some(6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interceptor_sees_every_verb_and_decides() {
+    let server = Server::start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let client = server.client().intercept(move |operation: Operation, next: Next| {
+        log.lock().push(operation.to_string());
+        async move {
+            match operation.verb {
+                OperationVerb::Delete => {
+                    Err(WriteError::Stopped { attempt: operation.to_string(), cause: "not today".into() })
+                }
+                _ => next.run(operation).await,
+            }
+        }
+    });
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    let mut edited = map.edit();
+    edited.data = None;
+    client.update(&edited).await.unwrap();
+    assert!(client.get::<ConfigMap>("default/m").await.unwrap().is_some());
+    assert!(client.get::<ConfigMap>("default/none").await.unwrap().is_none());
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+    client.live().get::<ConfigMap>("default/m").await.unwrap();
+    client.delete::<ConfigMap>("default/m").await.unwrap_err();
+    client.status().patch::<Pod>("default/none", &Patch::merge(json!({}))).await.unwrap_err();
+    let wanted = [
+        "create configmaps default/m",
+        "patch configmaps default/m",
+        "get configmaps default/m",
+        "get configmaps default/none",
+        "list configmaps",
+        "get configmaps default/m",
+        "delete configmaps default/m",
+        "patch pods/status default/none",
+    ];
+    assert_eq!(*seen.lock(), wanted);
+    assert_eq!(server.api.count_requests(Verb::Delete, "configmaps"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_interceptor_is_asked_first_and_may_change_what_is_sent() {
+    let server = Server::start();
+    let paint = |wanted: &'static str| {
+        move |mut operation: Operation, next: Next| async move {
+            operation.body["data"][wanted] = operation.body["data"]["color"].clone();
+            operation.body["data"]["color"] = json!(wanted);
+            next.run(operation).await
+        }
+    };
+    let client = server.client().intercept(paint("blue")).intercept(paint("green"));
+    let map = client.create(&config_map("default/m", "red")).await.unwrap();
+    assert_eq!(json!(map.data), json!({"color": "blue", "green": "red", "blue": "green"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_error_and_no_debug_shows_what_is_in_an_object() {
+    let server = Server::start();
+    let client = server.client();
+    let secret: Secret = serde_json::from_value(
+        json!({"metadata": {"name": "s", "namespace": "default"}, "stringData": {"k": "hush"}}),
+    )
+    .unwrap();
+    let created = client.create(&secret).await.unwrap();
+    let operation = Arc::new(Mutex::new(String::new()));
+    let log = Arc::clone(&operation);
+    let watched = client.intercept(move |operation: Operation, next: Next| {
+        *log.lock() = format!("{operation:?}");
+        next.run(operation)
+    });
+    watched.create(&secret).await.unwrap_err();
+    let patch = format!("{:?}", Patch::merge(json!({"data": "hush"})));
+    let shown = [format!("{created:?}"), format!("{:?}", created.edit()), operation.lock().clone(), patch];
+    for text in &shown {
+        assert!(!text.contains("hush") && !text.contains("aHVzaA"), "{text}");
+    }
+    assert_eq!(shown[2], "Operation(create secrets default/s)");
 }

@@ -48,6 +48,13 @@ impl Server {
         self.create("pods", key, pod_spec())
     }
 
+    pub(crate) fn labelled(&self, key: &str, label: &str) -> Value {
+        let (name, value) = label.split_once('=').expect("a label");
+        let mut pod = pod_spec();
+        pod["metadata"] = json!({"labels": {name: value}});
+        self.create("pods", key, pod)
+    }
+
     pub(crate) fn get(&self, resource: &str, key: &str) -> Value {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         self.api.get(&gvr(resource), namespace, name).expect("the object exists")

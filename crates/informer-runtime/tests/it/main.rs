@@ -4,3 +4,4 @@ mod cache;
 mod client;
 mod fixture;
 mod old_types;
+mod own_writes;

@@ -1,14 +1,13 @@
 use std::error::Error;
+use std::fmt;
 
 use informer_core::Gvr;
 
-/// A write or a read of a [`TestServer`](super::TestServer) that failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {attempt} an object of {gvr} on the test server")]
+/// Something that a test asked of its server, and that failed.
+#[derive(Debug)]
 pub struct TestServerError {
-    attempt: &'static str,
-    gvr: Gvr,
-    #[source]
+    attempt: String,
+    gvr: Option<Gvr>,
     cause: Box<dyn Error + Send + Sync>,
 }
 
@@ -18,6 +17,29 @@ impl TestServerError {
         gvr: &Gvr,
         cause: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self { attempt, gvr: gvr.clone(), cause: cause.into() }
+        Self { attempt: attempt.to_owned(), gvr: Some(gvr.clone()), cause: cause.into() }
+    }
+
+    /// Something about the server itself.
+    pub(super) fn environment(
+        attempt: impl Into<String>,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { attempt: attempt.into(), gvr: None, cause: cause.into() }
+    }
+}
+
+impl fmt::Display for TestServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.gvr {
+            Some(gvr) => write!(f, "cannot {} an object of {gvr} on the test server", self.attempt),
+            None => write!(f, "cannot {}", self.attempt),
+        }
+    }
+}
+
+impl Error for TestServerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.cause)
     }
 }

@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::*;
+
+fn labels(text: &str) -> InformerOptions {
+    InformerOptions::default().labels(text.parse().unwrap())
+}
+
+fn fields(text: &str) -> InformerOptions {
+    InformerOptions::default().fields(text.parse().unwrap())
+}
+
+fn named(namespaces: &[(&str, InformerOptions)]) -> BTreeMap<String, InformerOptions> {
+    namespaces.iter().map(|(name, options)| ((*name).to_owned(), options.clone())).collect()
+}
+
+fn pods(
+    options: InformerOptions,
+    namespaces: Option<BTreeMap<String, InformerOptions>>,
+) -> HashMap<Gvk, KindOptions> {
+    HashMap::from([(ScopedKind::of::<Pod>().gvk().clone(), KindOptions { options, namespaces })])
+}
+
+/// The parts of a kind as `scope: labels; fields`.
+#[track_caller]
+fn check(levels: Levels, kind: &ScopedKind, expected: &[&str]) {
+    let plan = levels.plan(kind);
+    let shown: Vec<String> = plan
+        .iter()
+        .map(|part| {
+            let options = &part.options;
+            format!(
+                "{}: {}; {}",
+                part.scope,
+                options.labels.clone().unwrap_or_default(),
+                options.fields.clone().unwrap_or_default()
+            )
+        })
+        .collect();
+    assert_eq!(shown, expected);
+}
+
+fn pod() -> ScopedKind {
+    ScopedKind::of::<Pod>()
+}
+
+#[test]
+fn without_options_one_informer_holds_everything() {
+    check(Levels::default(), &pod(), &["all namespaces: ; "]);
+    check(Levels::default(), &ScopedKind::of::<Node>(), &["all namespaces: ; "]);
+}
+
+#[test]
+fn the_nearest_level_that_says_something_counts() {
+    let levels = |of_namespace: InformerOptions,
+                  of_kind: InformerOptions,
+                  of_cache_namespace: InformerOptions| Levels {
+        all: labels("level=all"),
+        namespaces: named(&[("a", of_cache_namespace)]),
+        kinds: pods(of_kind, Some(named(&[("a", of_namespace)]))),
+    };
+    let none = InformerOptions::default;
+    let own = levels(labels("level=own"), labels("level=kind"), labels("level=namespace"));
+    check(own, &pod(), &["namespace a: level=own; "]);
+    let of_kind = levels(none(), labels("level=kind"), labels("level=namespace"));
+    check(of_kind, &pod(), &["namespace a: level=kind; "]);
+    let of_namespace = levels(none(), none(), labels("level=namespace"));
+    check(of_namespace, &pod(), &["namespace a: level=namespace; "]);
+    check(levels(none(), none(), none()), &pod(), &["namespace a: level=all; "]);
+}
+
+#[test]
+fn each_option_is_looked_up_by_itself() {
+    let levels = Levels {
+        all: fields("status.phase=Running").resync(Duration::from_secs(60)),
+        namespaces: named(&[("a", labels("app=web"))]),
+        kinds: pods(InformerOptions::default().resync(Duration::from_secs(5)), None),
+    };
+    let plan = levels.plan(&pod());
+    assert_eq!(plan[0].options.resync, Some(Duration::from_secs(5)));
+    check(levels, &pod(), &["namespace a: app=web; status.phase=Running"]);
+}
+
+#[test]
+fn an_option_that_selects_everything_ends_the_search() {
+    let levels = Levels {
+        all: labels("app=web"),
+        namespaces: named(&[("a", InformerOptions::default().labels(Default::default()))]),
+        ..Levels::default()
+    };
+    check(levels, &pod(), &["namespace a: ; "]);
+}
+
+#[test]
+fn the_options_of_a_kind_come_before_those_of_all_in_the_namespaces_of_the_cache() {
+    let levels = Levels {
+        all: labels("level=all"),
+        namespaces: named(&[("a", InformerOptions::default()), ("b", InformerOptions::default())]),
+        kinds: pods(labels("level=kind"), None),
+    };
+    check(levels, &pod(), &["namespace a: level=kind; ", "namespace b: level=kind; "]);
+}
+
+#[test]
+fn a_kind_with_namespaces_of_its_own_has_no_others() {
+    let levels = Levels {
+        namespaces: named(&[("a", InformerOptions::default())]),
+        kinds: pods(InformerOptions::default(), Some(named(&[("b", InformerOptions::default())]))),
+        ..Levels::default()
+    };
+    check(levels, &pod(), &["namespace b: ; "]);
+}
+
+#[test]
+fn a_kind_that_is_cached_everywhere_ignores_the_namespaces_of_the_cache() {
+    let levels = Levels {
+        all: labels("level=all"),
+        namespaces: named(&[("a", labels("level=namespace"))]),
+        kinds: pods(InformerOptions::default(), Some(BTreeMap::new())),
+    };
+    check(levels, &pod(), &["all namespaces: level=all; "]);
+}
+
+#[test]
+fn the_empty_name_stands_for_all_namespaces_that_are_not_named() {
+    let levels = Levels {
+        namespaces: named(&[
+            ("", fields("status.phase=Running")),
+            ("b", labels("app=web")),
+            ("a", InformerOptions::default()),
+        ]),
+        ..Levels::default()
+    };
+    let others = "all other namespaces: ; metadata.namespace!=a,metadata.namespace!=b,status.phase=Running";
+    check(levels, &pod(), &[others, "namespace a: ; ", "namespace b: app=web; "]);
+}
+
+#[test]
+fn the_empty_name_alone_is_everything() {
+    let levels = Levels { namespaces: named(&[("", labels("app=web"))]), ..Levels::default() };
+    check(levels, &pod(), &["all other namespaces: app=web; "]);
+}
+
+#[test]
+fn kinds_without_namespaces_are_cached_whole_with_the_options_of_the_kind_and_of_all() {
+    let levels = Levels {
+        all: labels("level=all"),
+        namespaces: named(&[("a", labels("level=namespace"))]),
+        ..Levels::default()
+    };
+    check(levels, &ScopedKind::of::<Node>(), &["all namespaces: level=all; "]);
+}
+
+#[test]
+fn a_selector_that_demands_a_namespace_makes_an_informer_of_it() {
+    let levels = Levels { all: fields("metadata.namespace=a"), ..Levels::default() };
+    let plan = levels.plan(&pod());
+    assert_eq!(plan[0].namespace.as_deref(), Some("a"));
+    assert_eq!(plan[0].scope, PartScope::All, "reads of other namespaces find nothing, and are no errors");
+    assert_eq!(plan[0].name(&pod(), ""), "pods.v1 namespace=a fields=metadata.namespace=a");
+}
+
+#[test]
+fn transforms_are_inherited_form_by_form() {
+    use informer_client::{Lazy, Metadata};
+    let levels = Levels {
+        all: InformerOptions::default().transform::<Metadata<Pod>>(Ok),
+        kinds: pods(InformerOptions::default().transform::<Lazy<Pod>>(Ok), None),
+        ..Levels::default()
+    };
+    let plan = levels.plan(&pod());
+    assert!(plan[0].options.transform_of::<Lazy<Pod>>().is_some());
+    assert!(plan[0].options.transform_of::<Metadata<Pod>>().is_some());
+    assert!(levels.plan(&ScopedKind::of::<Node>())[0].options.transform_of::<Lazy<Pod>>().is_none());
+}

@@ -1,0 +1,198 @@
+//! Who an object belongs to.
+
+#[cfg(test)]
+mod tests;
+
+use informer_core::ObjectKey;
+
+use crate::KubeKind;
+
+/// An owner that an object cannot be given, or does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnerError {
+    /// The owner has no name or no uid: it was never stored.
+    #[error("set an owner: {kind} has no name and uid yet; create it first")]
+    NotStored {
+        /// The kind of the owner.
+        kind: String,
+    },
+    /// The owner lives in a namespace, and the object is in another one, or in none.
+    #[error(
+        "set an owner: {kind} {owner} cannot own {object}, which is not in its namespace; owners are of the same namespace or of \
+         none"
+    )]
+    OtherNamespace {
+        /// The kind of the owner.
+        kind: String,
+        /// The owner.
+        owner: String,
+        /// The object.
+        object: String,
+    },
+    /// The object has a controller already, and can have one alone.
+    #[error("set the controller of {object}: it is controlled by {kind} {name}")]
+    AlreadyOwned {
+        /// The object.
+        object: String,
+        /// The kind of its controller.
+        kind: String,
+        /// The name of its controller.
+        name: String,
+    },
+    /// The object does not have this owner.
+    #[error("take the owner of {object} away: {kind} {owner} does not own it")]
+    NotOwned {
+        /// The object.
+        object: String,
+        /// The kind of the owner.
+        kind: String,
+        /// The owner.
+        owner: String,
+    },
+}
+
+/// Makes `owner` the controller of `object`: the one owner that manages it. The object is deleted with it, and the owner waits for
+/// that where it is deleted in the foreground. Again with the same owner, it brings the reference up to date.
+///
+/// ```
+/// use informer_runtime::set_controller_reference;
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// let mut owner = Deployment::default();
+/// owner.metadata.name = Some("web".to_owned());
+/// owner.metadata.namespace = Some("default".to_owned());
+/// owner.metadata.uid = Some("u-1".to_owned());
+/// let mut map = ConfigMap::default();
+/// map.metadata.namespace = Some("default".to_owned());
+/// set_controller_reference(&owner, &mut map)?;
+/// assert_eq!(map.metadata.owner_references.unwrap()[0].controller, Some(true));
+/// # Ok::<(), informer_runtime::OwnerError>(())
+/// ```
+///
+/// # Errors
+///
+/// When the owner was never stored, when it lives in another namespace, and when the object has another controller.
+pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
+    owner: &O,
+    object: &mut K,
+) -> Result<(), OwnerError> {
+    let mut reference = reference(owner, object)?;
+    (reference.controller, reference.block_owner_deletion) = (Some(true), Some(true));
+    let owners = object.meta().owner_references.iter().flatten();
+    let other = |held: &&_| is_controller(*held) && !same(*held, &reference);
+    if let Some(held) = owners.into_iter().find(other) {
+        let (kind, name) = (held.kind.clone(), held.name.clone());
+        return Err(OwnerError::AlreadyOwned { object: name_of(object), kind, name });
+    }
+    upsert(object, reference);
+    Ok(())
+}
+
+/// Makes `owner` one of the owners of `object`, which is deleted when all of them are. Again with the same owner, it brings the
+/// reference up to date.
+///
+/// # Errors
+///
+/// When the owner was never stored, and when it lives in another namespace.
+pub fn set_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+    let reference = reference(owner, object)?;
+    upsert(object, reference);
+    Ok(())
+}
+
+/// Takes `owner` from the owners of `object`.
+///
+/// # Errors
+///
+/// When it is none of them.
+pub fn remove_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &mut K) -> Result<(), OwnerError> {
+    remove(owner, object, |_| true)
+}
+
+/// Takes `owner` from `object`, of which it is the controller.
+///
+/// # Errors
+///
+/// When it is not.
+pub fn remove_controller_reference<O: KubeKind, K: KubeKind>(
+    owner: &O,
+    object: &mut K,
+) -> Result<(), OwnerError> {
+    remove(owner, object, |controls| controls)
+}
+
+/// True where `owner` is one of the owners of `object`, whatever version of its kind the reference names.
+pub fn has_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> bool {
+    let Some(reference) = owner.owner_ref(&()) else { return false };
+    object.meta().owner_references.iter().flatten().any(|held| same(held, &reference))
+}
+
+/// True where `object` has a controller.
+pub fn has_controller_reference<K: KubeKind>(object: &K) -> bool {
+    object.meta().owner_references.iter().flatten().any(is_controller)
+}
+
+use kube_core::Resource;
+type Reference = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+fn reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> Result<Reference, OwnerError> {
+    let kind = O::kind(&()).into_owned();
+    let reference = owner.owner_ref(&()).ok_or_else(|| OwnerError::NotStored { kind: kind.clone() })?;
+    let namespace = owner.meta().namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    match namespace.is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace)) {
+        true => Ok(reference),
+        false => Err(OwnerError::OtherNamespace { kind, owner: name_of(owner), object: name_of(object) }),
+    }
+}
+
+fn is_controller(reference: &Reference) -> bool {
+    reference.controller == Some(true)
+}
+
+/// The same owner, whatever version its kind is named in.
+fn same(a: &Reference, b: &Reference) -> bool {
+    fn group(reference: &Reference) -> &str {
+        reference.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+    (group(a), &a.kind, &a.name) == (group(b), &b.kind, &b.name)
+}
+
+fn upsert<K: Resource>(object: &mut K, reference: Reference) {
+    let owners = object.meta_mut().owner_references.get_or_insert_default();
+    match owners.iter_mut().find(|held| same(held, &reference)) {
+        Some(held) => *held = reference,
+        None => owners.push(reference),
+    }
+}
+
+fn remove<O: KubeKind, K: KubeKind>(
+    owner: &O,
+    object: &mut K,
+    fits: impl Fn(bool) -> bool,
+) -> Result<(), OwnerError> {
+    let missing = OwnerError::NotOwned {
+        object: name_of(object),
+        kind: O::kind(&()).into_owned(),
+        owner: name_of(owner),
+    };
+    let Some(reference) = owner.owner_ref(&()) else { return Err(missing) };
+    let owners = object.meta_mut().owner_references.get_or_insert_default();
+    match owners.iter().position(|held| same(held, &reference) && fits(is_controller(held))) {
+        Some(at) => {
+            owners.remove(at);
+            Ok(())
+        }
+        None => Err(missing),
+    }
+}
+
+fn name_of<K: Resource>(object: &K) -> String {
+    let meta = object.meta();
+    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+    match ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()) {
+        Ok(key) => key.to_string(),
+        Err(_) => "an object without a name".to_owned(),
+    }
+}

@@ -1,0 +1,199 @@
+//! The same test against the embedded server and against a real one.
+
+use std::fmt;
+use std::time::Duration;
+
+use informer_client::{Call, CallError, Client, ResourceKind};
+use informer_core::ObjectKey;
+use serde_json::{Value, json};
+
+use super::{TestServer, TestServerError};
+
+/// The variable that chooses the server of a [`TestEnvironment`]: unset or `embedded`, or `kubeconfig`.
+pub const TEST_SERVER_VARIABLE: &str = "INFORMER_TEST_SERVER";
+
+/// How long a definition may take to be served.
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often it is asked for.
+const ESTABLISHED_PERIOD: Duration = Duration::from_millis(100);
+
+/// Which server a test runs against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TestServerKind {
+    /// The embedded one, in the process of the test.
+    #[default]
+    Embedded,
+    /// The one that the environment configures, as `kubectl` would find it.
+    Kubeconfig,
+}
+
+impl TestServerKind {
+    /// What a value of [`TEST_SERVER_VARIABLE`] chooses.
+    ///
+    /// # Errors
+    ///
+    /// When it is none of the words.
+    pub fn parse(value: Option<&str>) -> Result<Self, TestServerError> {
+        match value {
+            None | Some("" | "embedded") => Ok(Self::Embedded),
+            Some("kubeconfig") => Ok(Self::Kubeconfig),
+            Some(other) => {
+                let problem = format!("{other:?} is neither `embedded` nor `kubeconfig`");
+                Err(TestServerError::environment("choose the server", problem))
+            }
+        }
+    }
+}
+
+/// A server to test against: embedded, or a real one, chosen by the environment variable
+/// [`INFORMER_TEST_SERVER`](TEST_SERVER_VARIABLE). The test is the same for both.
+///
+/// It gives each test a namespace of its own, which a real server keeps until it is [stopped](Self::stop).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use informer::testing::TestEnvironment;
+///
+/// let environment = TestEnvironment::start().await?;
+/// let factory = informer::SharedInformerFactory::new(environment.client()).namespace(environment.namespace());
+/// // ... the test ...
+/// environment.stop().await?;
+/// # Ok(()) }
+/// ```
+pub struct TestEnvironment {
+    client: Client,
+    embedded: Option<TestServer>,
+    namespace: String,
+}
+
+impl TestEnvironment {
+    /// Starts the server that the environment chooses, or connects to it.
+    ///
+    /// # Errors
+    ///
+    /// When the variable says something else, and when a real server cannot be reached.
+    pub async fn start() -> Result<Self, TestServerError> {
+        let value = std::env::var(TEST_SERVER_VARIABLE).ok();
+        Self::of(TestServerKind::parse(value.as_deref())?).await
+    }
+
+    /// As [`start`](Self::start), of the kind given.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub async fn of(kind: TestServerKind) -> Result<Self, TestServerError> {
+        let embedded = match kind {
+            TestServerKind::Embedded => Some(TestServer::start().await),
+            TestServerKind::Kubeconfig => None,
+        };
+        let client = match &embedded {
+            Some(server) => server.client(),
+            None => {
+                let client = Client::try_default().await;
+                client.map_err(|cause| TestServerError::environment("connect to the real server", cause))?
+            }
+        };
+        let body =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "informer-test-"}});
+        let created = client.call(Call::create(&namespaces(), None).body(body.to_string())).await;
+        let created = created.map_err(|cause| TestServerError::environment("create a namespace", cause))?;
+        let created: Value = serde_json::from_slice(&created)
+            .map_err(|cause| TestServerError::environment("create a namespace", cause))?;
+        let namespace = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(Self { client, embedded, namespace })
+    }
+
+    /// A client of the server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A namespace that was made for this environment.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The embedded server, for faults and counts; `None` for a real one, which has neither.
+    pub fn embedded(&self) -> Option<&TestServer> {
+        self.embedded.as_ref()
+    }
+
+    /// Creates CustomResourceDefinitions and waits until they are served. Those that are there stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses one, or does not establish it within 10 s.
+    pub async fn install(&self, definitions: impl IntoIterator<Item = Value>) -> Result<(), TestServerError> {
+        for definition in definitions {
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let attempt = format!("install the definition {name}");
+            let created =
+                self.client.call(Call::create(&self::definitions(), None).body(definition.to_string())).await;
+            match created {
+                Err(error) if !error.is_already_exists() => {
+                    return Err(TestServerError::environment(attempt, error));
+                }
+                _ => self.established(&attempt, &name).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn established(&self, attempt: &str, name: &str) -> Result<(), TestServerError> {
+        let key = ObjectKey::cluster(name).map_err(|cause| TestServerError::environment(attempt, cause))?;
+        let established = async {
+            loop {
+                let text = self.client.call(Call::get(&definitions(), &key)).await?;
+                let definition: Value = serde_json::from_slice(&text).unwrap_or_default();
+                let conditions = definition["status"]["conditions"].as_array();
+                let holds =
+                    |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+                if conditions.is_some_and(|conditions| conditions.iter().any(holds)) {
+                    return Ok::<(), CallError>(());
+                }
+                tokio::time::sleep(ESTABLISHED_PERIOD).await;
+            }
+        };
+        match tokio::time::timeout(ESTABLISHED_TIMEOUT, established).await {
+            Ok(answered) => answered.map_err(|cause| TestServerError::environment(attempt, cause)),
+            Err(_) => {
+                let problem = format!("it is not established after {ESTABLISHED_TIMEOUT:?}");
+                Err(TestServerError::environment(attempt, problem))
+            }
+        }
+    }
+
+    /// Deletes the namespace. An embedded server is gone with the last handle of it.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses.
+    pub async fn stop(self) -> Result<(), TestServerError> {
+        let attempt = format!("delete the namespace {}", self.namespace);
+        let key = ObjectKey::cluster(&self.namespace)
+            .map_err(|cause| TestServerError::environment(attempt.clone(), cause))?;
+        let deleted = self.client.call(Call::delete(&namespaces(), &key)).await;
+        deleted.map(drop).map_err(|cause| TestServerError::environment(attempt, cause))
+    }
+}
+
+fn namespaces() -> ResourceKind {
+    ResourceKind::new("", "v1", "Namespace", "namespaces")
+}
+
+fn definitions() -> ResourceKind {
+    ResourceKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+}
+
+impl fmt::Debug for TestEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestEnvironment")
+            .field("client", &self.client)
+            .field("embedded", &self.embedded.is_some())
+            .field("namespace", &self.namespace)
+            .finish()
+    }
+}

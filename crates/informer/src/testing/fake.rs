@@ -1,0 +1,123 @@
+//! A client of the runtime for unit tests of reconcilers.
+
+use std::fmt;
+use std::ops::Deref;
+
+use informer_client::Lazy;
+use informer_runtime::client::Intercept;
+use informer_runtime::{Cache, Client, KubeKind, KubeObject};
+use informer_store::IndexFn;
+
+use super::{TestServer, TestServerError};
+
+/// A [`Client`](informer_runtime::Client) of the runtime, with its cache, on a server of its own inside the process.
+///
+/// It is no imitation: writes go to the embedded server, which checks versions, finalizers, status and all else as a real one does,
+/// and reads come from a real cache, which shows every write before it answers. So fields are selected by indexes alone, as they
+/// will be in the program. It dereferences to the client.
+///
+/// ```
+/// # use informer::testing::{FakeClient, pod};
+/// # use k8s_openapi::api::core::v1::Pod;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = FakeClient::builder().object(&pod("default/web-0")).build().await?;
+/// assert!(client.get::<Pod>("default/web-0").await?.is_some());
+/// client.delete::<Pod>("default/web-0").await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FakeClient {
+    client: Client,
+    server: TestServer,
+}
+
+/// Configures a [`FakeClient`].
+#[must_use = "nothing is made before `build`"]
+pub struct FakeClientBuilder {
+    server: Option<TestServer>,
+    steps: Vec<Box<dyn FnOnce(&TestServer) -> Result<(), TestServerError> + Send>>,
+    indexes: Vec<Box<dyn FnOnce(&Cache) -> Result<(), TestServerError> + Send>>,
+    interceptors: Vec<Box<dyn FnOnce(Client) -> Client + Send>>,
+}
+
+impl FakeClient {
+    /// A fake client to be configured.
+    pub fn builder() -> FakeClientBuilder {
+        FakeClientBuilder { server: None, steps: Vec::new(), indexes: Vec::new(), interceptors: Vec::new() }
+    }
+
+    /// The server behind the client: faults, counts of requests, other clients.
+    pub fn server(&self) -> &TestServer {
+        &self.server
+    }
+}
+
+impl Deref for FakeClient {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl FakeClientBuilder {
+    /// Runs on this server in place of one of its own, which may serve other kinds and hold other objects.
+    pub fn server(mut self, server: &TestServer) -> Self {
+        self.server = Some(server.clone());
+        self
+    }
+
+    /// An object that is there from the beginning, status and all. An object that is being deleted needs a finalizer, or it would not
+    /// be there.
+    pub fn object<K: KubeObject>(mut self, object: &K) -> Self {
+        let parts = super::parts(object);
+        self.steps.push(Box::new(move |server| {
+            let (gvr, namespace, value) = parts?;
+            let created = server.server().create(&gvr, &namespace, value);
+            created.map(drop).map_err(|error| TestServerError::of("create", &gvr, error))
+        }));
+        self
+    }
+
+    /// An index of a field, by which lists select.
+    pub fn index<K: KubeKind>(mut self, field: impl Into<String>, function: impl IndexFn<Lazy<K>>) -> Self {
+        let field = field.into();
+        self.indexes.push(Box::new(move |cache| {
+            let added = cache.index_field::<K>(&field, function);
+            added.map_err(|cause| TestServerError::environment(format!("index the field {field}"), cause))
+        }));
+        self
+    }
+
+    /// Something between the client and the server; the last one is asked first.
+    pub fn intercept(mut self, interceptor: impl Intercept) -> Self {
+        self.interceptors.push(Box::new(move |client| client.intercept(interceptor)));
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    ///
+    /// When an object is invalid, or a field is indexed twice.
+    pub async fn build(self) -> Result<FakeClient, TestServerError> {
+        let server = match self.server {
+            Some(server) => server,
+            None => TestServer::start().await,
+        };
+        self.steps.into_iter().try_for_each(|step| step(&server))?;
+        let cache = Cache::new(server.client());
+        self.indexes.into_iter().try_for_each(|index| index(&cache))?;
+        cache.start();
+        let client =
+            self.interceptors.into_iter().fold(Client::new(&cache), |client, intercept| intercept(client));
+        Ok(FakeClient { client, server })
+    }
+}
+
+impl fmt::Debug for FakeClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeClientBuilder").field("objects", &self.steps.len()).finish_non_exhaustive()
+    }
+}
