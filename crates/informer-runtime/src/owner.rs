@@ -4,6 +4,8 @@
 mod tests;
 
 use informer_core::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference as Reference;
+use kube_core::Resource;
 
 use crate::KubeKind;
 
@@ -81,8 +83,8 @@ pub fn set_controller_reference<O: KubeKind, K: KubeKind>(
     let mut reference = reference(owner, object)?;
     (reference.controller, reference.block_owner_deletion) = (Some(true), Some(true));
     let owners = object.meta().owner_references.iter().flatten();
-    let other = |held: &&_| is_controller(*held) && !same(*held, &reference);
-    if let Some(held) = owners.into_iter().find(other) {
+    let mut others = owners.filter(|held| is_controller(held) && !same(held, &reference));
+    if let Some(held) = others.next() {
         let (kind, name) = (held.kind.clone(), held.name.clone());
         return Err(OwnerError::AlreadyOwned { object: name_of(object), kind, name });
     }
@@ -133,9 +135,6 @@ pub fn has_owner_reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> b
 pub fn has_controller_reference<K: KubeKind>(object: &K) -> bool {
     object.meta().owner_references.iter().flatten().any(is_controller)
 }
-
-use kube_core::Resource;
-type Reference = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 fn reference<O: KubeKind, K: KubeKind>(owner: &O, object: &K) -> Result<Reference, OwnerError> {
     let kind = O::kind(&()).into_owned();

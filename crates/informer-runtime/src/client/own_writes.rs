@@ -18,7 +18,7 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_core::{Labels, Object, ObjectKey, ResourceVersion};
+use informer_core::{Labels, Object, ObjectKey};
 use informer_store::Indexer;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -148,11 +148,6 @@ fn ended(operation: &Operation, answer: &Value) -> Ended {
 }
 
 impl Expected {
-    /// What a cache must show of an object that was written.
-    pub(super) fn of(version: ResourceVersion, labels: Labels) -> Self {
-        Self::written(version, labels)
-    }
-
     /// Waits until an informer shows it, of a key or of all of them. Answers whether it had to wait.
     pub(super) async fn awaited<O: Object>(
         &self,

@@ -88,7 +88,7 @@ impl Client {
         let informer = self.shared.cache.ready::<Lazy<K>>(&operation.kind).await?;
         let meta = written.meta();
         let labels = meta.labels.iter().flatten().collect();
-        let expected = Expected::of(meta.resource_version.as_deref().unwrap_or_default().into(), labels);
+        let expected = Expected::written(meta.resource_version.as_deref().unwrap_or_default().into(), labels);
         expected.awaited(&informer, Some(&key), timeout).await.map(drop)
     }
 

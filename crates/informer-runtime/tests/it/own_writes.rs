@@ -29,16 +29,18 @@ impl ClientMetrics for Waits {
 }
 
 /// A client whose cache is synced, then told nothing.
-async fn deaf(server: &Server, bound: Duration) -> (Client, Arc<Waits>, Fault) {
+async fn deaf(server: &Server, bound: Duration) -> (Client, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     let cache = server.cache().build();
     cache.start();
     let maps = cache.informer::<ConfigMap>();
-    maps.wait_for_sync(SOON).await.unwrap();
+    maps.wait_for_sync(SOON).await.expect("the server answers");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waits = Arc::new(Waits::default());
     let client = Client::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();
-    let refused = server.api.faults().on(FaultMatch::watch("configmaps")).status(503);
+    // A watch that fails may be followed by a list.
+    let refused = [FaultMatch::watch("configmaps"), FaultMatch::list("configmaps")]
+        .map(|matching| server.api.faults().on(matching).status(503));
     server.api.disconnect_watchers();
     (client, waits, refused)
 }
@@ -100,7 +102,7 @@ async fn a_read_that_waited_shows_the_write_when_the_cache_does() {
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!reading.is_finished());
-    refused.remove();
+    refused.iter().for_each(Fault::remove);
     let map = reading.await.unwrap().unwrap().unwrap();
     assert_eq!(color(&map), "blue");
     let waits = waits.0.lock();
@@ -118,7 +120,7 @@ async fn a_deletion_is_waited_for() {
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!reading.is_finished());
-    refused.remove();
+    refused.iter().for_each(Fault::remove);
     assert!(reading.await.unwrap().unwrap().is_none());
 }
 
@@ -141,7 +143,7 @@ async fn where_it_is_turned_off_a_read_waits_for_nothing_and_one_write_can_be_aw
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let error = client.wait_until_cached(&written, Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(error, ReadError::Behind { .. }), "{error}");
-    refused.remove();
+    refused.iter().for_each(Fault::remove);
     client.wait_until_cached(&written, SOON).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "blue");
 }

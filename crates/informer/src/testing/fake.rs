@@ -32,12 +32,15 @@ pub struct FakeClient {
     server: TestServer,
 }
 
+/// Something to be done before the client is there.
+type Step<T> = Box<dyn FnOnce(&T) -> Result<(), TestServerError> + Send>;
+
 /// Configures a [`FakeClient`].
 #[must_use = "nothing is made before `build`"]
 pub struct FakeClientBuilder {
     server: Option<TestServer>,
-    steps: Vec<Box<dyn FnOnce(&TestServer) -> Result<(), TestServerError> + Send>>,
-    indexes: Vec<Box<dyn FnOnce(&Cache) -> Result<(), TestServerError> + Send>>,
+    steps: Vec<Step<TestServer>>,
+    indexes: Vec<Step<Cache>>,
     interceptors: Vec<Box<dyn FnOnce(Client) -> Client + Send>>,
 }
 

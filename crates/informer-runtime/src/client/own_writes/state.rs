@@ -161,7 +161,8 @@ impl Writes {
 }
 
 impl Expected {
-    pub(super) fn written(version: ResourceVersion, labels: Labels) -> Self {
+    /// What a cache must show of an object that was written.
+    pub(in crate::client) fn written(version: ResourceVersion, labels: Labels) -> Self {
         Self { version, gone: None, labels }
     }
 
