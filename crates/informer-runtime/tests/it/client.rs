@@ -95,7 +95,7 @@ fn last_write(server: &Server) -> (Verb, String, String) {
     let writes = |request: &informer_apiserver::RequestRecord| {
         !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Other)
     };
-    let request = server.api.requests().into_iter().filter(writes).last().expect("something was written");
+    let request = server.api.requests().into_iter().rfind(writes).expect("something was written");
     (request.verb, request.subresource.unwrap_or_default(), request.query)
 }
 
@@ -319,7 +319,7 @@ async fn dynamic_objects_are_written_and_cached_ones_are_not_put_back() {
     let server = Server::start();
     let cache = server.cache().build();
     cache.start();
-    let maps = Client::builder(&cache).cache_dynamic(true).build().dynamic(&ScopedKind::of::<ConfigMap>());
+    let maps = Client::builder(&cache).cache_dynamic(true).build().dynamic(ScopedKind::of::<ConfigMap>());
     let object = json!({"metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let created = maps.create(&object).await.unwrap();
