@@ -13,6 +13,7 @@ mod query;
 mod route;
 mod service;
 mod special;
+mod yaml;
 
 pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
@@ -23,3 +24,4 @@ pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};
 pub(crate) use route::segments;
 pub(crate) use service::BODY_BYTES_MAX;
+pub(crate) use yaml::read_yaml;

@@ -37,6 +37,7 @@ mod clock;
 mod custom;
 mod error;
 mod faults;
+mod fields;
 mod http;
 mod jsonpath;
 mod kinds;

@@ -1,5 +1,9 @@
 //! Objects of built-in kinds held against the fields of their types.
 
+mod form;
+
+pub(crate) use form::{form, zero};
+
 use informer_schema::{BaseType, Field, Message, Shape};
 use serde_json::{Map, Value};
 

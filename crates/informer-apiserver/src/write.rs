@@ -1,12 +1,15 @@
 //! Writes: create, update, patch and bulk load. A write reads the object, decides on a copy, and commits if nothing
 //! has changed meanwhile; no lock is held while it decides.
 
+mod apply;
+mod bulk;
 mod delete;
 mod follow;
 mod garbage;
 mod merge;
 mod metadata;
 mod namespace;
+mod own;
 mod patch;
 mod pods;
 mod scale;
@@ -19,6 +22,7 @@ use jiff::{Timestamp, Unit};
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 
+pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use metadata::json_type;
 pub(crate) use patch::{JsonPatch, PatchType};
@@ -55,6 +59,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) validation: Validation,
     /// Webhooks are asked, where there are any.
     pub(crate) admission: Option<&'a Attempt>,
+    /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
+    pub(crate) manager: Option<&'a str>,
 }
 
 /// What happens to fields that are not known; in any case they are dropped.
@@ -76,6 +82,8 @@ pub(crate) enum WriteMode {
     Status,
     /// `/finalize` of namespaces: the finalizers of the specification.
     Finalize,
+    /// `/scale`, which is an object of its own.
+    Scale,
     /// Writes of this process: everything.
     Whole,
 }
@@ -102,7 +110,8 @@ impl Written {
 impl<'a> Scope<'a> {
     /// A write that is really done.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, dry_run: false, validation: Validation::Unchecked, admission: None }
+        let validation = Validation::Unchecked;
+        Self { resource, namespace, dry_run: false, validation, admission: None, manager: None }
     }
 
     /// The object as it is stored: with the defaults of the version that it is stored in.
@@ -188,6 +197,13 @@ impl Shared {
         self.check_definition(scope, metadata::text(&object, "name"))?;
         let warnings = self.shaped(scope, &mut object, false)?;
         metadata::wipe(&mut object);
+        self.own_created(kind, &mut object, own::By { manager: scope.manager, mode });
+        Ok(Written { warnings, ..self.store_new(scope, object, mode)? })
+    }
+
+    /// Stores a new object whose managers are known.
+    fn store_new(&self, scope: Scope<'_>, mut object: Object, mode: WriteMode) -> Result<Written, ApiError> {
+        let kind = scope.kind();
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
@@ -209,8 +225,8 @@ impl Shared {
                     let stored = scope.resource.present(&stored, EventType::Modified);
                     let written = match unversioned {
                         // What is not stored has no version.
-                        Some(object) => Written { object, stored: None, created: true, warnings },
-                        None => Written { warnings, ..Written::stored(stored, true) },
+                        Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
+                        None => Written::stored(stored, true),
                     };
                     self.after_write(scope, &name);
                     return Ok(written);
@@ -309,7 +325,9 @@ impl Shared {
             if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
                 return Err(ApiError::version_missing(kind, name));
             }
-            match self.replace(scope, &current, object.clone(), mode)? {
+            let mut new = object.clone();
+            self.own_replaced(scope, &current, &mut new, mode);
+            match self.replace(scope, &current, new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
                     return Ok(Written { warnings, ..written });
@@ -341,7 +359,13 @@ impl Shared {
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
         let shown = scope.resource.present(current, EventType::Modified);
-        let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
+        let Value::Object(mut old) = parse(shown.as_slice()) else {
+            return Err(ApiError::unknown_resource());
+        };
+        // What this process wrote may have another form than what comes from a client: that alone is no change.
+        if let (Some(message), true) = (self.message(kind), scope.validation != Validation::Unchecked) {
+            crate::typed::form(message, &mut old);
+        }
         scope.admit(Phase::Mutate, Some(&mut object), Some((&old, current.version)))?;
         let mut new = merge_update(kind, &old, object, mode)?;
         scope.admit(Phase::Validate, Some(&mut new), Some((&old, current.version)))?;
@@ -400,6 +424,7 @@ impl Shared {
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(ApiError::modified(kind, name));
             }
+            self.own_replaced(scope, &current, &mut object, mode);
             match self.replace(scope, &current, object, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
@@ -439,59 +464,6 @@ impl Shared {
         self.after_removal(scope, current);
         Ok(version)
     }
-
-    /// Writes a batch of objects under one lock.
-    pub(crate) fn load(&self, resource: &Arc<Resource>, objects: Vec<Value>) -> Result<usize, ApiError> {
-        let kind = &resource.kind;
-        let (mut drafts, mut failed) = (Vec::with_capacity(objects.len()), None);
-        for object in objects {
-            match self.draft_loaded(kind, object) {
-                Ok(draft) => drafts.push(draft),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
-        let count = drafts.len();
-        // Definitions are served from now on, too.
-        let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
-        let names: Vec<String> =
-            drafts.iter().filter(|_| defines).map(|draft| draft.key().to_owned()).collect();
-        let mut storage = self.storage.write();
-        for draft in drafts {
-            let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
-            let expect = seen.map_or(Expect::Absent, Expect::At);
-            storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
-        }
-        drop(storage);
-        self.announce(resource);
-        names.iter().for_each(|name| self.after_write(Scope::new(resource, None), name));
-        failed.map_or(Ok(count), Err)
-    }
-
-    fn draft_loaded(&self, kind: &Kind, object: Value) -> Result<Draft, ApiError> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let namespace = match (kind.namespaced, namespace) {
-            (false, _) => None,
-            (true, "") => Some("default".to_owned()),
-            (true, namespace) => Some(namespace.to_owned()),
-        };
-        let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
-        if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-            // What is loaded may be sloppy; its names are filled in all the same.
-            drop(crate::custom::check_definition(&mut object));
-        }
-        let uid = metadata::text(&object, "uid").to_owned();
-        self.fill_new(kind, &mut object, WriteMode::Whole);
-        if !uid.is_empty() {
-            metadata_of_mut(&mut object).insert("uid".into(), uid.into());
-        }
-        let name = metadata::text(&object, "name").to_owned();
-        metadata::check_name(kind, &name, &object)?;
-        let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name);
-        Ok(draft(kind, key.map_err(|error| ApiError::bad_request(error.to_string()))?, &object))
-    }
 }
 
 /// True where nothing but the version differs: then nothing is written.
@@ -506,7 +478,7 @@ fn is_same(old: &Object, new: &Object) -> bool {
             new.insert(name.to_owned(), value.clone());
         }
     }
-    *old == new
+    *old == new || own::differ_in_times_only(old, &new)
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {

@@ -220,6 +220,11 @@ impl<'s> Field<'s> {
         self.data.flags.omit_empty
     }
 
+    /// Whether JSON always has the field: where there is no value, with the zero one, or with `null`.
+    pub fn is_always_written(self) -> bool {
+        !self.data.quiet
+    }
+
     /// Whether a server says that the field must be there.
     pub fn is_required(self) -> bool {
         self.data.flags.required

@@ -63,6 +63,16 @@ impl<'s> Message<'s> {
         }
     }
 
+    /// Calls with each of the [fields](Self::fields), without a list of them.
+    pub fn for_each_field(self, call: &mut impl FnMut(Field<'s>)) {
+        for field in self.own() {
+            match field.message() {
+                Some(embedded) if field.data.flags.inline => embedded.for_each_field(call),
+                _ => call(field),
+            }
+        }
+    }
+
     fn own(self) -> impl Iterator<Item = Field<'s>> {
         let range = self.data.fields.start as usize..self.data.fields.end as usize;
         self.schema.fields[range].iter().map(move |data| Field { schema: self.schema, data })

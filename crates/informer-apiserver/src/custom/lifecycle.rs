@@ -57,10 +57,11 @@ impl Shared {
 
     fn write_definition(&self, resource: &Arc<Resource>, definition: &Value) {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        let (Ok(current), Value::Object(object)) = (self.find(resource, None, name), definition.clone())
+        let (Ok(current), Value::Object(mut object)) = (self.find(resource, None, name), definition.clone())
         else {
             return;
         };
+        self.own_status(resource, &current, &mut object);
         // A definition that changes meanwhile is followed by whoever does that.
         drop(self.settle(Scope::new(resource, None), &current, &object));
     }

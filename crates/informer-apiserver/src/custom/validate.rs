@@ -106,6 +106,11 @@ impl Check<'_> {
 
     fn object(&mut self, schema: &Value, (value, old): (&Value, Option<&Value>), path: &str, depth: usize) {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        if schema["x-kubernetes-embedded-resource"] == true {
+            for name in ["apiVersion", "kind"].into_iter().filter(|name| value.get(*name).is_none()) {
+                self.tell("FieldValueRequired", "Required value".to_owned(), &at(name));
+            }
+        }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if value.get(name).is_none() {
                 self.tell("FieldValueRequired", "Required value".to_owned(), &at(name));

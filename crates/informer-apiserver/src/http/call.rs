@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, stream};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
@@ -29,7 +29,10 @@ use crate::server::Shared;
 use crate::storage::{EventType, Form, Stored};
 use crate::upset::UpsetWatch;
 use crate::watch::{WatchDriver, WatchRequest};
-use crate::write::{DeleteOptions, PatchType, Scope, Validation, WriteMode, Written};
+use crate::write::{Application, DeleteOptions, PatchType, Scope, Validation, WriteMode, Written};
+
+/// The type of what is applied.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A request about a resource, on its way.
 pub(super) struct Call<'a> {
@@ -56,7 +59,20 @@ impl Call<'_> {
                 _ => Validation::Warn,
             },
             admission: None,
+            manager: Some(self.manager()),
         }
+    }
+
+    /// Who comes to manage what this request writes: as it says, or by the name of the program that sends it.
+    fn manager(&self) -> &str {
+        let given = self.query.text("fieldManager");
+        if !given.is_empty() {
+            return given;
+        }
+        let agent = header(self.head, USER_AGENT).split('/').next().unwrap_or_default();
+        let end = agent.len().min(options::MANAGER_BYTES_MAX);
+        // The text of a header is ASCII.
+        agent.get(..end).unwrap_or_default()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -237,6 +253,10 @@ impl Call<'_> {
         let written = match self.route.verb {
             Verb::Create => shared.create(scope, self.object(body)?, self.mode())?,
             Verb::Update => shared.update(scope, self.name(), self.object(body)?, self.mode())?,
+            _ if media_type(self.head) == APPLY => {
+                let apply = Application::parse(body, self.query.flag("force").unwrap_or_default())?;
+                shared.apply(scope, self.name(), &apply, self.mode())?
+            }
             _ => {
                 let patch = PatchType::parse(media_type(self.head), self.kind(), body)?;
                 shared.patch(scope, self.name(), &patch, self.mode())?

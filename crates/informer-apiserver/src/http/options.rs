@@ -7,7 +7,7 @@ use crate::error::{ApiError, Cause};
 use crate::requests::Verb;
 
 /// The longest name of a field manager, as upstream.
-const MANAGER_BYTES_MAX: usize = 128;
+pub(super) const MANAGER_BYTES_MAX: usize = 128;
 /// The kinds under which deletions may carry their options: every group has its own, and there is a common one.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, value};
-use super::call::{Call, media_type};
+use super::call::{APPLY, Call, media_type};
 use crate::admission::Phase;
 use crate::error::ApiError;
 use crate::requests::Verb;
-use crate::write::{DeleteOptions, NewScale, PatchType, Scope};
+use crate::write::{Application, DeleteOptions, NewScale, PatchType, Scope};
 
 impl Call<'_> {
     /// Answers a write that is special; `None` where it is the writing of an object.
@@ -24,7 +24,9 @@ impl Call<'_> {
                 self.binding(scope, &name, binding).map(Some)
             }
             None if self.kind().traits.has(crate::kinds::Traits::REVIEW) => {
-                let review = self.shared.review(self.user, self.kind(), self.object(body)?)?;
+                let mut review = self.object(body)?;
+                self.shared.own_review(self.kind(), &mut review, self.scope().manager);
+                let review = self.shared.review(self.user, self.kind(), review)?;
                 Ok(Some(value(201, &review)))
             }
             _ => Ok(None),
@@ -33,6 +35,10 @@ impl Call<'_> {
 
     fn scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<Answer, ApiError> {
         let new = match self.route.verb {
+            Verb::Patch if media_type(self.head) == APPLY => {
+                let force = self.query.flag("force").unwrap_or_default();
+                NewScale::Apply(Application::parse(body, force)?)
+            }
             Verb::Patch => {
                 // The scale is a type of its own, without lists that could be merged.
                 let content_type = match media_type(self.head) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::metadata::{self, metadata_of, metadata_of_mut};
-use super::{DEFINITIONS, Object, Scope, Validation, WriteMode, namespace};
+use super::{DEFINITIONS, Object, Scope, Validation, WriteMode, namespace, own};
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::{Kind, Traits};
 
@@ -33,6 +33,18 @@ pub(super) fn shaped(
         }
         _ => Vec::new(),
     };
+    if let Some(known) = kinds.kind_by_api_version(&kind.api_version, &kind.kind)
+        && !kind.is_custom()
+        && scope.validation != Validation::Unchecked
+    {
+        if kind.is("", "Namespace") && !metadata::text(object, "name").is_empty() {
+            namespace::label(object);
+        }
+        // An empty list of managers says something: it is not left out.
+        let managed = own::take_fields(object);
+        crate::typed::form(known.message(), object);
+        own::set_fields(object, managed);
+    }
     let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
     match scope.validation {
         Validation::Strict if !unknown.is_empty() => {
@@ -86,14 +98,22 @@ pub(super) fn merge_update(
     mut new: Object,
     mode: WriteMode,
 ) -> Result<Object, ApiError> {
+    // They are of the write, not of the stored object.
+    let managed = match mode {
+        WriteMode::Status | WriteMode::Finalize => Some(own::take_fields(&mut new)),
+        _ => None,
+    };
     match mode {
         WriteMode::Status => new = with_status(kind, old, &mut new),
         WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
         WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
-        WriteMode::Main | WriteMode::Whole => {}
+        WriteMode::Main | WriteMode::Whole | WriteMode::Scale => {}
     }
     if kind.is("", "Namespace") && mode == WriteMode::Main {
         namespace::keep(old, &mut new);
+    }
+    if let Some(managed) = managed {
+        own::set_fields(&mut new, managed);
     }
     metadata::check_update(kind, old, &new, mode)?;
     metadata::carry_over(old, &mut new);

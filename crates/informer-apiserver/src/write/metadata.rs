@@ -254,6 +254,7 @@ fn field_causes(object: &Object) -> Vec<Cause> {
     if size > ANNOTATIONS_BYTES_MAX {
         causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
     }
+    causes.extend(owners_causes(object));
     for (index, name) in finalizers(object).into_iter().enumerate() {
         if !name.contains('/') && !STANDARD.contains(&name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -261,6 +262,27 @@ fn field_causes(object: &Object) -> Vec<Cause> {
         }
     }
     causes
+}
+
+fn owners_causes(object: &Object) -> impl Iterator<Item = Cause> {
+    let owners = metadata_of(object).and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    owners.into_iter().flatten().flat_map(owner_causes)
+}
+
+/// The rules for a reference to an owner.
+fn owner_causes(owner: &Value) -> impl Iterator<Item = Cause> {
+    let text = |name: &str| owner[name].as_str().unwrap_or_default();
+    let versioned = !text("apiVersion").rsplit('/').next().unwrap_or_default().is_empty();
+    let missing = [
+        ("apiVersion", !versioned, "version must not be empty"),
+        ("kind", text("kind").is_empty(), "must not be empty"),
+        ("name", text("name").is_empty(), "must not be empty"),
+        ("uid", text("uid").is_empty(), "must not be empty"),
+    ];
+    let cause = |(name, _, why): (&str, bool, &str)| {
+        Cause::invalid(&format!("metadata.ownerReferences.{name}"), "\"\"", why)
+    };
+    missing.into_iter().filter(|(_, missing, _)| *missing).map(cause)
 }
 
 /// Annotations of one object together, as upstream.
@@ -319,6 +341,8 @@ pub(super) fn check_update(kind: &Kind, old: &Object, new: &Object, mode: WriteM
         causes.extend(changed(old, new));
     }
     causes.extend(field_causes(new));
+    // Upstream looks at owners once more where an object is changed.
+    causes.extend(owners_causes(new));
     // Upstream checks built-in kinds before and within their own strategy, and tells everything twice.
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();

@@ -26,7 +26,7 @@ pub(super) fn fill(object: &mut Object) {
     object.insert("status".into(), json!({"phase": "Active"}));
 }
 
-fn label(object: &mut Object) {
+pub(super) fn label(object: &mut Object) {
     let name = metadata::text(object, "name").to_owned();
     let labels = metadata_of_mut(object).entry("labels").or_insert_with(|| json!({}));
     if let Some(labels) = labels.as_object_mut() {

@@ -126,7 +126,8 @@ impl Shared {
                 });
                 set_condition(&mut object, condition);
             }
-            let Value::Object(object) = object else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
+            self.own_status(budgets.resource, budget, &mut object);
             if self.replace(budgets, budget, object, WriteMode::Status)?.is_ok() {
                 return Ok(());
             }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{PatchType, Scope, TRIES_MAX, WriteMode};
+use super::own::{By, put_fields, set_fields, take_fields};
+use super::{Application, Object, PatchType, Scope, TRIES_MAX, WriteMode, metadata};
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
-use crate::kinds::{Kind, ScalePaths};
+use crate::fields::{Element, Managed};
+use crate::kinds::{Kind, ScalePaths, Traits};
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
 
@@ -18,6 +20,7 @@ const API_VERSION: &str = "autoscaling/v1";
 pub(crate) enum NewScale {
     Put(Value),
     Patch(PatchType),
+    Apply(Application),
 }
 
 impl Shared {
@@ -38,10 +41,7 @@ impl Shared {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(current.as_slice());
             let before = scale(kind, &old)?;
-            let wanted = match new {
-                NewScale::Put(scale) => scale.clone(),
-                NewScale::Patch(patch) => patch.apply(&self.schema, before.clone())?,
-            };
+            let (wanted, managed) = self.wanted_scale(scope, &old, new)?;
             let wanted = reviewed(scope, wanted, &before, current.version)?;
             check(&wanted, name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -51,7 +51,10 @@ impl Shared {
             let mut changed = old;
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());
-            let Value::Object(changed) = changed else { return Err(ApiError::unknown_resource()) };
+            let Value::Object(mut changed) = changed else { return Err(ApiError::unknown_resource()) };
+            if let Some(managed) = managed {
+                put_fields(&mut changed, &managed);
+            }
             let scope = Scope { admission: None, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
                 Ok(written) => return scale(kind, &parse(&written.object)),
@@ -72,6 +75,64 @@ fn reviewed(scope: Scope<'_>, scale: Value, before: &Value, version: u64) -> Res
         scope.admit(phase, Some(&mut scale), Some((before, version)))?;
     }
     Ok(Value::Object(scale))
+}
+
+impl Shared {
+    /// The scale as it is to be, and the managers of the object then, where they are tracked.
+    fn wanted_scale(
+        &self,
+        scope: Scope<'_>,
+        old: &Value,
+        new: &NewScale,
+    ) -> Result<(Value, Option<Managed>), ApiError> {
+        let kind = scope.kind();
+        let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
+        let path_in = |version: &str| -> Option<Vec<Element>> {
+            let paths = match version == kind.api_version {
+                true => paths(kind),
+                false => paths(&self.registry.read().by_kind(version, &kind.kind)?.kind),
+            };
+            Some(paths.spec.split('.').map(Element::field).collect())
+        };
+        let Value::Object(mut live) = scale(kind, old)? else { return Err(ApiError::unknown_resource()) };
+        put_fields(&mut live, &held.to_scale(path_in, API_VERSION));
+        let scales = scale_kind();
+        let mut wanted = match new {
+            NewScale::Put(scale) => scale.clone(),
+            NewScale::Patch(patch) => patch.apply(&self.schema, Value::Object(live.clone()))?,
+            NewScale::Apply(apply) => {
+                let by = By { manager: scope.manager, mode: WriteMode::Scale };
+                Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?)
+            }
+        };
+        let Some(object) = wanted.as_object_mut() else { return Ok((wanted, None)) };
+        if !matches!(new, NewScale::Apply(_)) {
+            self.own_scale(&scales, &live, object, scope.manager);
+        }
+        let managed = take_fields(object);
+        let scale = Managed::read(managed.as_ref()).unwrap_or_default();
+        Ok((wanted, scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version))))
+    }
+
+    fn own_scale(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
+        let sent = object.clone();
+        metadata::metadata_of_mut(object);
+        if let Some(message) = self.message(scales) {
+            crate::typed::form(message, object);
+        }
+        self.own_updated(scales, live, object, By { manager, mode: WriteMode::Scale });
+        // What was sent is judged as it was sent.
+        let managed = take_fields(object);
+        *object = sent;
+        set_fields(object, managed);
+    }
+}
+
+/// The kind of what is sent and answered.
+fn scale_kind() -> Kind {
+    let mut kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
+    kind.traits = Traits::default();
+    kind
 }
 
 fn check(scale: &Value, name: &str) -> Result<(), ApiError> {

@@ -1,0 +1,188 @@
+//! What changed from one value to another.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::element::{Element, same};
+use super::set::Set;
+use super::types::{Atom, ListSort, ListType, MapType, Type};
+use super::walk::{TypeError, scalar_error};
+
+/// The fields that differ. No path is in two of the sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    pub(crate) removed: Set,
+    pub(crate) modified: Set,
+    pub(crate) added: Set,
+}
+
+impl Comparison {
+    /// Without some fields and what is below them.
+    pub(super) fn without(self, ignored: &Set) -> Self {
+        Self {
+            removed: self.removed.without(ignored),
+            modified: self.modified.without(ignored),
+            added: self.added.without(ignored),
+        }
+    }
+}
+
+/// What happened to a value itself, and to what is below it.
+#[derive(Debug, Default)]
+struct Part {
+    removed: bool,
+    modified: bool,
+    added: bool,
+    below: Comparison,
+}
+
+/// Compares two values of a type.
+pub(super) fn compare(of: Type<'_>, left: &Value, right: &Value) -> Result<Comparison, TypeError> {
+    Ok(part(of, Some(left), Some(right))?.below)
+}
+
+fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Part, TypeError> {
+    let mut part = Part::default();
+    if left == right {
+        return Ok(part);
+    }
+    let (old, new) = (of.atom(left), of.atom(right));
+    let leaf = match (left, right) {
+        (_, None) => part.handle(old, left, right)?,
+        (None, _) => part.handle(new, left, right)?,
+        _ if old.is_like(&new) => part.handle(new, left, right)?,
+        // The sort of the value changed: it is looked at as both.
+        _ => {
+            part.handle(old, left, right)?;
+            part.handle(new, left, right)?
+        }
+    };
+    if !leaf {
+        part.added |= left.is_none();
+        part.removed |= right.is_none();
+    }
+    Ok(part)
+}
+
+/// The entries of a list; none of what is no list.
+pub(super) fn entries_of(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+impl Part {
+    /// Compares along one atom. Answers whether the values were taken as a whole.
+    fn handle(
+        &mut self,
+        atom: Atom<'_>,
+        left: Option<&Value>,
+        right: Option<&Value>,
+    ) -> Result<bool, TypeError> {
+        match atom {
+            Atom::Scalar(scalar) => {
+                let error = |value: Option<&Value>| value.and_then(|value| scalar_error(scalar, value));
+                if let (Some(why), Some(_)) = (error(left), error(right)) {
+                    return Err(TypeError::new("", format!("lhs: {why}")));
+                }
+                self.whole(left, right);
+                Ok(true)
+            }
+            Atom::Map(map) => {
+                let (old, new) = (left.and_then(Value::as_object), right.and_then(Value::as_object));
+                let empty = |side: Option<&Map<String, Value>>| side.is_none_or(Map::is_empty);
+                if map.atomic || empty(old) && empty(new) {
+                    self.whole(left, right);
+                    return Ok(true);
+                }
+                self.members(&map, old, new)?;
+                Ok(false)
+            }
+            Atom::List(list) => {
+                let (old, new) = (entries_of(left), entries_of(right));
+                if list.sort == ListSort::Atomic || old.is_empty() && new.is_empty() {
+                    self.whole(left, right);
+                    return Ok(true);
+                }
+                self.entries(&list, old, new)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn whole(&mut self, left: Option<&Value>, right: Option<&Value>) {
+        match (left, right) {
+            (None, _) => self.added = true,
+            (_, None) => self.removed = true,
+            (Some(left), Some(right)) => self.modified |= !same(left, right),
+        }
+    }
+
+    fn members(
+        &mut self,
+        map: &MapType<'_>,
+        left: Option<&Map<String, Value>>,
+        right: Option<&Map<String, Value>>,
+    ) -> Result<(), TypeError> {
+        let none = Map::new();
+        let (left, right) = (left.unwrap_or(&none), right.unwrap_or(&none));
+        let new = right.keys().filter(|name| !left.contains_key(*name));
+        for name in left.keys().chain(new) {
+            let of = map.member(name).map_or(Type::Whole, |member| member.of);
+            let element = Element::field(name);
+            match part(of, left.get(name), right.get(name)) {
+                Ok(part) => self.put(element, part),
+                Err(error) => return Err(error.below(&element)),
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<(), TypeError> {
+        let mut all: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
+        for (side, entries) in [left, right].into_iter().enumerate() {
+            for (place, entry) in entries.iter().enumerate() {
+                let element = list.element_of(entry);
+                let element = element.map_err(|why| TypeError::new("", format!("element {place}: {why}")))?;
+                all.entry(element).or_default()[side].push(entry);
+            }
+        }
+        for (element, [old, new]) in all {
+            let compared = match (&old[..], &new[..]) {
+                ([_, _, ..], [_, _, ..]) => {
+                    let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
+                    Ok(Part { modified: !equal, ..Part::default() })
+                }
+                // What was there twice was taken as a whole.
+                ([_, _, ..], new) => match new.first() {
+                    Some(new) => part(list.element, None, Some(new)),
+                    None => Ok(Part::default()),
+                }
+                .map(|part| Part { removed: true, ..part }),
+                (old, [_, _, ..]) => match old.first() {
+                    Some(old) => part(list.element, Some(old), None),
+                    None => Ok(Part::default()),
+                }
+                .map(|part| Part { added: true, ..part }),
+                (old, new) => part(list.element, old.first().copied(), new.first().copied()),
+            };
+            match compared {
+                Ok(part) => self.put(element, part),
+                Err(error) => return Err(error.below(&element)),
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, element: Element, part: Self) {
+        let Self { removed, modified, added, below } = part;
+        if modified || !below.modified.is_empty() {
+            self.below.modified.merge_in(element.clone(), modified, below.modified);
+        }
+        if added || !below.added.is_empty() {
+            self.below.added.merge_in(element.clone(), added, below.added);
+        }
+        if removed || !below.removed.is_empty() {
+            self.below.removed.merge_in(element, removed, below.removed);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One step of a path through an object, and the order of values.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde_json::{Number, Value};
+
+/// How to get from a value to a part of it.
+#[derive(Debug, Clone)]
+pub(crate) enum Element {
+    /// A member of an object.
+    Field(Box<str>),
+    /// The entry of a list whose keys have these values, by their names.
+    Key(Vec<(Box<str>, Value)>),
+    /// The entry of a set that has this value.
+    Value(Value),
+    /// An entry by its place.
+    Index(i64),
+}
+
+impl Element {
+    pub(crate) fn field(name: &str) -> Self {
+        Self::Field(name.into())
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Field(_) => 0,
+            Self::Key(_) => 1,
+            Self::Value(_) => 2,
+            Self::Index(_) => 3,
+        }
+    }
+}
+
+impl Ord for Element {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Field(left), Self::Field(right)) => left.cmp(right),
+            (Self::Key(left), Self::Key(right)) => keys_order(left, right),
+            (Self::Value(left), Self::Value(right)) => order(left, right),
+            (Self::Index(left), Self::Index(right)) => left.cmp(right),
+            (left, right) => left.rank().cmp(&right.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Element {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Element {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Element {}
+
+fn keys_order(left: &[(Box<str>, Value)], right: &[(Box<str>, Value)]) -> Ordering {
+    let pairs = left.iter().zip(right);
+    let first = pairs.map(|(l, r)| l.0.cmp(&r.0).then_with(|| order(&l.1, &r.1))).find(|order| order.is_ne());
+    first.unwrap_or_else(|| left.len().cmp(&right.len()))
+}
+
+/// A total order of values: numbers, texts, booleans, lists, objects, null. Numbers are compared as numbers, whole or not.
+pub(crate) fn order(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => numbers(left, right),
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => {
+            let differing = left.iter().zip(right).map(|(l, r)| order(l, r)).find(|order| order.is_ne());
+            differing.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let mut pairs = left.iter().zip(right);
+            let differing = pairs
+                .find_map(|(l, r)| Some(l.0.cmp(r.0).then_with(|| order(l.1, r.1))).filter(|o| o.is_ne()));
+            differing.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        (left, right) => rank(left).cmp(&rank(right)),
+    }
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+fn numbers(left: &Number, right: &Number) -> Ordering {
+    if let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) {
+        return left.cmp(&right);
+    }
+    if let (Some(left), Some(right)) = (left.as_u64(), right.as_u64()) {
+        return left.cmp(&right);
+    }
+    // JSON has no number that is none.
+    left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal)
+}
+
+/// Whether two values are the same.
+pub(crate) fn same(left: &Value, right: &Value) -> bool {
+    order(left, right) == Ordering::Equal
+}
+
+/// A path, as conflicts name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Path(pub(crate) Vec<Element>);
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| element.fmt(f))
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Key(keys) => {
+                let keys: Vec<String> =
+                    keys.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+                write!(f, "[{}]", keys.join(","))
+            }
+            Self::Value(value) => write!(f, "[={}]", shown(value)),
+            Self::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// A key or an entry of a set, as upstream shows it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect()
+        }
+        other => other.to_string(),
+    }
+}

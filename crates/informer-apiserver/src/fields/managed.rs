@@ -1,0 +1,242 @@
+//! Managers and what each of them manages, as objects carry it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::element::Element;
+use super::set::Set;
+
+/// Updaters that are told apart; the oldest of more than these become one, as upstream.
+const UPDATERS_MAX: usize = 10;
+/// The manager that stands for updaters of long ago.
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// Who wrote, and through what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ManagerId {
+    pub(crate) manager: String,
+    pub(crate) operation: Operation,
+    /// The version that an updater wrote in. An applier is the same in all of them: it is empty then.
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+}
+
+/// What a manager manages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) set: Set,
+    /// The version that the set is in.
+    pub(crate) api_version: String,
+    pub(crate) time: Option<String>,
+}
+
+/// The managers of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Managed(pub(crate) BTreeMap<ManagerId, Owned>);
+
+impl Managed {
+    /// Reads the managed fields of an object; `None` where they are not well-formed.
+    pub(crate) fn read(fields: Option<&Value>) -> Option<Self> {
+        let mut managed = Self::default();
+        let entries = match fields {
+            None | Some(Value::Null) => return Some(managed),
+            Some(fields) => fields.as_array()?,
+        };
+        for entry in entries {
+            let text = |name: &str| match &entry[name] {
+                Value::Null => Some(String::new()),
+                value => value.as_str().map(str::to_owned),
+            };
+            let operation = match text("operation")?.as_str() {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return None,
+            };
+            let api_version = text("apiVersion").filter(|version| !version.is_empty())?;
+            if entry["fieldsType"] != "FieldsV1" {
+                return None;
+            }
+            let set = match &entry["fieldsV1"] {
+                Value::Null => Set::default(),
+                fields => Set::from_json(fields).ok()?,
+            };
+            let id = ManagerId {
+                manager: text("manager")?,
+                operation,
+                api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
+                subresource: text("subresource")?,
+            };
+            let time = text("time")?;
+            managed.0.insert(id, Owned { set, api_version, time: Some(time).filter(|t| !t.is_empty()) });
+        }
+        Some(managed)
+    }
+
+    /// Writes them: appliers first, then by time; `None` where nobody manages anything.
+    pub(crate) fn write(&self) -> Option<Value> {
+        let mut entries: Vec<_> = self.0.iter().collect();
+        entries.sort_by_cached_key(|(id, owned)| {
+            (id.operation, owned.seconds(), id.manager.clone(), owned.api_version.clone())
+        });
+        let entries: Vec<Value> = entries.into_iter().map(|(id, owned)| owned.write(id)).collect();
+        (!entries.is_empty()).then_some(Value::Array(entries))
+    }
+
+    /// Whether a client says that nobody manages anything any more: with an empty list, or with one empty entry.
+    pub(crate) fn is_reset(fields: Option<&Value>) -> bool {
+        let empty = |value: &Value| match value {
+            Value::Null => true,
+            Value::String(text) => text.is_empty(),
+            _ => false,
+        };
+        match fields {
+            Some(Value::Array(entries)) => match &entries[..] {
+                [] => true,
+                [Value::Object(entry)] => entry.values().all(empty),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Makes one of the oldest updaters where there are too many of them.
+    pub(super) fn cap(&mut self) {
+        let mut updaters: Vec<(i64, ManagerId)> = self
+            .0
+            .iter()
+            .filter(|(id, _)| id.operation == Operation::Update)
+            .map(|(id, owned)| (owned.seconds(), id.clone()))
+            .collect();
+        let mut count = updaters.len();
+        updaters.sort();
+        let mut first: BTreeMap<String, ManagerId> = BTreeMap::new();
+        for (_, id) in updaters {
+            if count <= UPDATERS_MAX {
+                return;
+            }
+            let Some(version) = self.0.get(&id).map(|owned| owned.api_version.clone()) else { continue };
+            let Some(oldest) = first.get(&version) else {
+                first.insert(version, id);
+                continue;
+            };
+            let bucket = ManagerId {
+                manager: ANCIENT.to_owned(),
+                operation: Operation::Update,
+                api_version: version,
+                subresource: String::new(),
+            };
+            if !self.0.contains_key(&bucket)
+                && let Some(owned) = self.0.remove(oldest)
+            {
+                self.0.insert(bucket.clone(), owned);
+            }
+            if let (Some(newer), Some(held)) = (self.0.remove(&id), self.0.get_mut(&bucket)) {
+                held.set = std::mem::take(&mut held.set).union(&newer.set);
+                // The later time of the two.
+                held.time = newer.time;
+                count -= 1;
+            }
+        }
+    }
+
+    /// The managers of one field, as those of the field that stands for it in a scale.
+    pub(crate) fn to_scale(&self, path_in: impl Fn(&str) -> Option<Vec<Element>>, scale: &str) -> Self {
+        let mut managed = Self::default();
+        for (id, owned) in &self.0 {
+            if !path_in(&owned.api_version).is_some_and(|path| owned.set.has(&path)) {
+                continue;
+            }
+            let mut id = id.clone();
+            if id.operation == Operation::Update {
+                scale.clone_into(&mut id.api_version);
+            }
+            let set = Set::of_fields(&[SCALE_REPLICAS]);
+            managed.0.insert(id, Owned { set, api_version: scale.to_owned(), time: owned.time.clone() });
+        }
+        managed
+    }
+
+    /// The managers of an object after those of its scale have changed to `scale`.
+    pub(crate) fn with_scale(
+        &self,
+        mut scale: Self,
+        path_in: impl Fn(&str) -> Option<Vec<Element>>,
+        version: &str,
+    ) -> Self {
+        let mut managed = Self::default();
+        for (id, owned) in &self.0 {
+            let Some(path) = path_in(&owned.api_version) else { continue };
+            let mut owned = owned.clone();
+            if owned.set.has(&path) && scale.0.remove(id).is_none() {
+                let mut taken = Set::default();
+                taken.insert(&path);
+                owned.set = owned.set.difference(&taken);
+            }
+            if !owned.set.is_empty() {
+                managed.0.insert(id.clone(), owned);
+            }
+        }
+        let replicas = Set::of_fields(&[SCALE_REPLICAS]);
+        for (id, owned) in scale.0 {
+            let Some(path) = path_in(version).filter(|_| !owned.set.intersection(&replicas).is_empty())
+            else {
+                continue;
+            };
+            let mut set = Set::default();
+            set.insert(&path);
+            // Upstream looks the time up under a name that the manager did not have before: it has none.
+            let time = self.0.get(&id).and_then(|before| before.time.clone());
+            managed.0.insert(id, Owned { set, api_version: version.to_owned(), time });
+        }
+        managed
+    }
+
+    /// All versions that somebody manages fields in.
+    pub(crate) fn versions(&self) -> BTreeSet<&str> {
+        self.0.values().map(|owned| owned.api_version.as_str()).collect()
+    }
+}
+
+/// Where a scale has the number that it is about.
+const SCALE_REPLICAS: &str = "spec.replicas";
+
+impl Owned {
+    fn seconds(&self) -> i64 {
+        let time = self.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok());
+        time.map_or(0, Timestamp::as_second)
+    }
+
+    fn write(&self, id: &ManagerId) -> Value {
+        let mut entry = Map::new();
+        entry.insert("manager".into(), id.manager.clone().into());
+        entry.insert("operation".into(), id.operation.name().into());
+        entry.insert("apiVersion".into(), self.api_version.clone().into());
+        if let Some(time) = &self.time {
+            entry.insert("time".into(), time.clone().into());
+        }
+        entry.insert("fieldsType".into(), json!("FieldsV1"));
+        entry.insert("fieldsV1".into(), self.set.to_json());
+        if !id.subresource.is_empty() {
+            entry.insert("subresource".into(), id.subresource.clone().into());
+        }
+        Value::Object(entry)
+    }
+}

@@ -1,0 +1,247 @@
+//! What a write makes of the managers of an object, and what an apply makes of the object.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::compare::{Comparison, compare};
+use super::element::{Path, same};
+use super::managed::{Managed, ManagerId, Operation, Owned};
+use super::merge::merge;
+use super::remove::remove;
+use super::set::Set;
+use super::types::Type;
+use super::walk::{TypeError, fields_of, reconciled, told, validate, with_named};
+
+/// What nobody manages: it is the server's, or says which object this is.
+const UNOWNED: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.creationTimestamp",
+    "metadata.selfLink",
+    "metadata.uid",
+    "metadata.clusterName",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+];
+
+/// Writes to objects of one kind in one version.
+#[derive(Debug)]
+pub(crate) struct Updater<'a> {
+    /// The version of the request.
+    pub(crate) version: &'a str,
+    /// The type of the objects in each version that is served.
+    pub(crate) types: BTreeMap<&'a str, Type<'a>>,
+    /// What the server takes back in this request, whoever writes it.
+    pub(crate) ignored: &'a Set,
+    /// The time of the write.
+    pub(crate) now: &'a str,
+}
+
+/// Who applies, and whether it takes over what others manage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Applier<'a> {
+    pub(crate) id: &'a ManagerId,
+    pub(crate) force: bool,
+}
+
+/// A field that somebody else manages, and that an apply would change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Conflict {
+    pub(crate) manager: ManagerId,
+    pub(crate) path: Path,
+}
+
+/// Why something cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failed {
+    Conflicts(Vec<Conflict>),
+    /// A value is not of its type: what upstream says of it.
+    Type(String),
+}
+
+/// What came of an apply.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Applied {
+    /// The new object; `None` where it is as before.
+    pub(crate) object: Option<Value>,
+    pub(crate) managed: Managed,
+}
+
+impl From<TypeError> for Failed {
+    fn from(error: TypeError) -> Self {
+        Self::Type(told(&[error]).unwrap_or_default())
+    }
+}
+
+impl<'a> Updater<'a> {
+    fn own_type(&self) -> Type<'a> {
+        self.types.get(self.version).copied().unwrap_or(Type::Free)
+    }
+
+    /// An object was changed from `live` to `new` by other means than an apply.
+    pub(crate) fn update(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: Managed,
+        id: &ManagerId,
+    ) -> Result<Managed, Failed> {
+        let managed = self.reconciled(managed);
+        let (mut managed, changes) = self.reassigned(live, new, managed, None)?;
+        let set = changes.added.union(&changes.modified).difference(&Set::of_fields(&UNOWNED));
+        if !set.is_empty() {
+            let before = managed.0.remove(id).map(|owned| owned.set).unwrap_or_default();
+            let (set, api_version) = (set.union(&before), self.version.to_owned());
+            managed.0.insert(id.clone(), Owned { set, api_version, time: Some(self.now.to_owned()) });
+        }
+        managed.cap();
+        Ok(managed)
+    }
+
+    /// Applies `config` to `live`.
+    pub(crate) fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        managed: Managed,
+        applier: Applier<'_>,
+    ) -> Result<Applied, Failed> {
+        let id = applier.id;
+        let of = self.own_type();
+        let mut managed = self.reconciled(managed);
+        let merged = merge(of, live, config)?;
+        let last = managed.0.remove(id);
+        let time = last.as_ref().and_then(|last| last.time.clone());
+        let set = fields_of(of, config).without(self.ignored);
+        let api_version = self.version.to_owned();
+        managed.0.insert(id.clone(), Owned { set, api_version, time });
+        let new = match last {
+            Some(last) => self.pruned(merged, &managed, &last),
+            None => merged,
+        };
+        let (mut managed, _) = self.reassigned(live, &new, managed, Some(applier))?;
+        if let Some(mut own) = managed.0.remove(id) {
+            own.set = own.set.difference(&Set::of_fields(&UNOWNED));
+            if !own.set.is_empty() {
+                managed.0.insert(id.clone(), own);
+            }
+        }
+        let object = (!same(live, &new)).then_some(new);
+        if object.is_some()
+            && let Some(own) = managed.0.get_mut(id)
+        {
+            own.time = Some(self.now.to_owned());
+        }
+        Ok(Applied { object, managed })
+    }
+
+    /// The fields of `last` that have the same values in `live`; `None` where the two cannot be compared.
+    pub(crate) fn unchanged_since(&self, last: &Value, live: &Value) -> Option<Set> {
+        let of = self.own_type();
+        if validate(of, last, false).is_some() {
+            return None;
+        }
+        let changes = compare(of, last, live).ok()?;
+        let set = fields_of(of, last).difference(&changes.modified).difference(&changes.added);
+        Some(set.difference(&changes.removed))
+    }
+
+    /// Takes from all managers but an applier what has changed, if it is theirs; without force that is a conflict.
+    fn reassigned(
+        &self,
+        live: &Value,
+        new: &Value,
+        mut managed: Managed,
+        writer: Option<Applier<'_>>,
+    ) -> Result<(Managed, Comparison), Failed> {
+        let mut changes: BTreeMap<&str, Comparison> = BTreeMap::new();
+        let own = compare(self.own_type(), live, new)?.without(self.ignored);
+        changes.insert(self.version, own);
+        let mut conflicts = Vec::new();
+        let mut kept = Managed::default();
+        for (id, mut owned) in std::mem::take(&mut managed.0) {
+            if writer.is_some_and(|writer| *writer.id == id) {
+                kept.0.insert(id, owned);
+                continue;
+            }
+            // What is managed in a version that is no longer served is managed by nobody.
+            let Some((&version, &of)) = self.types.get_key_value(owned.api_version.as_str()) else {
+                continue;
+            };
+            if !changes.contains_key(version) {
+                changes.insert(version, compare(of, live, new)?.without(self.ignored));
+            }
+            let changes = &changes[version];
+            let conflict = owned.set.intersection(&changes.modified.clone().union(&changes.added));
+            if !conflict.is_empty() && writer.is_some_and(|writer| !writer.force) {
+                let named = |path| Conflict { manager: id.clone(), path };
+                conflicts.extend(conflict.paths().into_iter().map(named));
+            }
+            owned.set = owned.set.difference(&conflict).difference(&changes.removed);
+            if !owned.set.is_empty() {
+                kept.0.insert(id, owned);
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(Failed::Conflicts(conflicts));
+        }
+        kept.0.retain(|_, owned| !owned.set.is_empty());
+        Ok((kept, changes.remove(self.version).unwrap_or_default()))
+    }
+
+    /// Managers of versions that are served, their sets as the types are now.
+    fn reconciled(&self, mut managed: Managed) -> Managed {
+        managed.0.retain(|_, owned| match self.types.get(owned.api_version.as_str()) {
+            Some(of) => {
+                owned.set = reconciled(*of, std::mem::take(&mut owned.set));
+                true
+            }
+            None => false,
+        });
+        managed
+    }
+
+    /// Takes out what the applier applied the last time, does not apply now, and nobody else manages.
+    fn pruned(&self, merged: Value, managed: &Managed, last: &Owned) -> Value {
+        if last.set.is_empty() {
+            return merged;
+        }
+        let Some(of) = self.types.get(last.api_version.as_str()).copied() else { return merged };
+        let named_last = with_named(Some(of), &last.set);
+        let mut pruned = remove(of, &merged, &named_last);
+        let mut versions: Vec<&str> = managed.versions().into_iter().collect();
+        versions.sort_by_key(|version| *version != last.api_version);
+        for version in versions {
+            let Some(of) = self.types.get(version).copied() else { continue };
+            let sets =
+                managed.0.values().filter(|owned| owned.api_version == version).map(|owned| &owned.set);
+            let owned = sets.fold(Set::default(), Set::union);
+            let stays = with_named(Some(of), &fields_of(of, &pruned)).union(&with_named(Some(of), &owned));
+            let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&stays);
+            pruned = remove(of, &merged, &gone);
+        }
+        // What comes with it and was not the applier's stays.
+        let left = with_named(Some(of), &fields_of(of, &pruned));
+        let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&left);
+        remove(of, &merged, &gone.intersection(&named_last))
+    }
+}
+
+impl ManagerId {
+    /// How messages name a manager.
+    pub(crate) fn shown(&self) -> String {
+        let mut shown = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            shown += &format!(" with subresource {:?}", self.subresource);
+        }
+        if self.operation == Operation::Update {
+            shown += &format!(" using {}", self.api_version);
+        }
+        shown
+    }
+}

@@ -1,0 +1,265 @@
+//! Walks through one value along its type.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::element::Element;
+use super::set::Set;
+use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
+
+/// A value that is not of its type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TypeError {
+    path: String,
+    why: String,
+}
+
+/// What is wrong with a value, in upstream's words; `None` where nothing is. Entries of lists with the same keys are an
+/// error unless `duplicates` are allowed.
+pub(crate) fn validate(of: Type<'_>, value: &Value, duplicates: bool) -> Option<String> {
+    let mut errors = Vec::new();
+    check(of, value, duplicates, String::new(), &mut errors);
+    told(&errors)
+}
+
+/// Several errors as one text.
+pub(super) fn told(errors: &[TypeError]) -> Option<String> {
+    let one = |error: &TypeError| match error.path.is_empty() {
+        true => error.why.clone(),
+        false => format!("{}: {}", error.path, error.why),
+    };
+    match errors {
+        [] => None,
+        [error] => Some(one(error)),
+        errors => {
+            let lines: Vec<String> = errors.iter().map(|error| format!("  {}", one(error))).collect();
+            Some(format!("errors:\n{}", lines.join("\n")))
+        }
+    }
+}
+
+impl TypeError {
+    pub(super) fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into() }
+    }
+
+    /// The same one level up.
+    pub(super) fn below(mut self, element: &Element) -> Self {
+        self.path = format!("{element}{}", self.path);
+        self
+    }
+}
+
+fn check(of: Type<'_>, value: &Value, duplicates: bool, path: String, errors: &mut Vec<TypeError>) {
+    let wrong =
+        |wanted: &str| TypeError::new(path.clone(), format!("expected {wanted}, got &{{{}}}", plain(value)));
+    match (of.atom(Some(value)), value) {
+        (_, Value::Null) => {}
+        (Atom::Scalar(scalar), value) => {
+            errors.extend(scalar_error(scalar, value).map(|why| TypeError::new(path, why)));
+        }
+        (Atom::Map(map), Value::Object(members)) => {
+            for (name, value) in members {
+                let path = format!("{path}{}", Element::field(name));
+                let Some(member) = map.member(name) else {
+                    errors.push(TypeError::new(path, "field not declared in schema"));
+                    return;
+                };
+                check(member.of, value, duplicates, path, errors);
+            }
+        }
+        (Atom::Map(_), _) => errors.push(wrong("map")),
+        (Atom::List(list), Value::Array(entries)) => {
+            check_entries(&list, entries, duplicates, &path, errors);
+        }
+        (Atom::List(_), _) => errors.push(wrong("list")),
+    }
+}
+
+fn check_entries(
+    list: &ListType<'_>,
+    entries: &[Value],
+    duplicates: bool,
+    path: &str,
+    errors: &mut Vec<TypeError>,
+) {
+    let mut seen = BTreeSet::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let element = match list.sort {
+            ListSort::Atomic => Element::Index(i64::try_from(place).unwrap_or(i64::MAX)),
+            _ => match list.element_of(entry) {
+                Ok(element) => element,
+                Err(why) => {
+                    errors.push(TypeError::new(path, format!("element {place}: {why}")));
+                    return;
+                }
+            },
+        };
+        let below = format!("{path}{element}");
+        if !seen.insert(element.clone()) && !duplicates {
+            errors.push(TypeError::new(path, format!("duplicate entries for key {element}")));
+        }
+        check(list.element, entry, duplicates, below, errors);
+    }
+}
+
+/// Why a value is not of a scalar type.
+pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
+    let right = match scalar {
+        Scalar::Number => value.is_number(),
+        Scalar::Text => value.is_string(),
+        Scalar::Bool => value.is_boolean(),
+        Scalar::Any => value.is_number() || value.is_string() || value.is_boolean(),
+    };
+    if right || value.is_null() {
+        return None;
+    }
+    Some(match scalar {
+        Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
+        Scalar::Text => {
+            format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
+        }
+        Scalar::Bool => format!("expected boolean, got &{{{}}}", plain(value)),
+        Scalar::Any => format!("expected any scalar, got &{{{}}}", plain(value)),
+    })
+}
+
+/// The Go type that a decoded value has.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go prints it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A value in Go's syntax.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(members) => {
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("{name:?}:{}", go_syntax(value))).collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// All fields that a value names: what has no parts, entries of lists, and members of maps.
+pub(super) fn fields_of(of: Type<'_>, value: &Value) -> Set {
+    fields_below(of, value).1
+}
+
+/// Whether the value itself is a field, and the fields below it.
+fn fields_below(of: Type<'_>, value: &Value) -> (bool, Set) {
+    match (of.atom(Some(value)), value) {
+        (Atom::Scalar(_), _) => (true, Set::default()),
+        (Atom::List(ListType { sort: ListSort::Atomic, .. }), _)
+        | (Atom::Map(MapType { atomic: true, .. }), _) => (true, Set::default()),
+        (Atom::Map(map), Value::Object(members)) => (false, fields_of_members(&map, members)),
+        (Atom::List(list), Value::Array(entries)) => (false, fields_of_entries(&list, entries)),
+        _ => (false, Set::default()),
+    }
+}
+
+fn fields_of_members(map: &MapType<'_>, members: &Map<String, Value>) -> Set {
+    let mut set = Set::default();
+    for (name, value) in members {
+        let member = map.member(name);
+        let (leaf, below) = fields_below(member.map_or(Type::Whole, |member| member.of), value);
+        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        set.put(Element::field(name), leaf || empty || member.is_none_or(|member| !member.declared), below);
+    }
+    set
+}
+
+fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
+    let mut set = Set::default();
+    let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    let elements: Vec<Option<Element>> = entries.iter().map(|entry| list.element_of(entry).ok()).collect();
+    for element in elements.iter().flatten() {
+        if !seen.insert(element) {
+            twice.insert(element);
+        }
+    }
+    for (element, entry) in elements.iter().zip(entries) {
+        let Some(element) = element else { continue };
+        // What is there twice is taken as a whole.
+        let below = match twice.contains(element) {
+            true => Set::default(),
+            false => fields_below(list.element, entry).1,
+        };
+        set.put(element.clone(), true, below);
+    }
+    set
+}
+
+/// The set with the fields that lead to others: those that have a name in their type.
+pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
+    let mut named = Set::default();
+    for (element, node) in &set.nodes {
+        let (below, declared) = match (element, of) {
+            (Element::Field(name), Some(of)) => {
+                let member = of.map().and_then(|map| map.member(name));
+                (member.map(|member| member.of), member.is_some_and(|member| member.declared))
+            }
+            (Element::Key(_), Some(of)) => (of.list().map(|list| list.element), false),
+            _ => (None, false),
+        };
+        let member = node.member || declared && !node.children.is_empty();
+        named.put(element.clone(), member, with_named(below, &node.children));
+    }
+    named
+}
+
+/// The set as the type has it by now: what has become atomic is owned as a whole.
+pub(super) fn reconciled(of: Type<'_>, set: Set) -> Set {
+    let mut now = Set::default();
+    for (element, node) in set.nodes {
+        let below = match &element {
+            Element::Field(name) => of.map().and_then(|map| map.member(name)).map(|member| member.of),
+            _ => of.list().map(|list| list.element),
+        };
+        let (member, children) = match below {
+            Some(below) if !node.children.is_empty() && is_atomic(below) => (true, Set::default()),
+            Some(below) => (node.member, reconciled(below, node.children)),
+            None => (node.member, node.children),
+        };
+        now.put(element, member, children);
+    }
+    now
+}
+
+/// Whether values of the type are always taken as a whole; those of any type say so themselves.
+fn is_atomic(of: Type<'_>) -> bool {
+    match of.atom(None) {
+        Atom::Map(map) => map.atomic && !matches!(of, Type::Whole),
+        Atom::List(list) => list.sort == ListSort::Atomic,
+        Atom::Scalar(_) => false,
+    }
+}

@@ -1,0 +1,50 @@
+//! YAML as Go reads it, as far as messages tell.
+
+use serde_json::Value;
+
+/// Reads YAML. Beside the value comes what is wrong with it to a strict reader: a member that is there twice, of which the
+/// last one counts.
+///
+/// # Errors
+///
+/// When the text is no YAML: why.
+pub(crate) fn read_yaml(text: &[u8]) -> Result<(Value, Option<String>), String> {
+    let value: Value = serde_norway::from_slice(text).map_err(|error| converting(&problem(&error)))?;
+    let strict = serde_norway::from_slice::<serde_norway::Value>(text).err();
+    let twice = strict.as_ref().and_then(|error| twice(text, &error.to_string()));
+    Ok((
+        value,
+        twice.map(|(line, key)| {
+            converting(&format!("unmarshal errors:\n  line {line}: key {key:?} already set in map"))
+        }),
+    ))
+}
+
+fn converting(why: &str) -> String {
+    format!("error converting YAML to JSON: yaml: {why}")
+}
+
+/// The problem, after its line.
+fn problem(error: &serde_norway::Error) -> String {
+    let text = error.to_string();
+    let why = text.split(" at line ").next().unwrap_or_default();
+    // Go's parser counts lines from zero, its scanner from one.
+    let zero_based = usize::from(why.starts_with("did not find expected"));
+    match error.location().map(|location| location.line() - zero_based) {
+        Some(line) if line > 0 => format!("line {line}: {why}"),
+        _ => why.to_owned(),
+    }
+}
+
+/// The key that is there twice, and the line where it is there again.
+fn twice(text: &[u8], error: &str) -> Option<(usize, String)> {
+    let (_, rest) = error.split_once("duplicate entry with key \"")?;
+    let (key, _) = rest.split_once('"')?;
+    let text = std::str::from_utf8(text).ok()?;
+    let names = |line: &str| {
+        let line = line.trim_start().trim_start_matches(['"', '\'']);
+        line.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
+    };
+    let line = text.lines().enumerate().filter(|(_, line)| names(line)).last()?.0;
+    Some((line + 1, key.to_owned()))
+}

@@ -1,0 +1,74 @@
+//! Objects in the form that Go gives them: empty members are left out, and those that are never left out are there.
+
+use informer_schema::{BaseType, Field, Message, Shape};
+use serde_json::{Map, Value};
+
+/// Brings an object into that form.
+pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
+    message.for_each_field(&mut |field| match object.get_mut(field.name()) {
+        None if field.is_always_written() => drop(object.insert(field.name().to_owned(), zero_of(field))),
+        None => {}
+        Some(value) if field.is_always_written() => match value {
+            Value::Null => *value = zero_of(field),
+            value => form_value(field, value),
+        },
+        Some(value) if is_empty(field, value) => drop(object.remove(field.name())),
+        Some(value) => form_value(field, value),
+    });
+}
+
+/// An object of which nothing is said, in that form.
+pub(crate) fn zero(message: Message<'_>) -> Map<String, Value> {
+    let mut object = Map::new();
+    form(message, &mut object);
+    object
+}
+
+fn form_value(field: Field<'_>, value: &mut Value) {
+    let Some(message) = field.message() else { return };
+    match (field.shape(), value) {
+        (Shape::Value | Shape::Pointer, Value::Object(members)) => form(message, members),
+        (Shape::List, Value::Array(entries)) => {
+            entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| form(message, entry));
+        }
+        (Shape::Map, Value::Object(members)) => {
+            members.values_mut().filter_map(Value::as_object_mut).for_each(|member| form(message, member));
+        }
+        _ => {}
+    }
+}
+
+/// Whether Go leaves a value out, where it leaves anything out.
+fn is_empty(field: Field<'_>, value: &Value) -> bool {
+    match (field.shape(), value) {
+        (_, Value::Null) => true,
+        (Shape::Pointer, _) => false,
+        (Shape::List, Value::Array(entries)) => entries.is_empty(),
+        (Shape::Map, Value::Object(members)) => members.is_empty(),
+        (Shape::Value, Value::String(text)) => {
+            text.is_empty() && matches!(field.base(), BaseType::String | BaseType::Bytes)
+        }
+        (Shape::Value, Value::Bool(flag)) => !flag,
+        (Shape::Value, Value::Number(number)) => {
+            let number_field = matches!(field.base(), BaseType::Int32 | BaseType::Int64 | BaseType::Double);
+            number_field && number.as_f64() == Some(0.0)
+        }
+        (Shape::Value, Value::Array(entries)) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+fn zero_of(field: Field<'_>) -> Value {
+    if field.shape() != Shape::Value {
+        return Value::Null;
+    }
+    match field.base() {
+        BaseType::String => "".into(),
+        BaseType::Bool => false.into(),
+        BaseType::Int32 | BaseType::Int64 | BaseType::Double | BaseType::IntOrString => 0.into(),
+        BaseType::Duration => "0s".into(),
+        BaseType::Quantity => "0".into(),
+        BaseType::Message(message) => Value::Object(zero(message)),
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,275 @@
+//! Who manages the fields of an object after a write; the rules are those of [`fields`](crate::fields).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::metadata::{metadata_of, metadata_of_mut};
+use super::{Object, Scope, WriteMode};
+use crate::fields::{Managed, ManagerId, Operation, Set, Type, Updater};
+use crate::kinds::{Kind, Resource, Traits};
+use crate::server::{Shared, parse};
+use crate::storage::{EventType, Stored};
+use crate::typed::{form, zero};
+
+const FIELDS: &str = "managedFields";
+/// The manager of what the server writes by itself.
+const SERVER: &str = "kube-apiserver";
+/// The manager of what was there before anybody applied anything.
+const BEFORE: &str = "before-first-apply";
+/// The manager of those who do not say who they are.
+const UNKNOWN: &str = "unknown";
+
+/// Who writes, and to which part of the object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct By<'a> {
+    /// `None`: the managers of the object are left alone.
+    pub(super) manager: Option<&'a str>,
+    pub(super) mode: WriteMode,
+}
+
+/// The part of a kind that a request is about, for the managers of its fields.
+pub(super) struct Ownership<'a> {
+    shared: &'a Shared,
+    kind: &'a Kind,
+    mode: WriteMode,
+    /// Other versions of the kind that somebody manages fields in.
+    others: Vec<Arc<Resource>>,
+    ignored: Set,
+    now: String,
+}
+
+impl<'a> Ownership<'a> {
+    pub(super) fn new(shared: &'a Shared, kind: &'a Kind, mode: WriteMode) -> Self {
+        let ignored = Set::of_fields(reset(kind, mode));
+        Self { shared, kind, mode, others: Vec::new(), ignored, now: shared.now() }
+    }
+
+    /// Finds the types of the versions that somebody manages fields in.
+    pub(super) fn knowing(mut self, managed: &Managed) -> Self {
+        let registry = self.shared.registry.read();
+        let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
+        self.others = others.filter_map(|version| registry.by_kind(version, &self.kind.kind)).collect();
+        drop(registry);
+        self
+    }
+
+    pub(super) fn updater(&self) -> Updater<'_> {
+        let others = self.others.iter().map(|resource| &resource.kind);
+        let types: BTreeMap<&str, Type<'_>> = others
+            .chain([self.kind])
+            .map(|kind| (kind.api_version.as_str(), self.shared.field_type(kind)))
+            .collect();
+        Updater { version: &self.kind.api_version, types, ignored: &self.ignored, now: &self.now }
+    }
+
+    pub(super) fn id(&self, manager: &str, operation: Operation) -> ManagerId {
+        let api_version = match operation {
+            Operation::Update => self.kind.api_version.clone(),
+            Operation::Apply => String::new(),
+        };
+        let manager = if manager.is_empty() { UNKNOWN } else { manager };
+        ManagerId {
+            manager: manager.to_owned(),
+            operation,
+            api_version,
+            subresource: subresource(self.mode).to_owned(),
+        }
+    }
+
+    /// An object that nobody has written anything to.
+    pub(super) fn empty(&self) -> Object {
+        let mut object = match self.shared.message(self.kind) {
+            Some(message) => zero(message),
+            None => Map::new(),
+        };
+        object.insert("apiVersion".into(), self.kind.api_version.clone().into());
+        object.insert("kind".into(), self.kind.kind.clone().into());
+        object
+    }
+
+    /// The stored object as it is compared: in Go's form, without its managers.
+    pub(super) fn live(&self, object: &Object) -> (Value, Managed) {
+        let mut object = object.clone();
+        let managed = Managed::read(take_fields(&mut object).as_ref()).unwrap_or_default();
+        if let Some(message) = self.shared.message(self.kind) {
+            form(message, &mut object);
+        }
+        (Value::Object(object), managed)
+    }
+
+    /// Files what is there under a manager of its own, where nobody has managed anything yet.
+    pub(super) fn before_first_apply(&self, live: &Value, managed: Managed) -> Managed {
+        if !managed.0.is_empty() {
+            return managed;
+        }
+        let id = self.id(BEFORE, Operation::Update);
+        let empty = Value::Object(self.empty());
+        self.updater().update(&empty, live, Managed::default(), &id).unwrap_or_default()
+    }
+
+    fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) {
+        let ownership = self.knowing(&managed);
+        let id = ownership.id(manager, Operation::Update);
+        let value = Value::Object(std::mem::take(new));
+        // What cannot be compared is managed by nobody.
+        let managed = ownership.updater().update(live, &value, managed, &id).unwrap_or_default();
+        if let Value::Object(object) = value {
+            *new = object;
+        }
+        put_fields(new, &managed);
+    }
+}
+
+impl Shared {
+    /// The table's type of a built-in kind.
+    pub(crate) fn message(&self, kind: &Kind) -> Option<informer_schema::Message<'_>> {
+        let known = self.schema.kind_by_api_version(&kind.api_version, &kind.kind);
+        known.filter(|_| !kind.is_custom()).map(informer_schema::Kind::message)
+    }
+
+    fn field_type<'a>(&'a self, kind: &'a Kind) -> Type<'a> {
+        static ANYTHING: Value = Value::Null;
+        match (self.message(kind), &kind.schema) {
+            (Some(message), _) => Type::message(message),
+            (None, Some(schema)) => Type::custom(schema.root(), &self.schema),
+            (None, None) => Type::custom(&ANYTHING, &self.schema),
+        }
+    }
+
+    /// Says who manages the fields of a new object.
+    pub(super) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
+        let By { manager: Some(manager), mode } = by else { return };
+        let given = take_fields(object);
+        for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata_of_mut(object).remove(wiped);
+        }
+        let managed = match Managed::is_reset(given.as_ref()) {
+            true => Managed::default(),
+            false => Managed::read(given.as_ref()).unwrap_or_default(),
+        };
+        let ownership = Ownership::new(self, kind, mode);
+        let empty = Value::Object(ownership.empty());
+        ownership.update(&empty, object, managed, manager);
+    }
+
+    /// The same for a status that the server itself writes.
+    pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
+        let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
+        self.own_replaced(scope, current, object, WriteMode::Status);
+    }
+
+    /// The same for a review, which is answered and not stored.
+    pub(crate) fn own_review(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
+        if let Value::Object(object) = review
+            && object.get("metadata").is_none_or(Value::is_object)
+        {
+            self.own_created(kind, object, By { manager, mode: WriteMode::Whole });
+        }
+    }
+
+    /// The same for one that takes the place of a stored one.
+    pub(super) fn own_replaced(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: &mut Object,
+        mode: WriteMode,
+    ) {
+        if scope.manager.is_none() {
+            return;
+        }
+        let shown = scope.resource.present(current, EventType::Modified);
+        if let Value::Object(old) = parse(shown.as_slice()) {
+            self.own_updated(scope.kind(), &old, object, By { manager: scope.manager, mode });
+        }
+    }
+
+    /// Says who manages the fields of an object that is changed from `old`.
+    pub(super) fn own_updated(&self, kind: &Kind, old: &Object, object: &mut Object, by: By<'_>) {
+        let By { manager: Some(manager), mode } = by else { return };
+        let ownership = Ownership::new(self, kind, mode);
+        let given = take_fields(object);
+        let held = metadata_of(old).and_then(|metadata| metadata.get(FIELDS));
+        let whole = subresource(mode).is_empty();
+        if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
+            return;
+        }
+        let (live, held) = ownership.live(old);
+        // Only writes to the whole object may say who its managers are.
+        let managed = match Managed::read(given.as_ref()) {
+            Some(managed) if whole && !managed.0.is_empty() => managed,
+            _ => held,
+        };
+        if !managed.0.is_empty() {
+            ownership.update(&live, object, managed, manager);
+        }
+    }
+}
+
+/// Takes the managed fields out of an object.
+pub(super) fn take_fields(object: &mut Object) -> Option<Value> {
+    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove(FIELDS)
+}
+
+/// Writes managers into an object.
+pub(super) fn put_fields(object: &mut Object, managed: &Managed) {
+    set_fields(object, managed.write());
+}
+
+/// Gives an object managed fields, or takes them away.
+pub(super) fn set_fields(object: &mut Object, fields: Option<Value>) {
+    let metadata = metadata_of_mut(object);
+    match fields {
+        Some(fields) => metadata.insert(FIELDS.into(), fields),
+        None => metadata.remove(FIELDS),
+    };
+}
+
+/// Whether two objects differ in nothing but when their managers wrote. Then nothing is written.
+pub(super) fn differ_in_times_only(old: &Object, new: &Object) -> bool {
+    let fields = |object| metadata_of(object).and_then(|metadata| metadata.get(FIELDS)?.as_array());
+    let (Some(left), Some(right)) = (fields(old), fields(new)) else { return false };
+    let timeless = |entry: &Value| {
+        let mut entry = entry.clone();
+        if let Some(members) = entry.as_object_mut() {
+            members.remove("time");
+        }
+        entry
+    };
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(left, right)| timeless(left) == timeless(right))
+        && without_fields(old) == without_fields(new)
+}
+
+fn without_fields(object: &Object) -> Object {
+    let mut object = object.clone();
+    take_fields(&mut object);
+    object
+}
+
+fn subresource(mode: WriteMode) -> &'static str {
+    match mode {
+        WriteMode::Main | WriteMode::Whole => "",
+        WriteMode::Status => "status",
+        WriteMode::Finalize => "finalize",
+        WriteMode::Scale => "scale",
+    }
+}
+
+/// What the server takes from the stored object, whoever writes it: nobody comes to manage that.
+fn reset(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
+    match mode {
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
+        WriteMode::Main | WriteMode::Whole | WriteMode::Scale => &[],
+        WriteMode::Finalize => &["status"],
+        WriteMode::Status if kind.is_custom() => &["metadata", "spec"],
+        WriteMode::Status if kind.is("apps", "Deployment") => &["spec", "metadata.labels"],
+        WriteMode::Status if kind.is("", "Pod") => {
+            &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]
+        }
+        WriteMode::Status if kind.is("storage.k8s.io", "VolumeAttachment") => &["metadata", "spec"],
+        WriteMode::Status => &["spec"],
+    }
+}
