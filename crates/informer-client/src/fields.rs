@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use informer_core::Labels;
 use serde_json::Value;
 
 use crate::scan::{Cursor, ScanError};
@@ -34,6 +35,13 @@ pub(crate) fn of_value<'a, 'p>(
         Value::Bool(_) | Value::Number(_) => Some(Cow::Owned(value.to_string())),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// `metadata.annotations` of a tree of values.
+pub(crate) fn annotations(value: &Value) -> Labels {
+    let found = value.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let pairs = found.and_then(Value::as_object).into_iter().flatten();
+    pairs.filter_map(|(name, value)| Some((name, value.as_str()?))).collect()
 }
 
 /// Where the value of the last member of that name stands.

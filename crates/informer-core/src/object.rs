@@ -58,6 +58,11 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
+    /// `metadata.annotations`, where the representation holds them; empty otherwise. A lazy object scans its text for them.
+    fn annotations(&self) -> Cow<'_, Labels> {
+        Cow::Owned(Labels::default())
+    }
+
     /// The scalar at `path` as text (`spec.nodeName`): a string as it is, numbers and booleans as JSON writes them.
     /// `None` where the field is absent, null, a list or an object. Representations that hold a body read it there,
     /// without a full decode; the default knows the name and the namespace.

@@ -3,8 +3,15 @@
 //! What controller-runtime is to client-go, this crate is to the informers of this project: a program that starts caches,
 //! then controllers, in order, and that stops cleanly.
 
-mod cache;
 pub mod client;
+pub mod handler;
+pub mod predicate;
+pub mod source;
+#[cfg(feature = "webhook")]
+pub mod webhook;
+
+mod cache;
+mod controller;
 mod events;
 mod finalizer;
 mod health;
@@ -14,10 +21,12 @@ mod leader;
 mod manager;
 mod observed;
 mod owner;
+mod panics;
+mod request;
 mod runnable;
+mod services;
 mod signals;
-#[cfg(feature = "webhook")]
-pub mod webhook;
+mod trigger;
 
 pub use cache::{
     Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerPart, ListOptions,
@@ -27,6 +36,12 @@ pub use client::{
     Client, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation,
     Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch, Propagation,
     Subresource, WriteError,
+};
+pub use controller::{
+    BuildError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,
+    ControllerHandle, ControllerOptions, ControllerPhase, ControllerState, LookupError, Outcome,
+    ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler,
+    TerminalError,
 };
 pub use events::{EventRecorder, EventSubject, EventType};
 pub use finalizer::{
@@ -41,7 +56,10 @@ pub use owner::{
     OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
     remove_owner_reference, set_controller_reference, set_owner_reference,
 };
+pub use request::{ReconcileRequest, Request};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
+pub use services::Services;
 pub use signals::ctrl_c;
 /// Ends what a manager runs.
 pub use tokio_util::sync::CancellationToken;
+pub use trigger::Trigger;

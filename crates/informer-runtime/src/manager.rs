@@ -27,8 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use informer_client::Client;
-
 #[cfg(feature = "prometheus")]
 use prometheus_client::{
     metrics::{family::Family, gauge::Gauge},
@@ -39,7 +37,11 @@ pub use error::{AddError, ManagerError, PartError};
 pub use handle::ManagerHandle;
 
 use crate::http_server::answer;
-use crate::{BoxError, HttpServer, IntoRunnable, LeaderElection, LeaderElector, Probe};
+use crate::observed::Observed;
+use crate::{
+    BoxError, Cache, Client, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection, LeaderElector,
+    Probe,
+};
 use handle::DriverEnd;
 
 /// How long parts may take to stop.
@@ -108,10 +110,29 @@ struct Options {
 
 impl Manager {
     /// A manager without parts.
-    pub fn new(client: impl Into<Client>) -> Self {
-        let (handle, end) = ManagerHandle::new(client.into());
+    pub fn new(client: impl Into<informer_client::Client>) -> Self {
+        let observed: Arc<Observed> = Arc::default();
+        let cache = Cache::builder(client.into()).metrics(Arc::clone(&observed) as _).build();
+        Self::with(Client::new(&cache), observed)
+    }
+
+    /// A manager whose parts read and write by this client, and whose cache is that of the client: both may be configured
+    /// before.
+    pub fn of(client: Client) -> Self {
+        Self::with(client, Arc::default())
+    }
+
+    fn with(client: Client, observed: Arc<Observed>) -> Self {
+        let cache = client.cache().clone();
+        let (handle, end) = ManagerHandle::new(client, observed);
         let options = Options { stop_timeout: STOP_TIMEOUT, start_timeout: START_TIMEOUT, elects: false };
-        Self { handle, end, options, refused: Vec::new() }
+        Self { handle, end, options, refused: Vec::new() }.add(cache)
+    }
+
+    /// What the controllers that are added after this call do unless they are told otherwise themselves.
+    pub fn controller_defaults(self, defaults: ControllerDefaults) -> Self {
+        *self.handle.shared.defaults.lock() = defaults;
+        self
     }
 
     /// How long parts may take to stop, all together; 30 s by default. With zero nothing is waited for, with [`Duration::MAX`] there is

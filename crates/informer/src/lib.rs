@@ -39,6 +39,30 @@
 //! # use informer::Object;
 //! ```
 //!
+//! # A controller
+//!
+//! With the feature `runtime`:
+//!
+//! ```no_run
+//! # #[cfg(feature = "runtime")]
+//! # mod example {
+//! # use std::time::Duration;
+//! # use informer::runtime::{Controller, Manager, ManagerError, Outcome, ctrl_c};
+//! # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap as Website};
+//! # fn deployment_for(_: &Website) -> Deployment { Deployment::default() }
+//! # async fn example(client: informer::Client) -> Result<(), ManagerError> {
+//! Manager::new(client)
+//!     .controller(Controller::new::<Website>("website").owns::<Deployment>().reconcile(|request, ctx| async move {
+//!         let Some(site) = ctx.get::<Website>(&request.key)? else { return Ok(Outcome::Done) };
+//!         ctx.client.apply(&deployment_for(&site)).await?;
+//!         Ok(Outcome::requeue_after(Duration::from_secs(60)))
+//!     }))
+//!     .run_until(ctrl_c())
+//!     .await
+//! # }
+//! # }
+//! ```
+//!
 //! # A test, without a cluster
 //!
 //! With the feature `testing`, see the module `testing`.
@@ -90,8 +114,9 @@ pub use informer_client::{
 pub use informer_core::*;
 #[cfg(feature = "runtime")]
 pub use informer_runtime::{
-    self as runtime, Cache, CacheInformer, Edited, Fetched, InformerOptions, KubeKind, KubeObject,
-    ListOptions, ReadError, ScopedKind, WriteError,
+    self as runtime, Cache, CacheInformer, Context, Controller, ControllerOptions, Edited, Fetched,
+    InformerOptions, KubeKind, KubeObject, ListOptions, Manager, Outcome, ReadError, ReconcileError,
+    Reconciler, Request, ScopedKind, WriteError, ctrl_c,
 };
 pub use informer_store::{
     self as store, Indexer, Indexers, Lister, NamespacedLister, Snapshot, field, label, namespace, owner_uid,

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use informer_core::{FieldPath, Header, Object};
+use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::DynamicObject;
 use serde_json::Value;
 
@@ -58,6 +58,10 @@ impl Object for Dynamic {
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         fields::of_value(&self.value, ["metadata", "annotations", name])
+    }
+
+    fn annotations(&self) -> Cow<'_, Labels> {
+        Cow::Owned(fields::annotations(&self.value))
     }
 
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use informer_cache::Undecodable;
-use informer_core::{FieldPath, Header, Object};
+use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -135,6 +135,13 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         fields::scalar(&self.text, ["metadata", "annotations", name])
+    }
+
+    fn annotations(&self) -> Cow<'_, Labels> {
+        let mut raw = crate::header::RawHeader::default();
+        let scanned = raw.scan(crate::scan::Cursor::new(&self.text), false);
+        let annotations = scanned.and_then(|()| raw.metadata.annotations(&self.text));
+        Cow::Owned(annotations.unwrap_or_default())
     }
 
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {

@@ -61,6 +61,10 @@ impl<K: 'static> Object for Metadata<K> {
         self.annotations.get(name).map(Cow::Borrowed)
     }
 
+    fn annotations(&self) -> Cow<'_, Labels> {
+        Cow::Borrowed(&self.annotations)
+    }
+
     /// Fields of the metadata; others are not there.
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         let segments: Vec<&str> = path.segments().collect();

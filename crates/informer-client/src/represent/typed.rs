@@ -3,7 +3,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use informer_core::{FieldPath, Header, Object};
+use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,6 +56,11 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         let value = serde_json::to_value(&*self.object).ok()?;
         fields::of_value(&value, ["metadata", "annotations", name]).map(|text| text.into_owned().into())
+    }
+
+    fn annotations(&self) -> Cow<'_, Labels> {
+        let value = serde_json::to_value(&*self.object);
+        Cow::Owned(value.as_ref().map(fields::annotations).unwrap_or_default())
     }
 
     /// Writes the object as JSON values to find the field: costs as much as a decode. Index functions over typed

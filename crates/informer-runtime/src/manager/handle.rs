@@ -17,9 +17,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{AddError, BoxError, ManagerStatus};
+use crate::controller::{ControllerMetricsProvider, Environment};
 use crate::events::EventSender;
 use crate::observed::Observed;
-use crate::{EventRecorder, HealthChecks, IntoRunnable, Leadership, Probe, Runnable, RunnableGroup};
+use crate::{
+    ControllerDefaults, EventRecorder, HealthChecks, IntoRunnable, Leadership, Probe, Runnable,
+    RunnableGroup, Services,
+};
 
 /// Parts that a manager takes over its life. Each of them sends one message at most, which bounds the driver's channel.
 pub(super) const PARTS_MAX: usize = 10_000;
@@ -47,7 +51,10 @@ pub struct ManagerHandle {
 }
 
 pub(super) struct Shared {
-    client: Client,
+    services: Services,
+    /// What controllers do unless they are told otherwise.
+    pub(super) defaults: Mutex<ControllerDefaults>,
+    controllers: Arc<dyn ControllerMetricsProvider>,
     gate: Mutex<Gate>,
     names: Mutex<HashSet<String>>,
     pub(super) stop: CancellationToken,
@@ -79,21 +86,23 @@ struct Gate {
 }
 
 impl ManagerHandle {
-    pub(super) fn new(client: Client) -> (Self, DriverEnd) {
+    pub(super) fn new(client: crate::Client, observed: Arc<Observed>) -> (Self, DriverEnd) {
         let (parts, added) = mpsc::unbounded_channel();
         let (ping, pings) = mpsc::channel(PINGS_MAX);
-        let (events, recorder) = EventSender::new(client.clone());
+        let (events, recorder) = EventSender::new(client.api().clone());
         let (health, ready) = (HealthChecks::default(), Arc::new(AtomicBool::new(false)));
         own_checks(&health, &ping, &ready);
         let shared = Shared {
-            client,
+            services: Services::new(client, recorder.clone()),
+            defaults: Mutex::default(),
+            controllers: crate::controller::metrics_of(&observed),
             gate: Mutex::new(Gate { open: true, taken: 0, parts }),
             names: Mutex::default(),
             stop: CancellationToken::new(),
             status: watch::Sender::new(ManagerStatus::Created),
             leadership: watch::Sender::new(Leadership::Standby),
             health,
-            observed: Arc::default(),
+            observed,
             recorder,
             ready,
         };
@@ -102,9 +111,23 @@ impl ManagerHandle {
         (handle, DriverEnd { added, pings })
     }
 
-    /// The client of the manager.
+    /// The client of the server, for requests of your own.
     pub fn client(&self) -> &Client {
-        &self.shared.client
+        self.shared.services.client.api()
+    }
+
+    /// What the parts share: a client that reads from the cache, and the cache.
+    pub fn services(&self) -> &Services {
+        &self.shared.services
+    }
+
+    /// What a controller needs of this manager.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment {
+            services: self.shared.services.clone(),
+            defaults: self.shared.defaults.lock().clone(),
+            metrics: Some(Arc::clone(&self.shared.controllers)),
+        }
     }
 
     /// Adds a part. Where its group has started, it starts at once; before, with its group.

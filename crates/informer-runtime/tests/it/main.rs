@@ -2,6 +2,7 @@
 
 mod cache;
 mod client;
+mod controller;
 mod fixture;
 mod old_types;
 mod own_writes;

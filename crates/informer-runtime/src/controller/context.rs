@@ -1,0 +1,112 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use informer_client::{DecodeError, Lazy};
+use tokio_util::sync::CancellationToken;
+
+use crate::{CacheInformer, Fetched, KubeObject, ReadError, ScopedKind, Services};
+
+/// What a reconcile can use: the [`Services`] of its manager, its id, and the end that nears.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub(super) shared: Arc<Surroundings>,
+    pub(super) id: ReconcileId,
+}
+
+/// What all reconciles of a controller share.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    pub(super) controller: Arc<str>,
+    pub(super) services: Services,
+    /// Cancelled when the time to finish is over.
+    pub(super) cancel: CancellationToken,
+}
+
+impl Context {
+    /// The name of the controller.
+    pub fn controller(&self) -> &str {
+        &self.shared.controller
+    }
+
+    /// Which reconcile this is; it stands in the span of everything that is logged within.
+    pub fn reconcile_id(&self) -> ReconcileId {
+        self.id
+    }
+
+    /// Cancelled when the controller has stopped and the reconciles that go on have had their time
+    /// ([`drain_within`](super::ControllerOptions::drain_within)): who has to tidy up does so now, within seconds, before the
+    /// future is dropped.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.shared.cancel
+    }
+}
+
+/// An object could not be looked up in the cache.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// The cache does not have the kind yet.
+    #[error(
+        "look up {key}: {kind} is not in the cache yet; let the controller watch it, or read it by `ctx.client.get`, which waits"
+    )]
+    NotWatched {
+        /// The kind.
+        kind: String,
+        /// The key.
+        key: String,
+    },
+    /// The cache cannot answer.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The object does not fit its type.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+impl Context {
+    /// An object of a kind that the controller watches in the lazy form, as the cache has it; `None` where it does not exist. Nothing is
+    /// waited for, and the server is not asked.
+    ///
+    /// # Errors
+    ///
+    /// When nothing watches the kind in this form, or not for long enough to know its objects; when the namespace is
+    /// not cached; when the object does not fit its type.
+    pub fn get<K: KubeObject>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+    ) -> Result<Option<Fetched<K>>, LookupError> {
+        let (kind, key) = (ScopedKind::of::<K>(), key.as_ref());
+        let held = self.cache.held::<Lazy<K>>(kind.gvk()).filter(CacheInformer::has_synced);
+        let informer =
+            held.ok_or_else(|| LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })?;
+        Ok(informer.get(key)?.map(Fetched::of_lazy).transpose()?)
+    }
+}
+
+impl Deref for Context {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.shared.services
+    }
+}
+
+/// Which reconcile of which run of a controller.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReconcileId {
+    pub(super) run: u64,
+    pub(super) number: u64,
+}
+
+impl fmt::Display for ReconcileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}", self.run, self.number)
+    }
+}
+
+impl fmt::Debug for ReconcileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,115 @@
+//! A controller as a part of a manager.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::engine::{Engine, Parts};
+use super::metrics::ControllerMetricsProvider;
+use super::metrics::Instruments;
+use super::options::{self, ControllerDefaults};
+use super::{BuildError, Controller};
+use crate::{BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services};
+
+/// What a controller needs of its manager.
+pub(crate) struct Environment {
+    pub(crate) services: Services,
+    pub(crate) defaults: ControllerDefaults,
+    pub(crate) metrics: Option<Arc<dyn ControllerMetricsProvider>>,
+}
+
+/// A controller with all that it needs.
+pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
+    pub(super) engine: Arc<Engine<R>>,
+}
+
+impl<R: ReconcileRequest> Controller<R> {
+    /// Makes it ready to run. Nothing runs yet.
+    pub(crate) fn assemble(self, environment: Environment) -> Result<ControllerRunnable<R>, BuildError> {
+        let Self { mut builder, reconciler } = self;
+        let name = builder.final_name()?;
+        let sources = builder.take_sources(&name)?;
+        let kind: Arc<str> = builder.kind.as_ref().map(group_kind).unwrap_or_default().into();
+        let group_kind = Some(&*kind).filter(|kind| !kind.is_empty());
+        let settings = options::resolve(&builder.options.own, &environment.defaults, group_kind);
+        let mut queue = options::queue(builder.options, &settings);
+        let metrics = environment.metrics.as_deref();
+        if let Some(metrics) = metrics {
+            queue = queue.metrics(metrics.queue(&name));
+        }
+        let instruments =
+            Instruments::new(metrics.and_then(|metrics| metrics.controller(&name, settings.workers)));
+        let mut services = environment.services;
+        services.recorder = services.recorder.of(&name);
+        let engine = Arc::new(Engine::new(Parts {
+            name: name.into(),
+            kind,
+            settings,
+            queue: queue.build(),
+            reconciler,
+            services,
+            instruments,
+            sources,
+        }));
+        builder.handle.set(&engine);
+        Ok(ControllerRunnable { engine })
+    }
+}
+
+impl<R: ReconcileRequest> IntoRunnable for Controller<R> {
+    fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
+        let runnable = self.assemble(manager.environment())?;
+        if !runnable.engine.settings.skip_name_validation {
+            manager.claim_name(runnable.engine.name())?;
+        }
+        Ok(Box::new(runnable))
+    }
+}
+
+impl<R: ReconcileRequest> Runnable for ControllerRunnable<R> {
+    fn name(&self) -> String {
+        format!("controller {}", self.engine.name())
+    }
+
+    fn group(&self) -> RunnableGroup {
+        if self.engine.settings.leader_only { RunnableGroup::LeaderOnly } else { RunnableGroup::Others }
+    }
+
+    fn warm_up(&mut self) -> Option<Box<dyn Runnable>> {
+        let warms = self.engine.settings.warm_up;
+        warms.then(|| Box::new(WarmUp { engine: Arc::clone(&self.engine) }) as Box<dyn Runnable>)
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        Box::pin(async move { Ok(self.engine.run(stop).await?) })
+    }
+}
+
+/// What a controller does ahead of its turn.
+struct WarmUp<R: ReconcileRequest> {
+    engine: Arc<Engine<R>>,
+}
+
+impl<R: ReconcileRequest> Runnable for WarmUp<R> {
+    fn name(&self) -> String {
+        format!("warm-up of controller {}", self.engine.name())
+    }
+
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::WarmUp
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        Box::pin(async move { Ok(self.engine.warm_up(stop).await?) })
+    }
+}
+
+/// `Kind` in the core group, `Kind.group` in others.
+fn group_kind(kind: &crate::ScopedKind) -> String {
+    let gvk = kind.gvk();
+    match gvk.group.as_str() {
+        "" => gvk.kind.clone(),
+        group => format!("{}.{group}", gvk.kind),
+    }
+}

@@ -1,0 +1,191 @@
+//! Timeouts, and what is counted.
+
+use super::super::metrics::{ControllerMetrics, ControllerMetricsProvider, ReconcileResult};
+use super::*;
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl ControllerMetrics for Told {
+    fn began(&self) {
+        self.0.lock().push("began".to_owned());
+    }
+
+    fn ended(&self) {
+        self.0.lock().push("ended".to_owned());
+    }
+
+    fn reconciled(&self, result: ReconcileResult, took: Duration) {
+        self.0.lock().push(format!("{} after {took:?}", result.as_str()));
+    }
+
+    fn terminal_error(&self) {
+        self.0.lock().push("terminal".to_owned());
+    }
+
+    fn panicked(&self) {
+        self.0.lock().push("panicked".to_owned());
+    }
+
+    fn timed_out(&self) {
+        self.0.lock().push("timed out".to_owned());
+    }
+}
+
+struct One(Arc<Told>);
+
+struct Silent;
+
+impl informer_workqueue::QueueMetrics for Silent {
+    fn added(&self, _: usize) {}
+    fn retried(&self) {}
+    fn queued_for(&self, _: Duration) {}
+    fn worked_for(&self, _: Duration) {}
+}
+
+impl ControllerMetricsProvider for One {
+    fn controller(&self, name: &str, workers: usize) -> Option<Arc<dyn ControllerMetrics>> {
+        assert_eq!((name, workers), ("test", 1));
+        Some(self.0.clone())
+    }
+
+    fn queue(&self, name: &str) -> Arc<dyn informer_workqueue::QueueMetrics> {
+        assert_eq!(name, "test");
+        Arc::new(Silent)
+    }
+}
+
+/// What a single reconcile of `takes` under `timeout` tells, and the counts at the end.
+async fn told(timeout: Duration, takes: Duration) -> (Vec<String>, ReconcileCounts) {
+    let told = Arc::new(Told::default());
+    let environment = Environment { metrics: Some(Arc::new(One(told.clone()))), ..environment() };
+    let options = ControllerOptions::new().reconcile_timeout(timeout);
+    let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
+    let running = Running::start_in(
+        environment,
+        controller.reconcile(move |_, _| async move {
+            tokio::time::sleep(takes).await;
+            // The user's own limit is not the controller's.
+            let own = tokio::time::timeout(MS, std::future::pending::<()>()).await;
+            assert!(own.is_err());
+            Err(ReconcileError::terminal("enough"))
+        }),
+    );
+    tokio::time::sleep(takes + 10 * MS).await;
+    let counts = running.state().reconciles;
+    running.stop().await.unwrap();
+    let told = told.0.lock().clone();
+    (told, counts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_exceeds_its_timeout_is_dropped_and_counted() {
+    let (told, counts) = told(2 * SECOND, 3 * SECOND).await;
+    assert_eq!(told[..4], ["began", "ended", "timed out", "error after 2s"]);
+    assert_eq!((counts.timeouts, counts.error, counts.terminal_errors), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_ends_in_time_is_no_timeout_nor_is_a_limit_of_its_own() {
+    for timeout in [10 * SECOND, Duration::ZERO] {
+        let (told, counts) = told(timeout, SECOND).await;
+        assert_eq!(told, ["began", "ended", "terminal", "error after 1.001s"]);
+        assert_eq!((counts.timeouts, counts.error, counts.terminal_errors), (0, 1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_add_up_and_are_retried_as_errors() {
+    let options = ControllerOptions::new().reconcile_timeout(SECOND);
+    let calls = Calls::new();
+    let seen = calls.clone();
+    let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
+    let running = Running::start(controller.reconcile(move |request, _| {
+        seen.note(&request);
+        std::future::pending()
+    }));
+    tokio::time::sleep(4 * SECOND).await;
+    assert_eq!(calls.pauses("a"), [1005, 1010, 1020]);
+    assert_eq!(running.state().reconciles.timeouts, 3);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_no_timeout() {
+    let options = ControllerOptions::new().reconcile_timeout(100 * SECOND).drain_within(SECOND);
+    let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
+    let running = Running::start(controller.reconcile(|_, ctx| async move {
+        ctx.stopping().cancelled().await;
+        Ok(Outcome::Done)
+    }));
+    tokio::time::sleep(SECOND).await;
+    let handle = running.handle.clone();
+    running.stop().await.unwrap();
+    let counts = handle.state().unwrap().reconciles;
+    assert_eq!((counts.timeouts, counts.success), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_names_what_is_worked_on() {
+    let controller = Controller::builder().named("test").source(of(&[("a/b", 0), ("c", 0)]));
+    let running = Running::start(controller.reconcile(|_, _| async {
+        tokio::time::sleep(10 * SECOND).await;
+        Ok(Outcome::Done)
+    }));
+    tokio::time::sleep(3 * SECOND).await;
+    let state = running.state();
+    assert_eq!(state.busy, [("a/b".to_owned(), 3 * SECOND)]);
+    assert_eq!((state.queue.ready, state.reconciles.active), (1, 1));
+    running.stop().await.unwrap();
+}
+
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn metrics_have_the_names_of_controller_runtime_and_begin_at_zero() {
+    let observed = Arc::new(crate::observed::Observed::default());
+    let metrics = super::super::metrics_of(&observed);
+    let text = || observed.metrics().unwrap();
+    let options = ControllerOptions::new().workers(3).reconcile_timeout(SECOND);
+    let controller =
+        Controller::builder().named("web").with_options(options).source(of(&[("a", 0), ("b", 0)]));
+    let controller = controller.reconcile(|request, _| async move {
+        match request.name() {
+            "a" => Ok(Outcome::Done),
+            "t" => Err(ReconcileError::terminal("no")),
+            _ => Ok(Outcome::requeue_after(3600 * SECOND)),
+        }
+    });
+    let handle = controller.handle();
+    let runnable = controller.assemble(Environment { metrics: Some(metrics), ..environment() }).unwrap();
+    let zero = text();
+    for name in ["reconcile_errors", "terminal_reconcile_errors", "reconcile_panics", "reconcile_timeouts"] {
+        assert!(
+            zero.contains(&format!("controller_runtime_{name}_total{{controller=\"web\"}} 0\n")),
+            "{name}: {zero}"
+        );
+    }
+    for result in ["success", "error", "requeue", "requeue_after"] {
+        let row = format!("controller_runtime_reconcile_total{{controller=\"web\",result=\"{result}\"}} 0\n");
+        assert!(zero.contains(&row), "{result}: {zero}");
+    }
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(Box::new(runnable).run(stop.clone()));
+    handle.watch(of(&[("t", 0)])).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let after = text();
+    for row in [
+        "controller_runtime_reconcile_total{controller=\"web\",result=\"success\"} 1\n",
+        "controller_runtime_reconcile_total{controller=\"web\",result=\"requeue_after\"} 1\n",
+        "controller_runtime_reconcile_total{controller=\"web\",result=\"error\"} 1\n",
+        "controller_runtime_reconcile_errors_total{controller=\"web\"} 1\n",
+        "controller_runtime_terminal_reconcile_errors_total{controller=\"web\"} 1\n",
+        "controller_runtime_max_concurrent_reconciles{controller=\"web\"} 3\n",
+        "controller_runtime_active_workers{controller=\"web\"} 0\n",
+        "controller_runtime_reconcile_time_seconds_count{controller=\"web\"} 3\n",
+        "workqueue_adds_total{name=\"web\"} 3\n",
+    ] {
+        assert!(after.contains(row), "{row} in {after}");
+    }
+    stop.cancel();
+    task.await.unwrap().unwrap();
+}

@@ -1,0 +1,229 @@
+//! What becomes of a request, by what its reconcile came to.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_error_brings_the_request_back_and_others_go_on() {
+    let calls = Calls::new();
+    let running =
+        Running::start(scripted(&[("a", 0), ("b", 0)], &calls, |key, before| match (key, before) {
+            ("a", 0) => Err("not yet".into()),
+            _ => Ok(Outcome::Done),
+        }));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a", "b", "a"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_error_is_not_tried_again_however_deep_it_lies() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] TerminalError);
+
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0), ("b", 0)], &calls, |key, _| match key {
+        "a" => Err(ReconcileError::terminal("never")),
+        _ => Err(Outer(TerminalError::new("never")).into()),
+    }));
+    tokio::time::sleep(3600 * SECOND).await;
+    assert_eq!(calls.keys(), ["a", "b"]);
+    let counts = running.state().reconciles;
+    assert_eq!((counts.error, counts.terminal_errors), (2, 2));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_error_keeps_the_failures_of_its_request() {
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
+        0 | 1 | 3 => Err("again".into()),
+        2 => Err(ReconcileError::terminal("not now")),
+        _ => Ok(Outcome::Done),
+    }));
+    tokio::time::sleep(SECOND).await;
+    running.handle.enqueue(key("a"));
+    tokio::time::sleep(SECOND).await;
+    let pauses = calls.pauses("a");
+    assert_eq!((pauses[0], pauses[1], pauses[3]), (5, 10, 20), "{pauses:?}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn delays_grow_over_errors_until_a_success() {
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
+        3 => Ok(Outcome::requeue_after(SECOND)),
+        5 => Ok(Outcome::Done),
+        _ => Err("again".into()),
+    }));
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(calls.pauses("a"), [5, 10, 20, 1000, 5], "the fourth call forgot the failures");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_is_rate_limited_and_counts() {
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| {
+        Ok(if before < 3 { Outcome::requeue() } else { Outcome::Done })
+    }));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.pauses("a"), [5, 10, 20]);
+    assert_eq!(running.state().reconciles.requeue, 3);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_after_is_not_rate_limited_and_forgets() {
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| match before {
+        0 | 2 => Err("again".into()),
+        1 => Ok(Outcome::requeue_after(300 * MS)),
+        3 => Ok(Outcome::requeue_after(Duration::ZERO)),
+        _ => unreachable!("a requeue after no time at all is the end"),
+    }));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.pauses("a"), [5, 300, 5]);
+    let counts = running.state().reconciles;
+    assert_eq!((counts.requeue_after, counts.success), (1, 1));
+    running.stop().await.unwrap();
+}
+
+/// `x` comes first and is worked on again after some milliseconds, while `y` is still worked on; then it waits together with `z`.
+async fn order(outcome: fn() -> Result<Outcome, ReconcileError>) -> Vec<String> {
+    let calls = Calls::new();
+    let seen = calls.clone();
+    let keys = of(&[("x", 7), ("y", 0), ("z", 0)]);
+    let controller =
+        Controller::builder().named("test").source(keys).reconcile(move |request: Request, _| {
+            let before = seen.note(&request);
+            async move {
+                match (request.name(), before) {
+                    ("x", 0) => outcome(),
+                    ("y", _) => {
+                        tokio::time::sleep(SECOND).await;
+                        Ok(Outcome::Done)
+                    }
+                    _ => Ok(Outcome::Done),
+                }
+            }
+        });
+    let running = Running::start(controller);
+    tokio::time::sleep(5 * SECOND).await;
+    running.stop().await.unwrap();
+    calls.keys()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_survives_an_error() {
+    assert_eq!(order(|| Err("again".into())).await, ["x", "y", "x", "z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_may_change_the_priority() {
+    let lower = || Err(ReconcileError::from("again").with_priority(-5));
+    assert_eq!(order(lower).await, ["x", "y", "z", "x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_survives_requeue() {
+    assert_eq!(order(|| Ok(Outcome::requeue())).await, ["x", "y", "x", "z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_may_change_the_priority() {
+    assert_eq!(order(|| Ok(Outcome::requeue().with_priority(-5))).await, ["x", "y", "z", "x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_survives_requeue_after() {
+    assert_eq!(order(|| Ok(Outcome::requeue_after(10 * MS))).await, ["x", "y", "x", "z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_after_may_change_the_priority() {
+    assert_eq!(order(|| Ok(Outcome::requeue_after(10 * MS).with_priority(-5))).await, ["x", "y", "z", "x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_come_before_the_first_list_unless_priorities_are_off() {
+    const KEYS: &[(&str, i32)] = &[("listed", informer_workqueue::LOW_PRIORITY), ("new", 0)];
+    for (priorities, expected) in [(true, ["new", "listed"]), (false, ["listed", "new"])] {
+        let calls = Calls::new();
+        let mut controller = scripted(KEYS, &calls, |_, _| Ok(Outcome::Done));
+        controller.builder.options = ControllerOptions::new().priorities(priorities);
+        let running = Running::start(controller);
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(calls.keys(), expected);
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_an_error_like_any_other() {
+    let calls = Calls::new();
+    let running = Running::start(scripted(&[("a", 0)], &calls, |_, before| {
+        assert!(before > 1, "attempt {before}");
+        Ok(Outcome::Done)
+    }));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.pauses("a"), [5, 10]);
+    let counts = running.state().reconciles;
+    assert_eq!((counts.panics, counts.error, counts.success), (2, 2, 1));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_that_is_not_recovered_from_ends_the_controller_and_is_named() {
+    let calls = Calls::new();
+    let mut controller = scripted(&[("a", 0)], &calls, |_, _| panic!("broken"));
+    controller.builder.options = ControllerOptions::new().recover_panic(false);
+    let running = Running::start(controller);
+    let handle = running.handle.clone();
+    let error = running.ended().await.unwrap_err();
+    assert_eq!(error, "controller test: the reconcile of a panicked: broken");
+    assert_eq!(handle.state().unwrap().reconciles.panics, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_is_never_worked_on_by_two() {
+    let busy = Arc::new(Mutex::new(false));
+    let options = ControllerOptions::new().workers(4);
+    let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
+    let guarded = Arc::clone(&busy);
+    let running = Running::start(controller.reconcile(move |_, _| {
+        let busy = Arc::clone(&guarded);
+        async move {
+            assert!(!std::mem::replace(&mut *busy.lock(), true), "two at once");
+            tokio::time::sleep(10 * MS).await;
+            *busy.lock() = false;
+            Ok(Outcome::Done)
+        }
+    }));
+    for _ in 0..100 {
+        running.handle.enqueue(key("a"));
+        tokio::time::sleep(MS).await;
+    }
+    tokio::time::sleep(SECOND).await;
+    let counts = running.state().reconciles;
+    assert_eq!((counts.error, counts.active), (0, 0));
+    assert!((9..=12).contains(&counts.success), "{counts:?}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_knows_which_one_it_is() {
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&ids);
+    let controller = Controller::builder().named("test").source(of(&[("a", 0), ("b", 0)]));
+    let running = Running::start(controller.reconcile(move |_, ctx| {
+        seen.lock().push((ctx.controller().to_owned(), ctx.reconcile_id()));
+        async { Ok(Outcome::Done) }
+    }));
+    tokio::time::sleep(SECOND).await;
+    running.stop().await.unwrap();
+    let ids = ids.lock();
+    assert!(ids.iter().all(|(controller, _)| controller == "test"));
+    assert_ne!(ids[0].1, ids[1].1);
+}

@@ -1,0 +1,157 @@
+//! Sources of all kinds, and those that come later.
+
+use informer_cache::SharedInformer;
+use informer_cache::testing::{StaticSource, object};
+use informer_core::{Header, Object};
+
+use super::*;
+use crate::handler::{Enqueue, enqueue_object, map};
+use crate::{Trigger, predicate};
+
+fn header(text: &str) -> Arc<Header> {
+    Arc::new(Header::new(text.parse().unwrap()))
+}
+
+fn noting(calls: &Calls) -> impl super::super::Reconciler {
+    let calls = calls.clone();
+    move |request: Request, _: Context| {
+        calls.note(&request);
+        async { Ok(Outcome::Done) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_keeps_what_came_before_the_start_and_may_close() {
+    let calls = Calls::new();
+    let (sender, receiver) = tokio::sync::mpsc::channel(10);
+    sender.send(header("a/early")).await.unwrap();
+    let channel = source::channel("c", receiver, enqueue_object());
+    let controller = Controller::builder().named("test").source(channel);
+    let running = Running::start(controller.reconciler(noting(&calls)));
+    tokio::time::sleep(SECOND).await;
+    sender.send(header("a/late")).await.unwrap();
+    drop(sender);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a/early", "a/late"]);
+    assert_eq!(running.state().phase, ControllerPhase::Running);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_filtered_and_mapped() {
+    let calls = Calls::new();
+    let objects = futures_util::stream::iter(["a/x", "b/x", "c/x"].map(header));
+    let stream = source::stream(
+        "s",
+        objects,
+        map(|object: &Header| [key(&format!("{}/mapped", object.key().namespace().unwrap()))]),
+    );
+    let stream = stream.filter(predicate::namespaces(["a", "c"]));
+    let controller = Controller::builder().named("test").source(stream);
+    let running = Running::start(controller.reconciler(noting(&calls)));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a/mapped", "c/mapped"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_of_ones_own_runs_with_the_controller() {
+    let calls = Calls::new();
+    let objects = SharedInformer::new(StaticSource::new([object("a/x", "1"), object("a/y", "2")], "2"));
+    let controller =
+        Controller::builder().named("test").source(source::informer(objects.clone(), enqueue_object()));
+    let running = Running::start(controller.reconciler(noting(&calls)));
+    tokio::time::sleep(SECOND).await;
+    let mut keys = calls.keys();
+    keys.sort();
+    assert_eq!(keys, ["a/x", "a/y"]);
+    assert_eq!(objects.state().handlers.len(), 1);
+    running.stop().await.unwrap();
+    assert_eq!(objects.state().handlers.len(), 0, "its handler is gone");
+    tokio::time::sleep(SECOND).await;
+    assert!(objects.is_stopped(), "nobody else runs it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_handler_or_predicate_is_contained_and_the_next_trigger_follows() {
+    let calls = Calls::new();
+    let objects = futures_util::stream::iter(["a/handler", "a/predicate", "a/fine"].map(header));
+    let handler = |trigger: &Trigger<Header>, enqueue: &mut Enqueue<'_, Request>| {
+        assert_ne!(trigger.key().name(), "handler");
+        enqueue.add(trigger.key().into());
+    };
+    let stream = source::stream("s", objects, handler).filter(|trigger: &Trigger<Header>| {
+        assert_ne!(trigger.key().name(), "predicate");
+        true
+    });
+    let controller = Controller::builder().named("test").source(stream);
+    let running = Running::start(controller.reconciler(noting(&calls)));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a/fine"]);
+    assert_eq!(running.state().trigger_panics, 2);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_comes_while_the_controller_runs_starts_at_once() {
+    let calls = Calls::new();
+    let controller = Controller::builder().named("test").source(of(&[("a", 0)])).reconciler(noting(&calls));
+    let handle = controller.handle();
+    handle.watch(of(&[("before", 0)])).await.unwrap();
+    let running = Running::start(controller);
+    tokio::time::sleep(SECOND).await;
+    handle.watch(of(&[("later", 0)])).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a", "before", "later"]);
+    assert_eq!(running.state().sources.len(), 3);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_source_that_fails_is_an_error_of_whoever_added_it() {
+    let calls = Calls::new();
+    let controller = Controller::builder().named("test").source(of(&[("a", 0)])).reconciler(noting(&calls));
+    let running = Running::start(controller);
+    tokio::time::sleep(SECOND).await;
+    let broken = source::function("broken", |_| async { Err("no".into()) });
+    let error = running.handle.watch(broken).await.unwrap_err();
+    assert_eq!(error.to_string(), "controller test: the source function broken could not be started");
+    running.handle.enqueue(key("still"));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a", "still"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_may_be_of_any_type() {
+    let seen: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let numbers = source::function("numbers", |feed: source::Feed<u32>| async move {
+        (1..=3).for_each(|number| feed.enqueue(0).add(number));
+        Ok(())
+    });
+    let noted = Arc::clone(&seen);
+    let controller = Controller::of_requests::<u32>("numbers").source(numbers).reconcile(move |number, _| {
+        noted.lock().push(number);
+        async { Ok(Outcome::Done) }
+    });
+    let runnable = controller.assemble(environment()).unwrap();
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(Box::new(runnable).run(stop.clone()));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(*seen.lock(), [1, 2, 3]);
+    stop.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_take_turns() {
+    let calls = Calls::new();
+    let keys = of(&[("big/1", 0), ("big/2", 0), ("big/3", 0), ("small/1", 0)]);
+    let options =
+        ControllerOptions::new().fair_by(|request: &Request| request.namespace().unwrap_or_default().into());
+    let controller = Controller::builder().named("test").with_options(options).source(keys);
+    let running = Running::start(controller.reconciler(noting(&calls)));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["big/1", "small/1", "big/2", "big/3"]);
+    running.stop().await.unwrap();
+}

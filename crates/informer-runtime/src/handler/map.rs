@@ -1,0 +1,61 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{Enqueue, Handler};
+use crate::{ReconcileRequest, Trigger};
+
+/// What `function` makes of the object is looked at; of an update, of both states, each request once.
+///
+/// ```
+/// use informer_cache::testing::TestObject;
+/// use informer_core::Object;
+/// use informer_runtime::{Request, handler::map};
+///
+/// // Whatever changes, one thing is looked at.
+/// let handler = map(|_: &TestObject| ["default/config".parse::<Request>().ok()].into_iter().flatten());
+/// # let _ = handler;
+/// ```
+pub fn map<O, R, F, I>(function: F) -> Map<F, fn(&O) -> I>
+where
+    F: Fn(&O) -> I + Send + Sync + 'static,
+    I: IntoIterator<Item = R>,
+    R: ReconcileRequest,
+{
+    Map { function, types: PhantomData }
+}
+
+/// Made by [`map`].
+pub struct Map<F, T> {
+    function: F,
+    types: PhantomData<T>,
+}
+
+impl<O, R, F, I> Handler<O, R> for Map<F, fn(&O) -> I>
+where
+    O: 'static,
+    R: ReconcileRequest,
+    F: Fn(&O) -> I + Send + Sync + 'static,
+    I: IntoIterator<Item = R> + 'static,
+{
+    fn handle(&self, trigger: &Trigger<O>, enqueue: &mut Enqueue<'_, R>) {
+        let Some(old) = trigger.old().filter(|old| !Arc::ptr_eq(old, trigger.object())) else {
+            (self.function)(trigger.object()).into_iter().for_each(|request| enqueue.add(request));
+            return;
+        };
+        let mut seen: HashSet<R> = HashSet::new();
+        for request in (self.function)(old).into_iter().chain((self.function)(trigger.object())) {
+            if !seen.contains(&request) {
+                seen.insert(request.clone());
+                enqueue.add(request);
+            }
+        }
+    }
+}
+
+impl<F, T> fmt::Debug for Map<F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").finish_non_exhaustive()
+    }
+}

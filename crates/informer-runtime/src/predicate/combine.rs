@@ -1,0 +1,47 @@
+use super::Predicate;
+use crate::Trigger;
+
+/// Holds where both do; the second is only asked where the first holds.
+pub fn and<A, B>(first: A, second: B) -> And<A, B> {
+    And(first, second)
+}
+
+/// Holds where one does; the second is only asked where the first does not hold.
+pub fn or<A, B>(first: A, second: B) -> Or<A, B> {
+    Or(first, second)
+}
+
+/// Holds where the other does not.
+pub fn not<A>(predicate: A) -> Not<A> {
+    Not(predicate)
+}
+
+/// Made by [`and`].
+#[derive(Debug, Clone, Copy)]
+pub struct And<A, B>(A, B);
+
+/// Made by [`or`].
+#[derive(Debug, Clone, Copy)]
+pub struct Or<A, B>(A, B);
+
+/// Made by [`not`].
+#[derive(Debug, Clone, Copy)]
+pub struct Not<A>(A);
+
+impl<O, A: Predicate<O>, B: Predicate<O>> Predicate<O> for And<A, B> {
+    fn holds(&self, trigger: &Trigger<O>) -> bool {
+        self.0.holds(trigger) && self.1.holds(trigger)
+    }
+}
+
+impl<O, A: Predicate<O>, B: Predicate<O>> Predicate<O> for Or<A, B> {
+    fn holds(&self, trigger: &Trigger<O>) -> bool {
+        self.0.holds(trigger) || self.1.holds(trigger)
+    }
+}
+
+impl<O, A: Predicate<O>> Predicate<O> for Not<A> {
+    fn holds(&self, trigger: &Trigger<O>) -> bool {
+        !self.0.holds(trigger)
+    }
+}

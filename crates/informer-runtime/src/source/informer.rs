@@ -1,0 +1,72 @@
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use informer_cache::handler::on_event;
+use informer_cache::{Event, HandlerOptions, HandlerRegistration, InformerRun, SharedInformer};
+use informer_core::Object;
+use parking_lot::Mutex;
+
+use super::{Feed, Route, Source};
+use crate::handler::Handler;
+use crate::predicate::Predicate;
+use crate::{BoxError, ReconcileRequest, Trigger};
+
+/// The events of an informer of one's own, which the source keeps running as long as the controller does.
+pub fn informer<O, R>(informer: SharedInformer<O>, handler: impl Handler<O, R>) -> Informer<O, R>
+where
+    O: Object,
+    R: ReconcileRequest,
+{
+    Informer { informer, route: Mutex::new(Some(Route::new(handler))), running: Mutex::new(None) }
+}
+
+/// Made by [`informer`].
+pub struct Informer<O: Object, R: ReconcileRequest> {
+    informer: SharedInformer<O>,
+    route: Mutex<Option<Route<O, R>>>,
+    running: Mutex<Option<(Arc<HandlerRegistration<O>>, InformerRun)>>,
+}
+
+impl<O: Object, R: ReconcileRequest> Informer<O, R> {
+    /// Lets only those through for which `predicate` holds, too.
+    pub fn filter(self, predicate: impl Predicate<O>) -> Self {
+        if let Some(route) = &mut *self.route.lock() {
+            route.filter(predicate);
+        }
+        self
+    }
+}
+
+impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
+    fn name(&self) -> String {
+        format!("informer {}", self.informer.name())
+    }
+
+    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            let route = self.route.lock().take();
+            let Some(route) = route else { return Err("it was started before".into()) };
+            let options = HandlerOptions::new().name(format!("controller {}", feed.controller()));
+            let within = feed.sync_within();
+            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
+            let registration = self.informer.add_handler_with(options, handler)?;
+            let registration = Arc::new(registration);
+            let run = self.informer.start();
+            *self.running.lock() = Some((Arc::clone(&registration), run));
+            Ok(registration.wait_for_sync(within).await?)
+        })
+    }
+
+    fn stop(&self) {
+        if let Some((registration, _run)) = self.running.lock().take() {
+            registration.remove();
+        }
+    }
+}
+
+impl<O: Object, R: ReconcileRequest> fmt::Debug for Informer<O, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").field("informer", &self.informer).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use informer_cache::handler::on_event;
+use informer_cache::{Event, HandlerOptions};
+use informer_client::{Lazy, Metadata, Representation, Typed};
+use parking_lot::Mutex;
+
+use super::feed::Route;
+use super::{Feed, Source};
+use crate::cache::CacheRegistration;
+use crate::handler::Handler;
+use crate::predicate::Predicate;
+use crate::{BoxError, KubeKind, ReconcileRequest, ScopedKind, Trigger};
+
+/// Which objects a controller watches, in which form, and which of their changes concern it.
+///
+/// Controllers that watch one kind in one form share its informer, also with reads from the cache. Another form is another
+/// informer, with a watch and a store of its own.
+#[must_use = "a watch is given to a controller"]
+pub struct Watch<O: Representation> {
+    pub(crate) kind: ScopedKind,
+    pub(crate) predicates: Vec<Box<dyn Predicate<O>>>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) every_owner: bool,
+}
+
+/// A kind in the lazy form, which reads from the cache share.
+pub fn watch<K: KubeKind>() -> Watch<Lazy<K>> {
+    watch_of(ScopedKind::of::<K>())
+}
+
+/// The metadata of a kind; the server sends nothing else.
+pub fn watch_metadata<K: KubeKind>() -> Watch<Metadata<K>> {
+    watch_of(ScopedKind::of::<K>())
+}
+
+/// A kind, decoded as it arrives.
+pub fn watch_typed<K: KubeKind>() -> Watch<Typed<K>>
+where
+    Typed<K>: Representation,
+{
+    watch_of(ScopedKind::of::<K>())
+}
+
+/// A kind that is known at run time, in a form of your choice.
+pub fn watch_of<O: Representation>(kind: impl Into<ScopedKind>) -> Watch<O> {
+    Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }
+}
+
+impl<O: Representation> Watch<O> {
+    /// Only changes for which `predicate` holds, too.
+    pub fn filter(mut self, predicate: impl Predicate<O>) -> Self {
+        self.predicates.push(Box::new(predicate));
+        self
+    }
+
+    /// How often every object is looked at again, from the cache; zero for never. By default as the cache says.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Of owned objects: every owner of the kind is looked at, not only the one that manages the object.
+    pub fn every_owner(mut self) -> Self {
+        self.every_owner = true;
+        self
+    }
+}
+
+impl<O: Representation> fmt::Debug for Watch<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("kind", &self.kind)
+            .field("predicates", &self.predicates.len())
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The events of a kind, from the manager's cache.
+///
+/// A kind that the server does not know yet, or may not be listed, is tried again until the controller's sync timeout: a CRD may be
+/// installed meanwhile.
+pub fn kind<O: Representation, R: ReconcileRequest>(
+    watch: Watch<O>,
+    handler: impl Handler<O, R>,
+) -> Kind<O, R> {
+    let mut route = Route::new(handler);
+    watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
+    Kind {
+        kind: watch.kind,
+        resync: watch.resync,
+        route: Mutex::new(Some(route)),
+        registration: Mutex::new(None),
+    }
+}
+
+/// Made by [`kind`].
+pub struct Kind<O: Representation, R: ReconcileRequest> {
+    kind: ScopedKind,
+    resync: Option<Duration>,
+    route: Mutex<Option<Route<O, R>>>,
+    registration: Mutex<Option<Arc<CacheRegistration<O>>>>,
+}
+
+impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
+    fn name(&self) -> String {
+        format!("kind {}", self.kind)
+    }
+
+    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            let route = self.route.lock().take();
+            let Some(route) = route else { return Err("it was started before".into()) };
+            let informer = feed.services().cache.informer_of::<O>(&self.kind);
+            let mut options = HandlerOptions::new().name(format!("controller {}", feed.controller()));
+            if let Some(period) = self.resync {
+                options = options.resync(period);
+            }
+            let within = feed.sync_within();
+            let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
+            let registration = Arc::new(informer.add_handler_with(options, handler)?);
+            *self.registration.lock() = Some(Arc::clone(&registration));
+            Ok(registration.wait_for_sync(within).await?)
+        })
+    }
+
+    fn stop(&self) {
+        if let Some(registration) = self.registration.lock().take() {
+            registration.remove();
+        }
+    }
+}
+
+impl<O: Representation, R: ReconcileRequest> fmt::Debug for Kind<O, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, StreamExt};
+use informer_core::Object;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::{Feed, Route, Source};
+use crate::handler::Handler;
+use crate::predicate::Predicate;
+use crate::{BoxError, ReconcileRequest, Trigger};
+
+/// Objects that come through a channel. What is sent before the controller starts waits in the channel, whose bound is the
+/// sender's to choose.
+///
+/// ```
+/// use std::sync::Arc;
+/// use informer_cache::testing::{TestObject, object};
+/// use informer_runtime::{Request, handler::enqueue_object, source};
+///
+/// let (sender, receiver) = tokio::sync::mpsc::channel(100);
+/// let source = source::channel::<TestObject, Request>("callbacks", receiver, enqueue_object());
+/// // Whoever hears of something from outside says so.
+/// sender.try_send(Arc::new(object("default/web", "1")))?;
+/// # drop(source);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn channel<O, R>(
+    name: impl Into<String>,
+    mut receiver: mpsc::Receiver<Arc<O>>,
+    handler: impl Handler<O, R>,
+) -> Stream<O, R>
+where
+    O: Object,
+    R: ReconcileRequest,
+{
+    let received = futures_util::stream::poll_fn(move |context| receiver.poll_recv(context));
+    Stream::new(format!("channel {}", name.into()), received.boxed(), handler)
+}
+
+/// Objects that a stream yields. The source ends with the stream.
+pub fn stream<O, R>(
+    name: impl Into<String>,
+    objects: impl futures_util::Stream<Item = Arc<O>> + Send + 'static,
+    handler: impl Handler<O, R>,
+) -> Stream<O, R>
+where
+    O: Object,
+    R: ReconcileRequest,
+{
+    Stream::new(format!("stream {}", name.into()), objects.boxed(), handler)
+}
+
+/// Made by [`channel`] and [`stream`].
+pub struct Stream<O: Object, R: ReconcileRequest> {
+    name: String,
+    objects: Mutex<Option<BoxStream<'static, Arc<O>>>>,
+    route: Mutex<Option<Route<O, R>>>,
+}
+
+impl<O: Object, R: ReconcileRequest> Stream<O, R> {
+    fn new(name: String, objects: BoxStream<'static, Arc<O>>, handler: impl Handler<O, R>) -> Self {
+        let route = Mutex::new(Some(Route::new(handler)));
+        Self { name, objects: Mutex::new(Some(objects)), route }
+    }
+
+    /// Lets only those through for which `predicate` holds, too.
+    pub fn filter(self, predicate: impl Predicate<O>) -> Self {
+        if let Some(route) = &mut *self.route.lock() {
+            route.filter(predicate);
+        }
+        self
+    }
+}
+
+impl<O: Object, R: ReconcileRequest> Source<R> for Stream<O, R> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
+        let taken = (self.objects.lock().take(), self.route.lock().take());
+        Box::pin(async move {
+            let (Some(objects), Some(route)) = taken else {
+                return Err("it was started before; a stream can be read once".into());
+            };
+            let feeding = feed.clone();
+            feed.spawn(async move {
+                let mut objects = pin!(objects);
+                while let Some(object) = objects.next().await {
+                    route.deliver(&Trigger::Generic(object), &feeding);
+                }
+            });
+            Ok(())
+        })
+    }
+}
+
+impl<O: Object, R: ReconcileRequest> fmt::Debug for Stream<O, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("name", &self.name).finish_non_exhaustive()
+    }
+}

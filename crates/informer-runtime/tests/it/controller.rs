@@ -1,0 +1,383 @@
+//! Controllers in a manager, on the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_apiserver::{FaultMatch, Verb};
+use informer_runtime::handler::{enqueue_object, map};
+use informer_runtime::predicate::generation_changed;
+use informer_runtime::source::{watch, watch_metadata};
+use informer_runtime::{
+    Cache, CancellationToken, Client, Controller, ControllerBuilder, ControllerDefaults, ControllerHandle,
+    ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, runnable,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::fixture::Server;
+
+/// What was reconciled, in order.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+
+    fn sorted(&self) -> Vec<String> {
+        let mut seen = self.take();
+        seen.sort();
+        seen
+    }
+
+    /// Completes a controller with a reconciler that notes its requests.
+    fn by(&self, builder: ControllerBuilder) -> Controller {
+        let seen = self.clone();
+        builder.reconcile(move |request: Request, _| {
+            seen.0.lock().push(request.to_string());
+            async { Ok(Outcome::Done) }
+        })
+    }
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Running {
+    fn start(manager: Manager) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(manager.run_until(stop.clone().cancelled_owned()));
+        Self { stop, task }
+    }
+
+    async fn stop(self) -> Result<(), ManagerError> {
+        self.stop.cancel();
+        self.task.await.expect("a manager does not panic")
+    }
+}
+
+async fn quiet() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+fn config_map(server: &Server, key: &str) -> Value {
+    server.create("configmaps", key, json!({"data": {"a": "b"}}))
+}
+
+fn touch(server: &Server, key: &str, change: Value) {
+    let gvr = crate::fixture::gvr("configmaps");
+    let (namespace, name) = key.split_once('/').expect("a key with a namespace");
+    let mut object = server.get("configmaps", key);
+    for (field, value) in change.as_object().expect("fields") {
+        object[field] = value.clone();
+    }
+    assert_eq!(object["metadata"]["name"], name);
+    server.api.update(&gvr, namespace, object).expect("a change");
+}
+
+fn delete(server: &Server, resource: &str, key: &str) {
+    let (namespace, name) = key.split_once('/').expect("a key with a namespace");
+    server.api.delete(&crate::fixture::gvr(resource), namespace, name).expect("it was there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_updates_and_deletes_of_the_kind_arrive() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/old");
+    let controller = seen.by(Controller::new::<ConfigMap>("maps"));
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    assert_eq!(seen.take(), ["a/old"]);
+    config_map(&server, "a/new");
+    quiet().await;
+    touch(&server, "a/old", json!({"data": {"a": "c"}}));
+    quiet().await;
+    delete(&server, "configmaps", "a/new");
+    quiet().await;
+    assert_eq!(seen.take(), ["a/new", "a/old", "a/new"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_what_is_owned_is_a_request_of_the_owner_and_a_lost_child_of_its_last_one() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/web");
+    let controller = seen.by(Controller::new::<ConfigMap>("maps").owns::<Secret>());
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    assert_eq!(seen.take(), ["a/web"]);
+    let reference = |name: &str, controller: bool| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": "u", "controller": controller});
+    let owned = json!({"metadata": {"ownerReferences": [reference("web", true), reference("other", false)]}});
+    server.create("secrets", "a/child", owned);
+    quiet().await;
+    assert_eq!(seen.take(), ["a/web"], "only the one that manages it");
+    delete(&server, "secrets", "a/child");
+    quiet().await;
+    assert_eq!(seen.take(), ["a/web"]);
+    server.create("secrets", "a/nobodys", json!({}));
+    quiet().await;
+    assert_eq!(seen.take(), [""; 0]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_kinds_are_mapped_and_predicates_hold_for_their_own_kind_alone() {
+    let (server, seen) = (Server::start(), Seen::default());
+    let every = map(|_: &informer_client::Lazy<Secret>| ["a/all".parse::<Request>().unwrap()]);
+    let builder =
+        Controller::builder().named("maps").for_with(watch::<ConfigMap>().filter(generation_changed()));
+    let controller = seen.by(builder.watches::<Secret>(every));
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    config_map(&server, "a/x");
+    quiet().await;
+    touch(&server, "a/x", json!({"data": {"a": "c"}}));
+    quiet().await;
+    assert_eq!(seen.take(), ["a/x"], "config maps have no generation, so none of their updates passes");
+    let secret = server.create("secrets", "a/s", json!({}));
+    quiet().await;
+    server
+        .api
+        .update(&crate::fixture::gvr("secrets"), "a", {
+            let mut changed = secret;
+            changed["data"] = json!({"k": "dg=="});
+            changed
+        })
+        .unwrap();
+    quiet().await;
+    assert_eq!(seen.take(), ["a/all", "a/all"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_filter_holds_for_every_kind() {
+    let (server, seen) = (Server::start(), Seen::default());
+    let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>();
+    let controller = seen.by(builder.event_filter(|event| event.key().namespace() != Some("ignored")));
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    config_map(&server, "ignored/x");
+    config_map(&server, "a/x");
+    quiet().await;
+    assert_eq!(seen.take(), ["a/x"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciler_reads_the_cache_and_writes_to_the_server() {
+    let server = Server::start();
+    config_map(&server, "a/web");
+    let controller = Controller::new::<ConfigMap>("copies").watches::<Secret>(enqueue_object()).reconcile(
+        |request, ctx| async move {
+            let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+            if ctx.get::<Secret>(&request.key)?.is_none() {
+                let mut secret =
+                    Secret { type_: map.data.as_ref().map(|data| data["a"].clone()), ..Secret::default() };
+                secret.metadata.name = map.metadata.name.clone();
+                secret.metadata.namespace = map.metadata.namespace.clone();
+                ctx.client.create(&secret).await?;
+            }
+            Ok(Outcome::requeue_after(Duration::from_secs(60)))
+        },
+    );
+    let handle = controller.handle();
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    assert_eq!(server.get("secrets", "a/web")["type"], "b");
+    tokio::time::sleep(Duration::from_secs(65)).await;
+    let counts = handle.state().unwrap().reconciles;
+    assert_eq!((counts.requeue_after, counts.error), (3, 0), "the map, its copy, and a minute later");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_of_a_kind_that_is_not_watched_says_so_and_makes_no_informer() {
+    let server = Server::start();
+    config_map(&server, "a/web");
+    let said: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&said);
+    let controller = Controller::new::<ConfigMap>("maps").reconcile(move |request, ctx| {
+        let heard = Arc::clone(&heard);
+        async move {
+            let error = ctx.get::<Pod>(&request.key).expect_err("nobody watches pods");
+            heard.lock().push(error.to_string());
+            Ok(Outcome::Done)
+        }
+    });
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    assert_eq!(
+        *said.lock(),
+        [
+            "look up a/web: Pod.v1 is not in the cache yet; let the controller watch it, or read it by `ctx.client.get`, which waits"
+        ]
+    );
+    assert!(server.api.requests().iter().all(|request| !format!("{:?}", request.gvr).contains("pods")));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_share_the_informer_of_a_kind_and_two_forms_do_not() {
+    let (server, first, second) = (Server::start(), Seen::default(), Seen::default());
+    config_map(&server, "a/x");
+    let metadata = Controller::builder().named("metadata").for_with(watch_metadata::<ConfigMap>());
+    let again = Controller::builder().named("again").for_with(watch_metadata::<ConfigMap>());
+    let lazy = Controller::new::<ConfigMap>("lazy");
+    let manager = Manager::new(server.api_client());
+    let manager = manager.controller(first.by(metadata)).controller(second.by(again));
+    let running = Running::start(manager.controller(Seen::default().by(lazy)));
+    quiet().await;
+    assert_eq!((first.take(), second.take()), (vec!["a/x".to_owned()], vec!["a/x".to_owned()]));
+    let opened = server.api.requests().iter().filter(|request| request.verb == Verb::Watch).count();
+    assert_eq!(opened, 2, "one watch for each form");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_name_are_refused_within_a_manager_and_not_beyond() {
+    let server = Server::start();
+    let maps = || Seen::default().by(Controller::new::<ConfigMap>("maps"));
+    let manager = Manager::new(server.api_client()).controller(maps()).controller(maps());
+    let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("the name maps is taken in this manager"), "{error:?}");
+    let skipping = ControllerOptions::new().skip_name_validation();
+    let twice = Seen::default().by(Controller::new::<ConfigMap>("maps").with_options(skipping));
+    let first = Running::start(Manager::new(server.api_client()).controller(maps()).controller(twice));
+    let second = Running::start(Manager::new(server.api_client()).controller(maps()));
+    quiet().await;
+    first.stop().await.unwrap();
+    second.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_description_that_is_wrong_is_told_by_the_manager() {
+    let server = Server::start();
+    let nothing = Seen::default().by(Controller::builder().named("idle"));
+    let manager = Manager::new(server.api_client()).controller(nothing);
+    let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
+    assert!(format!("{error:?}").contains("NothingWatched"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_ends_the_manager_at_the_deadline_with_the_reason() {
+    let server = Server::start();
+    server.api.faults().on(FaultMatch::list("secrets")).status(403);
+    server.api.faults().on(FaultMatch::watch("secrets")).status(403);
+    let options = ControllerOptions::new().sync_timeout(Duration::from_secs(10));
+    let controller = Seen::default().by(Controller::new::<Secret>("secrets").with_options(options));
+    let manager = Manager::new(server.api_client()).controller(controller);
+    let begin = tokio::time::Instant::now();
+    let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    assert!(text.contains("controller secrets: the source kind Secret.v1 could not be started"), "{text}");
+    assert!(text.contains("not synced after 10s") && text.contains("403"), "{text}");
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_kind_that_cannot_sync_holds_up_no_other_controller() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/x");
+    server.api.faults().on(FaultMatch::list("secrets")).status(403);
+    server.api.faults().on(FaultMatch::watch("secrets")).status(403);
+    let stuck = Seen::default().by(Controller::new::<Secret>("secrets"));
+    let fine = seen.by(Controller::new::<ConfigMap>("maps"));
+    let running = Running::start(Manager::new(server.api_client()).controller(stuck).controller(fine));
+    quiet().await;
+    assert_eq!(seen.take(), ["a/x"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_reconciles_only_the_namespaces_of_its_cache() {
+    let (server, seen) = (Server::start(), Seen::default());
+    for key in ["a/x", "b/x", "c/x"] {
+        config_map(&server, key);
+    }
+    let cache = Cache::builder(server.api_client()).namespaces(["a", "b"]).build();
+    let controller = seen.by(Controller::new::<ConfigMap>("maps"));
+    let running = Running::start(Manager::of(Client::new(&cache)).controller(controller));
+    quiet().await;
+    assert_eq!(seen.sorted(), ["a/x", "b/x"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_kind_has_requests_without_namespace() {
+    let (server, seen) = (Server::start(), Seen::default());
+    server.create("nodes", "n1", json!({}));
+    let running = Running::start(
+        Manager::new(server.api_client()).controller(seen.by(Controller::new::<Node>("nodes"))),
+    );
+    quiet().await;
+    assert_eq!(seen.take(), ["n1"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn defaults_of_the_manager_reach_its_controllers() {
+    let server = Server::start();
+    let mut defaults = ControllerDefaults::default();
+    defaults.workers = Some(3);
+    defaults.workers_by_kind.insert("Deployment.apps".to_owned(), 5);
+    let maps = Seen::default().by(Controller::new::<ConfigMap>("maps"));
+    let deployments = Seen::default().by(Controller::new::<Deployment>("deployments"));
+    let handles: [ControllerHandle; 2] = [maps.handle(), deployments.handle()];
+    let manager = Manager::new(server.api_client()).controller_defaults(defaults);
+    let running = Running::start(manager.controller(maps).controller(deployments));
+    quiet().await;
+    let states = handles.map(|handle| handle.state().unwrap());
+    assert_eq!([states[0].workers, states[1].workers], [3, 5]);
+    assert!(states.iter().all(|state| state.phase == ControllerPhase::Running));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_added_while_the_manager_runs_runs_at_once() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/x");
+    let manager = Manager::new(server.api_client());
+    let handle = manager.handle();
+    let running = Running::start(manager);
+    quiet().await;
+    handle.add(seen.by(Controller::new::<ConfigMap>("maps"))).unwrap();
+    quiet().await;
+    assert_eq!(seen.take(), ["a/x"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_controller_hears_nothing_more_and_its_informer_goes_on_for_others() {
+    let server = Server::start();
+    let manager = Manager::new(server.api_client());
+    let cache = manager.handle().services().cache.clone();
+    let informer = cache.informer::<ConfigMap>();
+    let seen = Seen::default();
+    let broken = Controller::new::<ConfigMap>("broken");
+    let broken = seen.by(broken.with_options(ControllerOptions::new().leader_only(false)));
+    // A part beside the controller that stops slowly: the cache stops after it.
+    let slow = runnable("slow", |stop: CancellationToken| async move {
+        stop.cancelled().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(())
+    });
+    let running = Running::start(manager.add(slow.group(RunnableGroup::Others)).controller(broken));
+    quiet().await;
+    let handlers = || informer.parts()[0].informer.state().handlers.len();
+    assert_eq!(handlers(), 1);
+    let stop = tokio::spawn(running.stop());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(handlers(), 0);
+    assert!(!informer.is_stopped(), "others may still read it");
+    stop.await.unwrap().unwrap();
+}
