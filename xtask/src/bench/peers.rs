@@ -24,6 +24,12 @@ pub(crate) enum BenchError {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{program} ended with {status}")]
     Failed { program: String, status: std::process::ExitStatus },
     #[error("{program} printed no figures on its last line")]
@@ -40,7 +46,7 @@ pub(crate) struct Program {
     /// What it measures, as the table calls it.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    pub(crate) arguments: &'static [&'static str],
+    pub(crate) arguments: Vec<String>,
 }
 
 /// Builds a program of `benches/`, as well as can be.
@@ -73,7 +79,7 @@ pub(crate) fn in_turn(programs: &[Program], runs: usize) -> Result<Samples, Benc
 fn figures(program: &Program) -> Result<BTreeMap<String, f64>, BenchError> {
     let name = || program.name.to_owned();
     let output = Command::new(&program.path)
-        .args(program.arguments)
+        .args(&program.arguments)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|source| BenchError::Start { program: name(), source })?;
@@ -155,7 +161,7 @@ impl Samples {
 }
 
 /// Three digits, which is more than such figures are worth.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     let digits = if value.abs() >= 100.0 {
         0
     } else if value.abs() >= 10.0 {
@@ -179,6 +185,8 @@ pub(crate) struct Target {
 pub(crate) enum Limit {
     /// At most this part of the figure of a peer in the same run.
     Part { of: &'static str, at_most: f64 },
+    /// At least so many times the figure of a peer in the same run, where more is better.
+    Times { of: &'static str, at_least: f64 },
     /// At most this, where the peer shows `there` in a case; elsewhere as much more or less as the peer does.
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
     /// At most this, everywhere.
@@ -194,6 +202,10 @@ impl Target {
                 let Some(peer) = samples.median(of, self.case) else { return };
                 (peer * at_most, format!("{} of {of}", rounded(at_most)))
             }
+            Limit::Times { of, at_least } => {
+                let Some(peer) = samples.median(of, self.case) else { return };
+                (peer * at_least, format!("{at_least} times {of}"))
+            }
             Limit::Scaled { at_most, by, case, there } => {
                 let Some(peer) = samples.median(by, case) else { return };
                 (at_most * peer / there, format!("{at_most} where {by} takes {there}"))
@@ -202,9 +214,16 @@ impl Target {
         };
         let (program, case, limit) = (self.program, self.case, rounded(limit));
         report.figure(format!("{case}: {program}, target ({told})"), limit);
-        if figure > limit {
-            let figure = rounded(figure);
-            report.problems.push(format!("{case}: {program} takes {figure}, over {limit} ({told})"));
+        let figure = rounded(figure);
+        match self.limit {
+            Limit::Times { .. } if figure < limit => {
+                report.problems.push(format!("{case}: {program} has {figure}, below {limit} ({told})"));
+            }
+            Limit::Times { .. } => {}
+            _ if figure > limit => {
+                report.problems.push(format!("{case}: {program} takes {figure}, over {limit} ({told})"));
+            }
+            _ => {}
         }
     }
 }

@@ -52,13 +52,13 @@ pub(crate) fn run(root: &Path, runs: usize) -> Report {
 fn measure(root: &Path, runs: usize, report: &mut Report) -> Result<(), BenchError> {
     let path = build_ours(root, "workqueue-bench")?;
     let mut programs = vec![
-        Program { name: PLAIN, path: path.clone(), arguments: &["plain"] },
-        Program { name: PRIORITIES, path, arguments: &["priorities"] },
+        Program { name: PLAIN, path: path.clone(), arguments: vec!["plain".to_owned()] },
+        Program { name: PRIORITIES, path, arguments: vec!["priorities".to_owned()] },
     ];
     match Go::find(root).and_then(|go| go.build(Module::Peers, "workqueue-bench")) {
         Ok(path) => programs.extend([
-            Program { name: CLIENT_GO, path: path.clone(), arguments: &["client-go"] },
-            Program { name: RUNTIME, path, arguments: &["controller-runtime"] },
+            Program { name: CLIENT_GO, path: path.clone(), arguments: vec!["client-go".to_owned()] },
+            Program { name: RUNTIME, path, arguments: vec!["controller-runtime".to_owned()] },
         ]),
         Err(GoError::Missing(_)) => println!("peers skipped: no Go"),
         Err(error) => report.problems.push(error.to_string()),

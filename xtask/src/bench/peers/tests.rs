@@ -40,6 +40,8 @@ fn a_target_is_a_part_of_the_peer_or_moves_with_it_or_stays() {
         missed(&samples, Limit::Scaled { at_most: 40.0, by: "peer", case: CASE, there: 150.0 }),
         "53 here"
     );
+    assert!(missed(&samples, Limit::Times { of: "peer", at_least: 0.5 }));
+    assert!(!missed(&samples, Limit::Times { of: "peer", at_least: 0.3 }));
     assert!(missed(&samples, Limit::Plain(59.0)));
     assert!(!missed(&samples, Limit::Plain(60.0)));
 }

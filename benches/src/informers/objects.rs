@@ -1,0 +1,221 @@
+//! Objects as a cluster has them, from a seed: workloads with their pods, random names and ids, values that compress as badly
+//! as real ones, managed fields of a third of the whole.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Map, Value, json};
+
+use crate::BenchKind;
+
+const NAMESPACES: usize = 80;
+/// Objects of one workload are alike.
+const A_WORKLOAD: usize = 25;
+const WORDS: [&str; 24] = [
+    "api", "web", "cache", "queue", "worker", "auth", "billing", "search", "index", "mail", "report",
+    "ingest", "edge", "proxy", "store", "session", "catalog", "order", "stock", "price", "user", "audit",
+    "trace", "metric",
+];
+
+/// Object `n`. The first [`crate::NAMESPACE_OBJECTS`] pods and so on are spread evenly over the namespaces.
+pub(crate) fn object(kind: BenchKind, seed: u64, n: usize) -> Value {
+    let mut workload = StdRng::seed_from_u64(seed ^ (n / A_WORKLOAD) as u64);
+    let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
+    let name = workload_name(&mut workload);
+    match kind {
+        BenchKind::Pod => pod(n, &name, &mut workload, &mut own),
+        BenchKind::Crd => widget(n, &name, &mut workload, &mut own),
+        BenchKind::Configmap => {
+            json!({"metadata": metadata(n, &name, &mut own), "data": settings(&mut own, 1, 38)})
+        }
+        BenchKind::Secret => {
+            let length = own.random_range(700..28_000);
+            json!({"metadata": metadata(n, &name, &mut own), "type": "Opaque", "data": {"value": base64(&mut own, length)}})
+        }
+        BenchKind::Node => node(n, &mut own),
+    }
+}
+
+/// The namespace of an object; empty where its kind has none.
+pub(crate) fn namespace_of(kind: BenchKind, n: usize) -> String {
+    match kind {
+        BenchKind::Node => String::new(),
+        _ => format!("team-{:02}", n % NAMESPACES),
+    }
+}
+
+/// The name of an object.
+pub(crate) fn name_of(n: usize) -> String {
+    format!("object-{n:07}")
+}
+
+fn workload_name(rng: &mut StdRng) -> String {
+    format!("{}-{}", word(rng), word(rng))
+}
+
+fn word(rng: &mut StdRng) -> &'static str {
+    WORDS[rng.random_range(0..WORDS.len())]
+}
+
+fn hex(rng: &mut StdRng, digits: usize) -> String {
+    (0..digits).map(|_| char::from_digit(rng.random_range(0..16), 16).unwrap_or('0')).collect()
+}
+
+fn base64(rng: &mut StdRng, length: usize) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
+}
+
+fn metadata(n: usize, workload: &str, own: &mut StdRng) -> Value {
+    let hash = hex(own, 10);
+    json!({
+        "name": name_of(n), "namespace": namespace_of(BenchKind::Pod, n), "generation": 1,
+        "labels": {
+            "app": workload, "app.kubernetes.io/name": workload, "pod-template-hash": hash,
+            "topology.kubernetes.io/zone": format!("zone-{}", own.random_range(0..3)), "bench-sent": "none",
+        },
+        "annotations": {
+            "kubectl.kubernetes.io/restartedAt": "2026-10-01T08:15:00Z", "checksum/config": hex(own, 64),
+            "prometheus.io/scrape": "true", "prometheus.io/port": own.random_range(8000..9999).to_string(),
+        },
+        "ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{workload}-{hash}"),
+            "uid": format!("{}-{}-4{}-a{}-{}", hex(own, 8), hex(own, 4), hex(own, 3), hex(own, 3), hex(own, 12)),
+            "controller": true, "blockOwnerDeletion": true,
+        }],
+        "managedFields": [managed("kube-controller-manager", "", own), managed("kubelet", "status", own)],
+    })
+}
+
+fn managed(manager: &str, subresource: &str, own: &mut StdRng) -> Value {
+    let fields: Map<String, Value> = (0..own.random_range(9..15))
+        .map(|n| {
+            let field = format!("f:{}{n}", word(own));
+            (field, json!({".": {}, "f:name": {}, "f:value": {}, "f:resources": {"f:limits": {"f:cpu": {}}}}))
+        })
+        .collect();
+    json!({
+        "manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-10-01T08:15:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {}}, "f:spec": fields}, "subresource": subresource,
+    })
+}
+
+fn settings(rng: &mut StdRng, least: usize, most: usize) -> Map<String, Value> {
+    let kilobytes = rng.random_range(least..=most);
+    (0..kilobytes)
+        .map(|n| {
+            let lines: Vec<_> = (0..16)
+                .map(|_| {
+                    format!(
+                        "{}.{} = {} # {}",
+                        word(rng),
+                        word(rng),
+                        rng.random_range(0..1_000_000),
+                        hex(rng, 24)
+                    )
+                })
+                .collect();
+            (format!("{}-{n}.properties", word(rng)), Value::from(lines.join("\n")))
+        })
+        .collect()
+}
+
+fn container(at: usize, workload: &mut StdRng, own: &mut StdRng) -> Value {
+    let variables: Vec<_> = (0..workload.random_range(3..9))
+        .map(|n| match n % 3 {
+            0 => json!({"name": format!("{}_{n}", word(workload).to_uppercase()), "value": hex(workload, 16)}),
+            1 => json!({"name": format!("HOST_{n}"), "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.hostIP"}}}),
+            _ => json!({"name": format!("KEY_{n}"), "valueFrom": {"secretKeyRef": {"name": word(workload), "key": "token"}}}),
+        })
+        .collect();
+    json!({
+        "name": format!("{}-{at}", word(workload)),
+        "image": format!("registry.example.com/{}/{}@sha256:{}", word(workload), word(workload), hex(workload, 64)),
+        "args": ["--port=8080", format!("--shard={}", own.random_range(0..64)), "--verbose"],
+        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+        "env": variables,
+        "resources": {"limits": {"cpu": "500m", "memory": "512Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+        "volumeMounts": [{"name": "token", "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10, "failureThreshold": 3},
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 5, "failureThreshold": 3},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent",
+    })
+}
+
+fn pod(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
+    // Most pods have one or two containers, a few have many: 4 to 40 KB.
+    let count = match workload.random_range(0..100) {
+        0..60 => 1,
+        60..97 => 2,
+        97..99 => 8,
+        _ => 24,
+    };
+    let containers: Vec<_> = (0..count).map(|at| container(at, workload, own)).collect();
+    let statuses: Vec<_> = containers
+        .iter()
+        .map(|container| json!({
+            "name": container["name"], "image": container["image"], "imageID": container["image"], "ready": true,
+            "restartCount": own.random_range(0..4), "started": true, "state": {"running": {"startedAt": "2026-10-01T08:15:07Z"}},
+            "containerID": format!("containerd://{}", hex(own, 64)), "lastState": {},
+        }))
+        .collect();
+    let conditions: Vec<_> = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        .iter()
+        .map(|kind| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-10-01T08:15:08Z"}))
+        .collect();
+    let address =
+        format!("10.{}.{}.{}", own.random_range(0..256), own.random_range(0..256), own.random_range(1..255));
+    json!({
+        "metadata": metadata(n, name, own),
+        "spec": {
+            "containers": containers, "nodeName": format!("node-{:04}", own.random_range(0..1000)), "restartPolicy": "Always",
+            "dnsPolicy": "ClusterFirst", "serviceAccountName": name, "serviceAccount": name, "schedulerName": "default-scheduler",
+            "terminationGracePeriodSeconds": 30, "securityContext": {}, "priority": 0, "enableServiceLinks": true,
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}],
+            "volumes": [
+                {"name": "config", "configMap": {"name": name, "defaultMode": 420}},
+                {"name": "token", "projected": {"defaultMode": 420, "sources": [
+                    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                ]}},
+            ],
+        },
+        "status": {
+            "phase": "Running", "conditions": conditions, "containerStatuses": statuses, "hostIP": address, "podIP": address,
+            "podIPs": [{"ip": address}], "qosClass": "Burstable", "startTime": "2026-10-01T08:15:00Z",
+        },
+    })
+}
+
+/// A custom resource with the body of a pod.
+fn widget(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
+    let mut object = pod(n, name, workload, own);
+    object["apiVersion"] = Value::from("bench.informer.dev/v1");
+    object["kind"] = Value::from("Widget");
+    object
+}
+
+fn node(n: usize, own: &mut StdRng) -> Value {
+    let images: Vec<_> = (0..own.random_range(10..50))
+        .map(|_| json!({
+            "names": [format!("registry.example.com/{}/{}@sha256:{}", word(own), word(own), hex(own, 64))],
+            "sizeBytes": own.random_range(1_000_000_u64..900_000_000),
+        }))
+        .collect();
+    let mut metadata = metadata(n, "node", own);
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.remove("namespace");
+        metadata.remove("ownerReferences");
+    }
+    json!({
+        "metadata": metadata,
+        "spec": {"podCIDR": "10.244.0.0/24", "providerID": format!("cloud:///{}", hex(own, 17))},
+        "status": {
+            "capacity": {"cpu": "32", "memory": "131072Mi", "pods": "110"}, "images": images,
+            "nodeInfo": {
+                "machineID": hex(own, 32), "systemUUID": hex(own, 32), "bootID": hex(own, 32), "kernelVersion": "6.12.0",
+                "osImage": "Linux", "containerRuntimeVersion": "containerd://2.1.0", "kubeletVersion": "v1.36.3",
+                "kubeProxyVersion": "v1.36.3", "operatingSystem": "linux", "architecture": "amd64",
+            },
+        },
+    })
+}

@@ -1,0 +1,372 @@
+//! The server of a measurement: the embedded one, with what a first list is answered encoded once.
+//!
+//! `informer-apiserver` keeps JSON, and transcodes to protobuf as it answers. So that no peer waits for that, the answer of a list
+//! or of a streaming list is recorded, and every later one is those bytes. Live events go through a gate: while it is closed they are
+//! encoded and kept; when it opens, they are all there.
+//!
+//! The control port takes a line and answers a line; [`Control`] says which.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use informer_apiserver::{ApiBody, ApiServer, FaultMatch, History, Kind};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, mpsc, watch};
+use tower::Service;
+
+use crate::{BenchKind, Failure, gauge, objects};
+
+/// Recorded answers are cut into pieces of this size, as a server with a large buffer writes them.
+const CHUNK: usize = 128 << 10;
+/// A label of this value is replaced by the moment at which it is sent, of the same length.
+const STAMP: &str = "t0000000000000000000";
+/// What ends the first state of a streaming list, in JSON and in protobuf.
+const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
+/// When nothing more was encoded for so long, all of a burst is.
+const QUIET: Duration = Duration::from_millis(300);
+/// How long a peer may take to list anew.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+type Chunks = BoxStream<'static, Bytes>;
+
+/// What a client asked for, as far as its answer is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    streaming: bool,
+    protobuf: bool,
+}
+
+/// The answer to a first list, as it was at one version.
+struct Recording {
+    version: u64,
+    content_type: HeaderValue,
+    chunks: Vec<Bytes>,
+}
+
+struct Server {
+    api: ApiServer,
+    kind: BenchKind,
+    seed: u64,
+    objects: usize,
+    recordings: Mutex<HashMap<Shape, Arc<Recording>>>,
+    gate: watch::Sender<bool>,
+    /// Pieces of live events that were encoded so far.
+    encoded: AtomicU64,
+    /// Watches that came to their live part so far.
+    live: AtomicUsize,
+    /// Changes so far, each with a number of its own.
+    bursts: AtomicUsize,
+    /// The objects that are not as they were at first.
+    changed: Mutex<BTreeSet<usize>>,
+}
+
+/// Loads the objects, tells where the server listens, and serves until it is killed.
+pub(crate) async fn serve(kind: BenchKind, count: usize, seed: u64) -> Result<(), Failure> {
+    let history = History { events: 4 * count.max(100_000), bytes: 8 << 30 };
+    let mut builder = ApiServer::builder().history(history);
+    if kind == BenchKind::Crd {
+        builder = builder.kind(Kind::custom("bench.informer.dev", "v1", "Widget"));
+    }
+    let api = builder.build();
+    let loaded = api.load(&kind.gvr(), (0..count).map(|n| objects::object(kind, seed, n)))?;
+    let server = Arc::new(Server {
+        api,
+        kind,
+        seed,
+        objects: count,
+        recordings: Mutex::default(),
+        gate: watch::Sender::new(true),
+        encoded: AtomicU64::new(0),
+        live: AtomicUsize::new(0),
+        bursts: AtomicUsize::new(0),
+        changed: Mutex::default(),
+    });
+    let (listener, control) =
+        (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
+    let (url, control_address) =
+        (format!("http://{}", listener.local_addr()?), control.local_addr()?.to_string());
+    println!("{}", json!({"server": url, "control": control_address, "objects": loaded}));
+    tokio::spawn(accept_control(Arc::clone(&server), control));
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let server = Arc::clone(&server);
+        tokio::spawn(async move {
+            let answer = service_fn(move |request| Arc::clone(&server).answer(request));
+            let connection = hyper::server::conn::http1::Builder::new();
+            // A peer that goes away is no failure of the server.
+            let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+        });
+    }
+}
+
+impl Server {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+        let query = request.uri().query().unwrap_or_default();
+        let accept =
+            request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let whole = request.uri().path() == self.kind.gvr().path(None) && !accept.contains("as=");
+        let shape = Shape {
+            streaming: query.contains("watch=true") || query.contains("watch=1"),
+            protobuf: accept.starts_with("application/vnd.kubernetes.protobuf")
+                && self.kind != BenchKind::Crd,
+        };
+        if whole && shape.streaming && query.contains("sendInitialEvents=true") {
+            let recording = self.recorded(shape).await?;
+            let after = self.request(
+                shape,
+                &format!("watch=true&allowWatchBookmarks=true&resourceVersion={}", recording.version),
+            )?;
+            let live = self.gated(self.ask(after).await?.into_body());
+            return Ok(reply(&recording, live));
+        }
+        if whole && !shape.streaming && !query.contains("limit=") {
+            return Ok(reply(&*self.recorded(shape).await?, stream::empty().boxed()));
+        }
+        let response = self.ask(request).await?;
+        if whole && shape.streaming {
+            let (head, body) = response.into_parts();
+            return Ok(Response::from_parts(head, streamed(self.gated(body))));
+        }
+        Ok(response.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
+    }
+
+    async fn ask<B>(&self, request: Request<B>) -> Result<Response<ApiBody>, Failure>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Failure>,
+    {
+        Ok(self.api.service().call(request).await?)
+    }
+
+    fn request(&self, shape: Shape, query: &str) -> Result<Request<Empty<Bytes>>, Failure> {
+        let accept = match (shape.protobuf, shape.streaming) {
+            (false, _) => "application/json",
+            (true, false) => "application/vnd.kubernetes.protobuf",
+            (true, true) => "application/vnd.kubernetes.protobuf;stream=watch",
+        };
+        let uri = format!("{}?{query}", self.kind.gvr().path(None));
+        Ok(Request::get(uri).header(header::ACCEPT, accept).body(Empty::new())?)
+    }
+
+    /// The answer to a first list: recorded now, unless something changed since the last one was.
+    async fn recorded(&self, shape: Shape) -> Result<Arc<Recording>, Failure> {
+        let mut recordings = self.recordings.lock().await;
+        let version = self.api.version();
+        if let Some(recording) = recordings.get(&shape).filter(|recording| recording.version == version) {
+            return Ok(Arc::clone(recording));
+        }
+        recordings.remove(&shape);
+        let query = match shape.streaming {
+            true => {
+                "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+            }
+            false => "",
+        };
+        let (head, mut body) = self.ask(self.request(shape, query)?).await?.into_parts();
+        let (mut chunks, mut chunk) = (Vec::new(), BytesMut::with_capacity(2 * CHUNK));
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            chunk.extend_from_slice(&data);
+            while chunk.len() >= CHUNK {
+                chunks.push(Bytes::copy_from_slice(&chunk.split_to(CHUNK)));
+            }
+            if shape.streaming && find(&data, INITIAL_END).is_some() {
+                break;
+            }
+        }
+        chunks.push(chunk.freeze());
+        let content_type = content_type(&head.headers);
+        let recording = Arc::new(Recording { version, content_type, chunks });
+        recordings.insert(shape, Arc::clone(&recording));
+        Ok(recording)
+    }
+
+    /// Live events, encoded as they come and handed on while the gate is open.
+    fn gated(self: &Arc<Self>, mut body: ApiBody) -> Chunks {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                let frame = tokio::select! {
+                    frame = body.frame() => frame,
+                    // The peer is gone: its watch must not meet the fault that is meant for the next one.
+                    () = sender.closed() => break,
+                };
+                let Some(Ok(frame)) = frame else { break };
+                let Ok(data) = frame.into_data() else { continue };
+                server.encoded.fetch_add(1, Ordering::Relaxed);
+                if sender.send(data).is_err() {
+                    break;
+                }
+            }
+        });
+        let (server, gate) = (Arc::clone(self), self.gate.subscribe());
+        let begun = stream::once(async move {
+            server.live.fetch_add(1, Ordering::Relaxed);
+            Bytes::new()
+        });
+        let events = stream::unfold((receiver, gate), |(mut receiver, mut gate)| async move {
+            gate.wait_for(|open| *open).await.ok()?;
+            let data = receiver.recv().await?;
+            gate.wait_for(|open| *open).await.ok()?;
+            Some((stamped(data), (receiver, gate)))
+        });
+        begun.filter(|data| std::future::ready(!data.is_empty())).chain(events).boxed()
+    }
+
+    /// Changes `count` objects, each once, and sends the changes when all are encoded. The label tells them from others.
+    async fn burst(&self, count: usize) -> Result<String, Failure> {
+        let label = format!("burst-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
+        self.gate.send_replace(false);
+        self.change((0..count.min(self.objects)).map(|n| (n, label.clone()))).await?;
+        let mut before = u64::MAX;
+        loop {
+            let encoded = self.encoded.load(Ordering::Relaxed);
+            if encoded == before {
+                break;
+            }
+            before = encoded;
+            tokio::time::sleep(QUIET).await;
+        }
+        self.gate.send_replace(true);
+        Ok(label)
+    }
+
+    /// Changes one object after the other, so many a second.
+    async fn paced(&self, count: usize, a_second: usize) -> Result<String, Failure> {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
+        for n in 0..count {
+            ticks.tick().await;
+            self.change([(n % self.objects, STAMP.to_owned())]).await?;
+        }
+        Ok("ok".to_owned())
+    }
+
+    /// Makes all watches end with a 410, waits until one is live again, and changes one object: who hears of that has listed.
+    async fn expire(&self) -> Result<String, Failure> {
+        let live = self.live.load(Ordering::Relaxed);
+        let fault = self.api.faults().on(FaultMatch::watch(self.kind.gvr().resource)).times(1).expire();
+        let again = async {
+            while self.live.load(Ordering::Relaxed) == live {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, again).await;
+        fault.remove();
+        waited.map_err(|_| "the peer did not list again")?;
+        let label = format!("relisted-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
+        self.change([(0, label.clone())]).await?;
+        Ok(label)
+    }
+
+    /// Makes all objects what they were at first.
+    async fn reset(&self) -> Result<(), Failure> {
+        let changed = std::mem::take(&mut *self.changed.lock().await);
+        let first = changed.into_iter().map(|n| objects::object(self.kind, self.seed, n));
+        self.api.load(&self.kind.gvr(), first)?;
+        Ok(())
+    }
+
+    async fn change(&self, changes: impl IntoIterator<Item = (usize, String)>) -> Result<(), Failure> {
+        let mut numbers = self.changed.lock().await;
+        let changed = changes.into_iter().map(|(n, label)| {
+            numbers.insert(n);
+            let mut object = objects::object(self.kind, self.seed, n);
+            object["metadata"]["labels"]["bench-sent"] = Value::from(label);
+            object
+        });
+        self.api.load(&self.kind.gvr(), changed)?;
+        Ok(())
+    }
+
+    async fn command(&self, line: &str) -> Result<String, Failure> {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap_or_default();
+        let mut number = |or: usize| words.next().map_or(Ok(or), str::parse::<usize>);
+        match name {
+            "cpu" => Ok(gauge::cpu().as_nanos().to_string()),
+            "prepare" => {
+                self.reset().await?;
+                let shape =
+                    Shape { streaming: line.contains("streaming"), protobuf: line.contains("protobuf") };
+                let recording = self.recorded(shape).await?;
+                Ok(recording.chunks.iter().map(Bytes::len).sum::<usize>().to_string())
+            }
+            "burst" => self.burst(number(1000)?).await,
+            "paced" => self.paced(number(1000)?, number(100)?).await,
+            "expire" => self.expire().await,
+            _ => Err(format!("no such command: {line}").into()),
+        }
+    }
+}
+
+/// Commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf]` (all objects as at first; bytes of the first list), `burst COUNT` (their label),
+/// `paced COUNT A_SECOND`, `expire` (the label of the change that follows the new list).
+async fn accept_control(server: Arc<Server>, listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let server = Arc::clone(&server);
+        tokio::spawn(async move {
+            if let Err(error) = control(&server, stream).await {
+                eprintln!("the control connection broke: {error}");
+            }
+        });
+    }
+}
+
+async fn control(server: &Server, stream: TcpStream) -> Result<(), Failure> {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Some(line) = lines.next_line().await? {
+        let answer = server.command(&line).await.unwrap_or_else(|error| format!("error: {error}"));
+        write.write_all(format!("{answer}\n").as_bytes()).await?;
+    }
+    Ok(())
+}
+
+fn reply(recording: &Recording, live: Chunks) -> Response<Body> {
+    let first = stream::iter(recording.chunks.clone());
+    let mut response = Response::new(streamed(first.chain(live).boxed()));
+    response.headers_mut().insert(header::CONTENT_TYPE, recording.content_type.clone());
+    response
+}
+
+fn streamed(chunks: Chunks) -> Body {
+    StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync()
+}
+
+fn content_type(headers: &HeaderMap) -> HeaderValue {
+    let json = HeaderValue::from_static("application/json");
+    headers.get(header::CONTENT_TYPE).cloned().unwrap_or(json)
+}
+
+/// Writes the time into events that are to carry it.
+fn stamped(data: Bytes) -> Bytes {
+    if find(&data, STAMP.as_bytes()).is_none() {
+        return data;
+    }
+    let mut data = BytesMut::from(&data[..]);
+    let now = format!("t{:019}", gauge::wall_nanos());
+    while let Some(at) = find(&data, STAMP.as_bytes()) {
+        data[at..at + STAMP.len()].copy_from_slice(now.as_bytes());
+    }
+    data.freeze()
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    memchr::memmem::find(text, part)
+}

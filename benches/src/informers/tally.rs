@@ -1,0 +1,91 @@
+//! What handlers heard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use informer::{Event, Object};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::gauge;
+
+/// The label that says why an object was changed.
+pub(crate) const LABEL: &str = "bench-sent";
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// Nanoseconds from the server's send to the handler.
+    delays: Vec<u64>,
+    burst: usize,
+    burst_began: Option<Instant>,
+    burst_ended: Option<Instant>,
+    relisted: bool,
+}
+
+/// What one handler, or several, heard since the last question.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    heard: Mutex<Heard>,
+    /// Handlers read every object of a burst typed.
+    pub(crate) reads: AtomicBool,
+    news: Notify,
+}
+
+impl Tally {
+    /// Takes an event in. `read` reads the object typed.
+    pub(crate) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
+        let object = event.object();
+        let Some(sent) = object.labels().get(LABEL).filter(|sent| *sent != "none") else { return };
+        if let Some(sent) = sent.strip_prefix('t').and_then(|sent| sent.parse().ok()) {
+            self.heard.lock().delays.push(gauge::wall_nanos().saturating_sub(sent));
+        } else if sent.starts_with("burst-") {
+            if self.reads.load(Ordering::Relaxed) {
+                read(object);
+            }
+            let mut heard = self.heard.lock();
+            heard.burst += 1;
+            let now = Instant::now();
+            heard.burst_began.get_or_insert(now);
+            heard.burst_ended = Some(now);
+        } else if sent.starts_with("relisted-") {
+            self.heard.lock().relisted = true;
+        }
+        self.news.notify_one();
+    }
+
+    /// Forgets what was heard.
+    pub(crate) fn begin(&self) {
+        *self.heard.lock() = Heard::default();
+    }
+
+    pub(crate) async fn relisted(&self) {
+        while !self.heard.lock().relisted {
+            self.news.notified().await;
+        }
+    }
+
+    /// Waits for so many delays, and returns them, sorted.
+    pub(crate) async fn delays(&self, count: usize) -> Vec<u64> {
+        while self.heard.lock().delays.len() < count {
+            self.news.notified().await;
+        }
+        let mut delays = std::mem::take(&mut self.heard.lock().delays);
+        delays.sort_unstable();
+        delays
+    }
+
+    pub(crate) fn burst(&self) -> usize {
+        self.heard.lock().burst
+    }
+
+    /// Waits until all of a burst was heard. Returns events a second.
+    pub(crate) async fn burst_done(&self, count: usize) -> f64 {
+        while self.burst() < count {
+            self.news.notified().await;
+        }
+        let heard = self.heard.lock();
+        let spent = heard.burst_began.zip(heard.burst_ended).map(|(began, ended)| ended - began);
+        count as f64 / spent.unwrap_or_default().as_secs_f64()
+    }
+}
