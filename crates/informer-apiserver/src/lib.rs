@@ -44,6 +44,7 @@ mod kinds;
 mod list;
 mod load;
 mod requests;
+mod rules;
 mod select;
 mod server;
 mod storage;

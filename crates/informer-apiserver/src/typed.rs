@@ -4,6 +4,8 @@ mod form;
 
 pub(crate) use form::{form, zero};
 
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use informer_schema::{BaseType, Field, Message, Shape};
 use serde_json::{Map, Value};
 
@@ -113,7 +115,30 @@ impl Fit {
             }
             _ => true,
         };
+        match (base, &*value) {
+            (BaseType::Bytes, Value::String(text)) => check_base64(text)?,
+            (BaseType::Quantity, Value::String(text)) => check_amount(text)?,
+            _ => {}
+        }
         if right { Ok(()) } else { Err(owner.wrong(value, go_name(base))) }
+    }
+}
+
+fn check_base64(text: &str) -> Result<(), String> {
+    let told = |at: usize| Err(format!("illegal base64 data at input byte {at}"));
+    match STANDARD.decode(text) {
+        Ok(_) => Ok(()),
+        Err(DecodeError::InvalidByte(at, _)) => told(at),
+        Err(_) => told(text.len() / 4 * 4),
+    }
+}
+
+fn check_amount(text: &str) -> Result<(), String> {
+    match informer_schema::canonical_quantity(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err("quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            .to_owned()),
     }
 }
 

@@ -31,9 +31,10 @@ pub(crate) use scale::{NewScale, selector_text};
 use crate::admission::{Attempt, Occasion, Operation, Phase};
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Resource, Traits};
+use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
 use crate::storage::{Changed, Draft, EventType, Expect, Stored, draft};
-use merge::{check_schema, fill_status, merge_update, shaped};
+use merge::{check_new, check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 
 /// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
@@ -196,14 +197,32 @@ impl Shared {
         self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
         self.check_definition(scope, metadata::text(&object, "name"))?;
         let warnings = self.shaped(scope, &mut object, false)?;
+        let written = self.create_fitted(scope, object, mode);
+        match written {
+            Ok(written) => Ok(Written { warnings, ..written }),
+            Err(error) => Err(error.warned(warnings)),
+        }
+    }
+
+    /// Creates an object that is known to fit its kind.
+    fn create_fitted(
+        &self,
+        scope: Scope<'_>,
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
         metadata::wipe(&mut object);
         self.own_created(kind, &mut object, own::By { manager: scope.manager, mode });
-        Ok(Written { warnings, ..self.store_new(scope, object, mode)? })
+        self.store_new(scope, object, mode)
     }
 
     /// Stores a new object whose managers are known.
     fn store_new(&self, scope: Scope<'_>, mut object: Object, mode: WriteMode) -> Result<Written, ApiError> {
         let kind = scope.kind();
+        if scope.validation != Validation::Unchecked {
+            self.plug_in(kind, &mut object)?;
+        }
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
         self.fill_new(kind, &mut object, mode);
         let prefix = metadata::text(&object, "generateName").to_owned();
@@ -213,7 +232,13 @@ impl Shared {
                 metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
             }
             let name = metadata::text(&object, "name").to_owned();
-            metadata::check_name(kind, &name, &object)?;
+            if scope.validation == Validation::Unchecked {
+                metadata::check_name(kind, &name, &object)?;
+            } else {
+                prepare_new(kind, &mut object, &self.now());
+                check_new(kind, &name, &object)?;
+                self.allocate(kind, &mut object, None)?;
+            }
             check_schema(kind, &object, None)?;
             scope.admit(Phase::Validate, Some(&mut object), None)?;
             // What was validated is stored: its name may have been generated when it was asked about.
@@ -368,6 +393,9 @@ impl Shared {
         }
         scope.admit(Phase::Mutate, Some(&mut object), Some((&old, current.version)))?;
         let mut new = merge_update(kind, &old, object, mode)?;
+        if mode == WriteMode::Main {
+            self.allocate(kind, &mut new, Some(&old))?;
+        }
         scope.admit(Phase::Validate, Some(&mut new), Some((&old, current.version)))?;
         let key = current.key.clone();
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();

@@ -63,6 +63,7 @@ pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};
 pub use list::{ListPart, ListSplitter};
 pub use merge::{MergeError, strategic_merge};
+pub use quantity::canonical_quantity;
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};
 pub use schema::Schema;

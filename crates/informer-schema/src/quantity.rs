@@ -49,6 +49,20 @@ pub(crate) fn canonical(text: &str) -> Result<Cow<'_, str>, Problem> {
     }
 }
 
+/// The form in which a server writes an amount: `1Gi` for `1024Mi`.
+///
+/// ```
+/// assert_eq!(informer_schema::canonical_quantity("1024Mi")?, "1Gi");
+/// # Ok::<(), informer_schema::Problem>(())
+/// ```
+///
+/// # Errors
+///
+/// When the text is no amount.
+pub fn canonical_quantity(text: &str) -> Result<String, Problem> {
+    canonical(text).map(Cow::into_owned)
+}
+
 fn parse(text: &str) -> Result<Parts<'_>, Problem> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -10,6 +10,8 @@ pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
         None => {}
         Some(value) if field.is_always_written() => match value {
             Value::Null => *value = zero_of(field),
+            // Upstream's storage knows no empty lists.
+            Value::Array(entries) if entries.is_empty() => *value = zero_of(field),
             value => form_value(field, value),
         },
         Some(value) if is_empty(field, value) => drop(object.remove(field.name())),
@@ -25,6 +27,9 @@ pub(crate) fn zero(message: Message<'_>) -> Map<String, Value> {
 }
 
 fn form_value(field: Field<'_>, value: &mut Value) {
+    if matches!(field.base(), BaseType::Quantity) {
+        return form_amounts(value);
+    }
     let Some(message) = field.message() else { return };
     match (field.shape(), value) {
         (Shape::Value | Shape::Pointer, Value::Object(members)) => form(message, members),
@@ -35,6 +40,20 @@ fn form_value(field: Field<'_>, value: &mut Value) {
             members.values_mut().filter_map(Value::as_object_mut).for_each(|member| form(message, member));
         }
         _ => {}
+    }
+}
+
+/// Amounts are written in their shortest form.
+fn form_amounts(value: &mut Value) {
+    let text = match value {
+        Value::Object(members) => return members.values_mut().for_each(form_amounts),
+        Value::Array(items) => return items.iter_mut().for_each(form_amounts),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) => return,
+    };
+    if let Ok(short) = informer_schema::canonical_quantity(&text) {
+        *value = short.into();
     }
 }
 

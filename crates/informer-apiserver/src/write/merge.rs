@@ -6,6 +6,7 @@ use super::metadata::{self, metadata_of, metadata_of_mut};
 use super::{DEFINITIONS, Object, Scope, Validation, WriteMode, namespace, own};
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::{Kind, Traits};
+use crate::rules::{Rules, keep_allocated, plug_in_change, prepare_changed};
 
 /// Fits an object to the schema of its kind; answers what was dropped, as warnings.
 pub(super) fn shaped(
@@ -29,7 +30,9 @@ pub(super) fn shaped(
         (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
             let before = whole(object);
             let fitted = crate::typed::fit(known.message(), object);
-            fitted.map_err(|why| undecodable(kind, before, &why))?
+            let unknown = fitted.map_err(|why| undecodable(kind, before, &why))?;
+            fill(kind, known.message(), object);
+            unknown
         }
         _ => Vec::new(),
     };
@@ -63,8 +66,46 @@ pub(super) fn refit(kinds: &informer_schema::Schema, kind: &Kind, object: &mut O
             schema.shape(object);
             Ok(())
         }
-        (None, Some(known)) if !kind.is_custom() => crate::typed::fit(known.message(), object).map(drop),
+        (None, Some(known)) if !kind.is_custom() => {
+            crate::typed::fit(known.message(), object)?;
+            fill(kind, known.message(), object);
+            let managed = own::take_fields(object);
+            crate::typed::form(known.message(), object);
+            own::set_fields(object, managed);
+            Ok(())
+        }
         _ => Ok(()),
+    }
+}
+
+/// Fills in the defaults of a built-in kind.
+fn fill(kind: &Kind, message: informer_schema::Message<'_>, object: &mut Object) {
+    if let Some(rules) = Rules::of(kind) {
+        // A struct is there even where nobody has said anything of it.
+        for name in ["spec", "roleRef"] {
+            let member =
+                message.field(name).is_some_and(|field| field.shape() == informer_schema::Shape::Value);
+            if member && object.get(name).is_none_or(Value::is_null) {
+                object.insert(name.to_owned(), json!({}));
+            }
+        }
+        rules.fill(object);
+    }
+}
+
+/// What a new object of a built-in kind breaks, after what its metadata does.
+pub(super) fn check_new(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+    let named = metadata::check_name(kind, name, object);
+    let Some(rules) = Rules::of(kind) else { return named };
+    let broken = rules.check(object, None);
+    match named {
+        Ok(()) if broken.is_empty() => Ok(()),
+        Ok(()) => Err(ApiError::invalid_fields(kind, name, broken)),
+        Err(error) if broken.is_empty() => Err(error),
+        Err(error) => {
+            let causes = error.details.map(|details| details.causes).unwrap_or_default();
+            Err(ApiError::invalid_fields(kind, name, causes.into_iter().chain(broken).collect()))
+        }
     }
 }
 
@@ -115,8 +156,18 @@ pub(super) fn merge_update(
     if let Some(managed) = managed {
         own::set_fields(&mut new, managed);
     }
-    metadata::check_update(kind, old, &new, mode)?;
+    keep_allocated(kind, old, &mut new);
+    let broken = match mode {
+        WriteMode::Main => {
+            plug_in_change(kind, &mut new);
+            Rules::of(kind).map(|rules| rules.check(&new, Some(old))).unwrap_or_default()
+        }
+        WriteMode::Status => Rules::of(kind).map(|rules| rules.check_status(&new)).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    metadata::check_update(kind, old, &new, mode, broken)?;
     metadata::carry_over(old, &mut new);
+    prepare_changed(kind, old, &mut new);
     check_schema(kind, &new, Some(old))?;
     if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();

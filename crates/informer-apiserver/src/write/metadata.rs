@@ -208,6 +208,10 @@ pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
         let cause = Cause::invalid("metadata.name", &format!("{name:?}"), "must not contain dots");
         return Err(ApiError::invalid(kind, name, cause));
     }
+    if kind.is("", "Namespace") && !crate::rules::is_label(name) {
+        let cause = Cause::invalid("metadata.name", &format!("{name:?}"), crate::rules::LABEL_RULE);
+        return Err(ApiError::invalid(kind, name, cause));
+    }
     // The names of RBAC's kinds need only be path segments.
     let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
         true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
@@ -335,7 +339,13 @@ pub(super) fn check_precondition(kind: &Kind, old: &Object, new: &Object) -> Res
 }
 
 /// What an update may not change, and what it must not bring.
-pub(super) fn check_update(kind: &Kind, old: &Object, new: &Object, mode: WriteMode) -> Result<(), ApiError> {
+pub(super) fn check_update(
+    kind: &Kind,
+    old: &Object,
+    new: &Object,
+    mode: WriteMode,
+    broken: Vec<Cause>,
+) -> Result<(), ApiError> {
     let mut causes = new_finalizers(old, new);
     if mode != WriteMode::Whole {
         causes.extend(changed(old, new));
@@ -347,6 +357,7 @@ pub(super) fn check_update(kind: &Kind, old: &Object, new: &Object, mode: WriteM
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
     }
+    causes.extend(broken);
     match causes.is_empty() {
         true => Ok(()),
         false => Err(ApiError::invalid_fields(kind, text(old, "name"), causes)),

@@ -42,12 +42,12 @@ impl Shared {
             let old = parse(current.as_slice());
             let before = scale(kind, &old)?;
             let (wanted, managed) = self.wanted_scale(scope, &old, new)?;
-            let wanted = reviewed(scope, wanted, &before, current.version)?;
             check(&wanted, name)?;
-            let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if !version.is_empty() && version != current.version.to_string() {
                 return Err(ApiError::modified(kind, name));
             }
+            let wanted = reviewed(scope, wanted, &before, current.version)?;
             let mut changed = old;
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());

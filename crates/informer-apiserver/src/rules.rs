@@ -1,0 +1,110 @@
+//! The rules of the built-in kinds: what a field is when nobody says, and what is refused.
+//!
+//! They are data: each kind has a list of [`Default`]s and a list of [`Check`]s, in the order in which upstream applies them,
+//! since that is the order of the causes in a refusal. What cannot be said as data is a small function beside it. Kinds
+//! that have no list are stored as they come.
+
+mod addresses;
+mod amounts;
+mod checks;
+mod config_checks;
+mod defaults;
+mod hook_checks;
+mod network;
+mod network_checks;
+mod path;
+mod pod_checks;
+mod pods;
+mod policy;
+mod policy_checks;
+mod prepare;
+mod service_checks;
+mod small;
+mod small_checks;
+mod storage;
+mod webhooks;
+mod workloads;
+
+use serde_json::{Map, Value};
+
+pub(crate) use addresses::keep_allocated;
+pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new};
+
+pub(crate) use checks::{LABEL_RULE, is_label};
+
+use crate::error::Cause;
+use crate::kinds::Kind;
+use checks::{At, Check};
+use defaults::Default;
+
+/// What holds for one kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    defaults: &'static [Default],
+    checks: &'static [Check],
+    /// What holds between an object and the one before it; they come after the others.
+    changes: &'static [Check],
+    /// What a status must be.
+    status: &'static [Check],
+}
+
+impl Rules {
+    const fn new(defaults: &'static [Default], checks: &'static [Check]) -> Self {
+        Self { defaults, checks, changes: &[], status: &[] }
+    }
+
+    const fn changes(mut self, changes: &'static [Check]) -> Self {
+        self.changes = changes;
+        self
+    }
+
+    const fn status(mut self, status: &'static [Check]) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The rules of a kind, where it has any.
+    pub(crate) fn of(kind: &Kind) -> Option<Self> {
+        if kind.is_custom() {
+            return None;
+        }
+        let name = (kind.gvr.group.as_str(), kind.kind.as_str());
+        pods::rules(name)
+            .or_else(|| workloads::rules(name))
+            .or_else(|| network::rules(name))
+            .or_else(|| policy::rules(name))
+            .or_else(|| storage::rules(name))
+            .or_else(|| small::rules(name))
+            .or_else(|| webhooks::rules(name))
+    }
+
+    /// Fills in what nobody has said.
+    pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
+        let mut whole = Value::Object(std::mem::take(object));
+        defaults::fill(&mut whole, self.defaults);
+        if let Value::Object(filled) = whole {
+            *object = filled;
+        }
+    }
+
+    /// What is wrong with the status of an object.
+    pub(crate) fn check_status(&self, object: &Map<String, Value>) -> Vec<Cause> {
+        let object = Value::Object(object.clone());
+        let mut causes = Vec::new();
+        checks::run(&At::root(&object, None), self.status, &mut causes);
+        causes
+    }
+
+    /// What is wrong with an object, in upstream's order.
+    pub(crate) fn check(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<Cause> {
+        let object = Value::Object(object.clone());
+        let old = old.map(|old| Value::Object(old.clone()));
+        let mut causes = Vec::new();
+        let at = At::root(&object, old.as_ref());
+        checks::run(&at, self.checks, &mut causes);
+        if old.is_some() {
+            checks::run(&at, self.changes, &mut causes);
+        }
+        causes
+    }
+}

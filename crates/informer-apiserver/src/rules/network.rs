@@ -1,0 +1,89 @@
+//! Services, endpoints, endpoint slices, ingresses and network policies.
+
+use serde_json::{Value, json};
+
+use super::Rules;
+use super::defaults::Default::{self, Call, Fill, In, When};
+use super::network_checks as checks;
+use super::path::{get, set};
+
+pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
+    Some(match (group, kind) {
+        ("", "Service") => Rules::new(SERVICE, super::service_checks::SERVICE),
+        ("", "Endpoints") => Rules::new(&[In("subsets[].ports[]", TCP)], &[]),
+        ("discovery.k8s.io", "EndpointSlice") => {
+            Rules::new(&[In("ports[]", SLICE_PORT)], checks::SLICE).changes(checks::SLICE_CHANGES)
+        }
+        ("networking.k8s.io", "NetworkPolicy") => Rules::new(POLICY, checks::POLICY),
+        ("networking.k8s.io", "Ingress") => Rules::new(&[], checks::INGRESS),
+        ("networking.k8s.io", "IngressClass") => {
+            Rules::new(&[In("spec.parameters", &[Fill("scope", "\"Cluster\"")])], &[])
+        }
+        _ => return None,
+    })
+}
+
+const TCP: &[Default] = &[Fill("protocol", "\"TCP\"")];
+const SLICE_PORT: &[Default] = &[Call(port_name), Fill("protocol", "\"TCP\"")];
+
+const SERVICE: &[Default] = &[In(
+    "spec",
+    &[
+        Fill("sessionAffinity", "\"None\""),
+        When("sessionAffinity", "None", &[Call(no_affinity)]),
+        When(
+            "sessionAffinity",
+            "ClientIP",
+            &[Fill("sessionAffinityConfig.clientIP.timeoutSeconds", "10800")],
+        ),
+        Fill("type", "\"ClusterIP\""),
+        In("ports[]", &[Fill("protocol", "\"TCP\""), Call(target_port)]),
+        When("type", "NodePort", OUTSIDE),
+        When("type", "LoadBalancer", OUTSIDE),
+        Call(outside_by_address),
+        When("type", "NodePort", INSIDE),
+        When("type", "LoadBalancer", INSIDE),
+        When("type", "ClusterIP", INSIDE),
+        When("type", "LoadBalancer", &[Fill("allocateLoadBalancerNodePorts", "true")]),
+    ],
+)];
+
+const OUTSIDE: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
+const INSIDE: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
+
+const POLICY: &[Default] =
+    &[In("spec", &[Call(policy_types)]), In("spec.ingress[].ports[]", TCP), In("spec.egress[].ports[]", TCP)];
+
+/// The name of a slice's port is a pointer: unset is told as empty.
+fn port_name(port: &mut Value) {
+    if get(port, "name").is_none() {
+        set(port, "name", "".into());
+    }
+}
+
+fn no_affinity(spec: &mut Value) {
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("sessionAffinityConfig");
+    }
+}
+
+fn target_port(port: &mut Value) {
+    let given = get(port, "targetPort");
+    if given.is_none_or(|given| *given == 0 || *given == "") {
+        port["targetPort"] = port["port"].clone();
+    }
+}
+
+fn outside_by_address(spec: &mut Value) {
+    let addresses = get(spec, "externalIPs").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    if addresses && get(spec, "type").is_some_and(|kind| *kind == "ClusterIP") {
+        super::defaults::fill(spec, OUTSIDE);
+    }
+}
+
+fn policy_types(spec: &mut Value) {
+    if super::checks::is_missing(get(spec, "policyTypes")) {
+        let egress = !super::checks::is_missing(get(spec, "egress"));
+        set(spec, "policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+    }
+}

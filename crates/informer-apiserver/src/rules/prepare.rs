@@ -1,0 +1,215 @@
+//! What the server itself decides about objects of built-in kinds: the admission plugins that are on by default, and what
+//! upstream's strategies fill in once the uid is known.
+
+use informer_core::Gvr;
+use serde_json::{Map, Value, json};
+
+use super::path::{get, set};
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::server::{Shared, parse};
+
+type Object = Map<String, Value>;
+
+/// How long pods stay on nodes that are lost, as upstream's plugin has it.
+const TOLERATION_SECONDS: u64 = 300;
+const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+impl Shared {
+    /// The plugins' part in a new object, before webhooks see it.
+    pub(crate) fn plug_in(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+        match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+            ("", "Pod") => {
+                self.set_priority(kind, object)?;
+                with(object, tolerate);
+            }
+            ("", "PersistentVolume") => {
+                with(object, |volume| finalize(volume, "kubernetes.io/pv-protection"))
+            }
+            ("", "PersistentVolumeClaim") => {
+                with(object, |claim| finalize(claim, "kubernetes.io/pvc-protection"));
+            }
+            ("", "Node") => with(object, taint),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+        let spec = object.get("spec").cloned().unwrap_or_default();
+        let name = spec["priorityClassName"].as_str().unwrap_or_default().to_owned();
+        let class = match name.as_str() {
+            "" => self.default_class(),
+            "system-cluster-critical" => Some(json!({"value": 2_000_000_000})),
+            "system-node-critical" => Some(json!({"value": 2_000_001_000})),
+            name => match self.class(name) {
+                Some(class) => Some(class),
+                None => {
+                    let why = format!("no PriorityClass with name {name} was found");
+                    let pod = object.get("metadata").and_then(|metadata| metadata["name"].as_str());
+                    return Err(ApiError::forbidden(kind, pod.unwrap_or_default(), &why));
+                }
+            },
+        };
+        let class = class.unwrap_or_else(|| json!({"value": 0}));
+        with(object, |pod| {
+            if name.is_empty()
+                && let Some(own) = class["metadata"]["name"].as_str()
+            {
+                set(pod, "spec.priorityClassName", own.into());
+            }
+            set(pod, "spec.priority", class["value"].clone());
+            if get(pod, "spec.preemptionPolicy").is_none() {
+                let policy = class["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority");
+                set(pod, "spec.preemptionPolicy", policy.into());
+            }
+        });
+        Ok(())
+    }
+
+    fn class(&self, name: &str) -> Option<Value> {
+        let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
+        self.find(&classes, None, name).ok().map(|stored| parse(stored.as_slice()))
+    }
+
+    fn default_class(&self) -> Option<Value> {
+        let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
+        let live = self.storage.read().live(classes.table);
+        live.iter().map(|stored| parse(stored.as_slice())).find(|class| class["globalDefault"] == true)
+    }
+}
+
+/// The plugins' part in a change.
+pub(crate) fn plug_in_change(kind: &Kind, object: &mut Object) {
+    if kind.is("", "Pod") {
+        with(object, tolerate);
+    }
+}
+
+/// What follows from the object and its uid.
+pub(crate) fn prepare_new(kind: &Kind, object: &mut Object, now: &str) {
+    match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+        ("", "Pod") => with(object, |pod| set(pod, "status.qosClass", qos(pod).into())),
+        ("", "PersistentVolume") => {
+            with(object, |volume| set(volume, "status.lastPhaseTransitionTime", now.into()));
+        }
+        ("batch", "Job") => with(object, select_own),
+        ("apps", "DaemonSet") => with(object, |set| template_generation(set, 1)),
+        _ => {}
+    }
+}
+
+/// What follows from a change.
+pub(crate) fn prepare_changed(kind: &Kind, old: &Object, object: &mut Object) {
+    if kind.is("apps", "DaemonSet") {
+        let old = Value::Object(old.clone());
+        let known =
+            get(&old, "metadata.annotations").and_then(|all| all[TEMPLATE_GENERATION].as_str()?.parse().ok());
+        with(object, |set| {
+            let changed = old["spec"]["template"] != set["spec"]["template"];
+            template_generation(set, known.unwrap_or(1) + i64::from(changed));
+        });
+    }
+}
+
+fn with(object: &mut Object, change: impl FnOnce(&mut Value)) {
+    let mut whole = Value::Object(std::mem::take(object));
+    change(&mut whole);
+    if let Value::Object(changed) = whole {
+        *object = changed;
+    }
+}
+
+fn template_generation(set: &mut Value, generation: i64) {
+    let metadata = &mut set["metadata"];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    metadata["annotations"][TEMPLATE_GENERATION] = generation.to_string().into();
+}
+
+/// A pod leaves a lost node after a while.
+fn tolerate(pod: &mut Value) {
+    let mut tolerations = get(pod, "spec.tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    let given = tolerations.clone();
+    for key in LOST {
+        let tolerated = given.iter().any(|toleration| {
+            let text = |name: &str| toleration[name].as_str().unwrap_or_default();
+            (text("key") == key || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
+        });
+        if !tolerated {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
+            }));
+        }
+    }
+    set(pod, "spec.tolerations", tolerations.into());
+}
+
+fn finalize(object: &mut Value, name: &str) {
+    let mut names = get(object, "metadata.finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !names.iter().any(|known| known == name) {
+        names.push(name.into());
+        set(object, "metadata.finalizers", names.into());
+    }
+}
+
+/// Nothing is put on a node before somebody says that it is ready.
+fn taint(node: &mut Value) {
+    let mut taints = get(node, "spec.taints").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !taints.iter().any(|taint| taint["key"] == LOST[0] && taint["effect"] == "NoSchedule") {
+        taints.push(json!({"key": LOST[0], "effect": "NoSchedule"}));
+        set(node, "spec.taints", taints.into());
+    }
+}
+
+/// A job finds its pods by its own uid, unless its author says how.
+fn select_own(job: &mut Value) {
+    if get(job, "spec.manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let labels = [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ];
+    let none = super::checks::is_missing(get(job, "metadata.labels"));
+    for (label, value) in labels {
+        let template = &mut job["spec"]["template"]["metadata"]["labels"];
+        if !template.is_object() {
+            *template = json!({});
+        }
+        template[label] = value.clone();
+    }
+    if none {
+        job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
+    }
+    job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+/// How safe a pod is when its node runs out of something.
+fn qos(pod: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"];
+    let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let asks = |container: &Value, list: &str, name: &str| container["resources"][list].get(name).cloned();
+    let counted = ["cpu", "memory"];
+    let any = all().any(|container| {
+        counted
+            .iter()
+            .any(|name| asks(container, "limits", name).or(asks(container, "requests", name)).is_some())
+    });
+    let sure = all().all(|container| {
+        counted.iter().all(|name| {
+            let limit = asks(container, "limits", name);
+            limit.is_some() && limit == asks(container, "requests", name)
+        })
+    });
+    match (any, sure) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
