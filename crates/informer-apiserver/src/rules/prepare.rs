@@ -14,7 +14,7 @@ type Object = Map<String, Value>;
 /// How long pods stay on nodes that are lost, as upstream's plugin has it.
 const TOLERATION_SECONDS: u64 = 300;
 const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl Shared {
     /// The plugins' part in a new object, before webhooks see it.
@@ -96,6 +96,12 @@ pub(crate) fn prepare_new(kind: &Kind, object: &mut Object, now: &str) {
         }
         ("batch", "Job") => with(object, select_own),
         ("apps", "DaemonSet") => with(object, |set| template_generation(set, 1)),
+        // Upstream's storage knows no empty lists.
+        ("discovery.k8s.io", "EndpointSlice") => with(object, |slice| {
+            if super::checks::is_missing(get(slice, "endpoints")) {
+                set(slice, "endpoints", Value::Null);
+            }
+        }),
         _ => {}
     }
 }

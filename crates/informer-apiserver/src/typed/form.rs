@@ -10,8 +10,6 @@ pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
         None => {}
         Some(value) if field.is_always_written() => match value {
             Value::Null => *value = zero_of(field),
-            // Upstream's storage knows no empty lists.
-            Value::Array(entries) if entries.is_empty() => *value = zero_of(field),
             value => form_value(field, value),
         },
         Some(value) if is_empty(field, value) => drop(object.remove(field.name())),

@@ -183,15 +183,21 @@ async fn an_update_of_an_old_version_or_another_uid_is_a_conflict() {
 async fn status_and_specification_are_written_apart_and_only_the_latter_counts_generations() {
     let server = server();
     let deployments = "/apis/apps/v1/namespaces/n/deployments";
-    let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1}, "status": {"replicas": 9}});
-    let (_, made) = json(&server, "POST", deployments, &body.to_string()).await;
+    let body = |replicas: i64, status: i64| {
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        json!({
+            "metadata": {"name": "d"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+            "status": {"replicas": status},
+        })
+        .to_string()
+    };
+    let (_, made) = json(&server, "POST", deployments, &body(1, 9)).await;
     assert_eq!((&made["status"], &made["metadata"]["generation"]), (&json!({}), &json!(1)));
-    let both =
-        json!({"metadata": {"name": "d"}, "spec": {"replicas": 2}, "status": {"replicas": 5}}).to_string();
-    let (_, status) = json(&server, "PUT", &format!("{deployments}/d/status"), &both).await;
+    let (_, status) = json(&server, "PUT", &format!("{deployments}/d/status"), &body(2, 5)).await;
     assert_eq!((&status["spec"]["replicas"], &status["status"]), (&json!(1), &json!({"replicas": 5})));
     assert_eq!(status["metadata"]["generation"], 1);
-    let (_, main) = json(&server, "PUT", &format!("{deployments}/d"), &both.replace(":5", ":7")).await;
+    let (_, main) = json(&server, "PUT", &format!("{deployments}/d"), &body(2, 7)).await;
     assert_eq!((&main["spec"]["replicas"], &main["status"]), (&json!(2), &json!({"replicas": 5})));
     assert_eq!(main["metadata"]["generation"], 2);
 }
@@ -264,7 +270,11 @@ async fn a_pod_goes_after_its_grace_or_by_two_events_at_once() {
         &server,
         "POST",
         PODS,
-        &json!({"metadata": {"name": "bound"}, "spec": {"nodeName": "n1"}}).to_string(),
+        &json!({
+            "metadata": {"name": "bound"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+        })
+        .to_string(),
     )
     .await;
     let path = format!("{PODS}?watch=1&timeoutSeconds=5&resourceVersion={}", server.version());
