@@ -122,22 +122,25 @@ const STATEFUL_SET: &[Default] = &[In(
     ],
 )];
 
-const DAEMON_SET: &[Default] = &[In(
-    "spec",
-    &[
-        Fill("updateStrategy.type", "\"RollingUpdate\""),
-        In(
-            "updateStrategy",
-            &[When(
-                "type",
-                "RollingUpdate",
-                &[Fill("rollingUpdate.maxUnavailable", "1"), Fill("rollingUpdate.maxSurge", "0")],
-            )],
-        ),
-        Fill("revisionHistoryLimit", "10"),
-        In("template", TEMPLATE),
-    ],
-)];
+const DAEMON_SET: &[Default] = &[
+    Call(template_generation),
+    In(
+        "spec",
+        &[
+            Fill("updateStrategy.type", "\"RollingUpdate\""),
+            In(
+                "updateStrategy",
+                &[When(
+                    "type",
+                    "RollingUpdate",
+                    &[Fill("rollingUpdate.maxUnavailable", "1"), Fill("rollingUpdate.maxSurge", "0")],
+                )],
+            ),
+            Fill("revisionHistoryLimit", "10"),
+            In("template", TEMPLATE),
+        ],
+    ),
+];
 
 const JOB_SPEC: &[Default] = &[Call(job_counts), In("template", TEMPLATE)];
 
@@ -165,6 +168,17 @@ const CRON_JOB: &[Default] = &[In(
         In("jobTemplate.spec.template", TEMPLATE),
     ],
 )];
+
+/// The field that was before the generation is kept as an annotation; whoever sends an object sends it.
+fn template_generation(object: &mut Value) {
+    let name = super::prepare::TEMPLATE_GENERATION;
+    if !object["metadata"]["annotations"].is_object() {
+        set(object, "metadata.annotations", json!({}));
+    }
+    if object["metadata"]["annotations"].get(name).is_none() {
+        object["metadata"]["annotations"][name] = "0".into();
+    }
+}
 
 /// A strategy that names no type rolls from the first pod.
 fn roll_from_the_start(spec: &mut Value) {
