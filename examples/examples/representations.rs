@@ -39,10 +39,10 @@ pub async fn main() -> Result {
     // Nothing but metadata, on the wire, too.
     show("metadata", &metadata, |_: &Metadata<Pod>| Ok(None));
 
-    // A single field of a lazy object is read from its text, without a decode.
+    // A single field of a lazy object is read from its bytes, without a decode.
     if let Some(pod) = lazy.indexer().list().first() {
-        let (text, path) = (pod.raw_json().len(), "status.containerStatuses".parse()?);
-        println!("{}: {text} bytes of JSON, without managedFields", pod.key());
+        let path = "status.containerStatuses".parse()?;
+        println!("{}: {} bytes of {:?}, without managedFields", pod.key(), pod.raw().len(), pod.encoding());
         println!(
             "phase {:?}, a list is no scalar: {:?}",
             pod.field(&"status.phase".parse()?),

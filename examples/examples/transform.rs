@@ -19,7 +19,7 @@ fn slim(pod: Arc<Lazy<Pod>>) -> Result<Arc<Lazy<Pod>>, Error> {
     if pod.key().name() == "db-3" {
         return Err("this pod is not for us".into());
     }
-    let mut whole: Value = serde_json::from_slice(pod.raw_json())?;
+    let mut whole: Value = serde_json::from_str(&pod.json()?)?;
     if let Some(metadata) = whole["metadata"].as_object_mut() {
         metadata.remove("annotations");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::Response;
-use http::header::{CONTENT_ENCODING, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use informer_cache::source::{
@@ -34,9 +34,45 @@ impl Object for Probe {
 
 impl Representation for Probe {
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
-        let json = raw.json().into_owned();
+        let json = raw.json()?.into_owned();
         Ok(Self { header: raw.into_header(), json })
     }
+}
+
+/// The same of a client that takes protobuf.
+pub(crate) struct WireProbe(Probe);
+
+impl Object for WireProbe {
+    fn header(&self) -> &Header {
+        self.0.header()
+    }
+}
+
+impl Representation for WireProbe {
+    fn takes_protobuf() -> bool {
+        true
+    }
+
+    fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
+        Probe::decode(raw).map(Self)
+    }
+}
+
+impl Probed for Probe {
+    fn probe(&self) -> Probe {
+        self.clone()
+    }
+}
+
+impl Probed for WireProbe {
+    fn probe(&self) -> Probe {
+        self.0.clone()
+    }
+}
+
+/// What was read of an object.
+trait Probed: Representation {
+    fn probe(&self) -> Probe;
 }
 
 /// What became of one object.
@@ -64,15 +100,47 @@ pub(crate) struct ReadWatch {
 
 /// Reads a body as the answer to a list request.
 pub(crate) fn read_list(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
-    read_from(source(frames, None, options))
+    read_from(source::<Probe>(frames, None, options))
 }
 
 /// Reads a compressed body as the answer to a list request.
 pub(crate) fn read_gzip(frames: Vec<Bytes>, options: ReadOptions) -> ReadList {
-    read_from(source(frames, Some("gzip"), options))
+    read_from(source::<Probe>(frames, Some("gzip"), options))
 }
 
-fn read_from(source: KubeListWatch<Probe>) -> ReadList {
+/// Reads a body in protobuf as the answer to a list request.
+pub(crate) fn read_wire_list(frames: Vec<Bytes>) -> ReadList {
+    read_from(wire_source(frames))
+}
+
+/// Reads a body in protobuf as the answer to a watch request.
+pub(crate) fn read_wire_watch(frames: Vec<Bytes>) -> ReadWatch {
+    read_events(wire_source(frames))
+}
+
+/// A source whose client is kept: the first one reads the table of the built-in kinds, which takes longer than a body.
+fn wire_source(frames: Vec<Bytes>) -> KubeListWatch<WireProbe> {
+    type Frames = Arc<parking_lot::Mutex<Vec<Bytes>>>;
+    thread_local! {
+        static CLIENT: (Client, Frames) = {
+            let frames = Frames::default();
+            let answered = Arc::clone(&frames);
+            let service = tower::service_fn(move |_request| {
+                let mut answer = answer(std::mem::take(&mut *answered.lock()));
+                let protobuf = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
+                answer.headers_mut().insert(CONTENT_TYPE, protobuf);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            (Client::from_service(service, "default"), frames)
+        };
+    }
+    CLIENT.with(|(client, next)| {
+        *next.lock() = frames;
+        KubeListWatch::of(client, ResourceKind::new("", "v1", "Pod", "pods"))
+    })
+}
+
+fn read_from<O: Probed>(source: KubeListWatch<O>) -> ReadList {
     block_on(async {
         let mut list = ReadList {
             objects: Vec::new(),
@@ -85,7 +153,9 @@ fn read_from(source: KubeListWatch<Probe>) -> ReadList {
         };
         while let Some(part) = parts.next().await {
             match part {
-                Ok(ListPart::Items(items)) => list.objects.extend(items.into_iter().map(probe)),
+                Ok(ListPart::Items(items)) => {
+                    list.objects.extend(items.iter().map(|item| item.object().probe()))
+                }
                 Ok(ListPart::Undecodable(_)) => list.unreadable += 1,
                 Ok(ListPart::End(end)) => list.end = Ok(end.version),
                 Err(error) => list.end = Err(told(&error)),
@@ -124,6 +194,10 @@ fn first_request<O: Object>() -> ListRequest<O> {
 
 /// Reads a body as the answer to a watch request.
 pub(crate) fn read_watch(frames: Vec<Bytes>, options: ReadOptions) -> ReadWatch {
+    read_events(source::<Probe>(frames, None, options))
+}
+
+fn read_events<O: Probed>(source: KubeListWatch<O>) -> ReadWatch {
     block_on(async {
         let request = WatchRequest {
             version: ResourceVersion::any(),
@@ -133,7 +207,7 @@ pub(crate) fn read_watch(frames: Vec<Bytes>, options: ReadOptions) -> ReadWatch 
             context: SourceContext::default(),
         };
         let mut watch = ReadWatch { events: Vec::new(), end: Ok(()) };
-        let mut events = match source::<Probe>(frames, None, options).watch(request).await {
+        let mut events = match source.watch(request).await {
             Ok(events) => events,
             Err(error) => return ReadWatch { end: Err(told(&error)), ..watch },
         };
@@ -154,11 +228,11 @@ fn told(error: &SourceError) -> String {
     text
 }
 
-fn told_event(event: WatchEvent<Probe>) -> (&'static str, Option<Seen>) {
+fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<Seen>) {
     match event {
-        WatchEvent::Added(object) => ("ADDED", Some(Ok(Probe::clone(&object)))),
-        WatchEvent::Modified(object) => ("MODIFIED", Some(Ok(Probe::clone(&object)))),
-        WatchEvent::Deleted(object) => ("DELETED", Some(Ok(Probe::clone(&object)))),
+        WatchEvent::Added(object) => ("ADDED", Some(Ok(object.probe()))),
+        WatchEvent::Modified(object) => ("MODIFIED", Some(Ok(object.probe()))),
+        WatchEvent::Deleted(object) => ("DELETED", Some(Ok(object.probe()))),
         WatchEvent::Undecodable(_) => ("ADDED or MODIFIED", Some(Err(Unreadable))),
         WatchEvent::DeletedUndecodable(_) => ("DELETED", Some(Err(Unreadable))),
         WatchEvent::Bookmark { .. } => ("BOOKMARK", None),
@@ -167,10 +241,10 @@ fn told_event(event: WatchEvent<Probe>) -> (&'static str, Option<Seen>) {
     }
 }
 
-fn probe(listed: Listed<Probe>) -> Probe {
-    match listed {
-        Listed::Fresh(object) | Listed::Known(object) => Probe::clone(&object),
-    }
+fn answer(
+    frames: Vec<Bytes>,
+) -> Response<StreamBody<impl futures_util::Stream<Item = Result<Frame<Bytes>, Infallible>>>> {
+    Response::new(StreamBody::new(stream::iter(frames.into_iter().map(|frame| Ok(Frame::data(frame))))))
 }
 
 fn source<O: Representation>(
@@ -181,8 +255,7 @@ fn source<O: Representation>(
     let service = tower::service_fn(move |_request| {
         let frames = frames.clone();
         async move {
-            let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
-            let mut answer = Response::new(StreamBody::new(stream::iter(frames)));
+            let mut answer = answer(frames);
             if let Some(encoding) = encoding {
                 answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
             }

@@ -5,6 +5,7 @@ mod gzip;
 mod keys;
 mod list;
 mod object;
+mod protobuf;
 mod requests;
 mod selectors;
 mod watch;
@@ -25,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     list::TARGET,
     watch::TARGET,
     object::TARGET,
+    protobuf::TARGET,
     gzip::TARGET,
     selectors::TARGET,
     keys::TARGET,

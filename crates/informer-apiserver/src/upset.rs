@@ -21,7 +21,12 @@ pub(crate) struct UpsetWatch {
     /// The next line is cut in half, and is the last.
     halve: bool,
     over: bool,
+    /// What becomes of lines where the watch is not answered in JSON.
+    framing: Option<Framing>,
 }
+
+/// Writes lines of JSON in another encoding.
+pub(crate) type Framing = Box<dyn Fn(&Bytes) -> Bytes + Send>;
 
 impl UpsetWatch {
     pub(crate) fn new(driver: WatchDriver, plan: Plan, end: Option<(Point, BodyEnd)>) -> Self {
@@ -29,11 +34,26 @@ impl UpsetWatch {
             Point::Events(events) => Some((events, end)),
             Point::Bytes(_) => None,
         });
-        Self { driver, plan, end, events: 0, due: VecDeque::new(), halve: false, over: false }
+        Self { driver, plan, end, events: 0, due: VecDeque::new(), halve: false, over: false, framing: None }
+    }
+
+    /// The same in another encoding than JSON.
+    pub(crate) fn with_framing(mut self, framing: Option<Framing>) -> Self {
+        self.framing = framing;
+        self
     }
 
     /// The next piece of the body; `None` at its proper end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+        let line = self.next_line().await?;
+        Some(line.map(|line| {
+            let written = self.framing.as_ref().map_or(line.clone(), |framing| framing(&line));
+            // The half of a frame, not the frame of a half.
+            if self.halve && self.over { written.slice(..written.len() / 2) } else { written }
+        }))
+    }
+
+    async fn next_line(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         loop {
             if let Some(line) = self.due.pop_front() {
                 return Some(Ok(line));
@@ -72,7 +92,7 @@ impl UpsetWatch {
                 Item::Bookmark(line) | Item::InitialEnd(line) | Item::Error(line) => return Some(Ok(line)),
                 Item::Event(line) if self.halve => {
                     self.over = true;
-                    return Some(Ok(line.slice(..line.len() / 2)));
+                    return Some(Ok(line));
                 }
                 Item::Event(line) => {
                     self.events += 1;

@@ -350,17 +350,18 @@ impl<O: Object> Pump<O> {
             None => Write::delete_key(key),
         };
         let writes: Vec<_> = staged.writes.take().into_iter().map(write).collect();
-        // A write takes the version of its object, which may come late.
-        let version =
-            staged.version.take().or_else(|| (!writes.is_empty()).then(|| self.writer.resource_version()));
-        if !writes.is_empty()
-            && let Err(error) = self.writer.apply(writes)
-        {
+        let version = staged.version.take();
+        if writes.is_empty() {
+            if let Some(version) = version {
+                self.writer.bookmark(version);
+            }
+            return;
+        }
+        // A write by itself would take the version of its object, which may come late.
+        let version = version.unwrap_or_else(|| self.writer.resource_version());
+        if let Err(error) = self.writer.apply_at(writes, version) {
             // Every write carries its key, so no key function is asked that could fail.
             tracing::error!(%error, "a store refused a transaction");
-        }
-        if let Some(version) = version {
-            self.writer.bookmark(version);
         }
     }
 

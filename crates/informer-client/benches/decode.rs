@@ -15,8 +15,9 @@ use http::Response;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use informer_cache::source::{ListPart, ListRequest, Lister, SourceContext, VersionMatch};
-use informer_client::{Client, KubeListWatch, Lazy, Metadata, Representation, Typed};
-use informer_core::ResourceVersion;
+use informer_client::{Client, KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
+use informer_core::{Object, ResourceVersion};
+use informer_schema::Schema;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -109,26 +110,37 @@ fn pod(index: usize) -> Value {
     })
 }
 
-fn body() -> Vec<Bytes> {
+fn list_text() -> String {
     let items: Vec<String> = (0..PODS).map(|index| pod(index).to_string()).collect();
     let head = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":["#;
-    let text = format!("{head}{}]}}\n", items.join(","));
-    text.as_bytes().chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect()
+    format!("{head}{}]}}\n", items.join(","))
+}
+
+fn frames(body: &[u8]) -> Vec<Bytes> {
+    body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect()
 }
 
 /// A client whose every list is the same frames.
-fn client(frames: Vec<Bytes>) -> Client {
+fn client(content_type: &'static str, frames: Vec<Bytes>) -> Client {
     let service = tower::service_fn(move |_request| {
         let frames = frames.clone();
         async move {
             let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
-            Ok::<_, Infallible>(Response::new(StreamBody::new(futures_util::stream::iter(frames))))
+            let mut answer = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
+            answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
+            Ok::<_, Infallible>(answer)
         }
     });
     Client::from_service(service, "default")
 }
 
 async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_cache::source::Listed<O>> {
+    let kept = all_of(source).await;
+    assert_eq!(kept.len(), PODS);
+    kept
+}
+
+async fn all_of<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_cache::source::Listed<O>> {
     let request = ListRequest {
         version: ResourceVersion::any(),
         version_match: VersionMatch::Unset,
@@ -144,15 +156,16 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_ca
             ListPart::End(_) => {}
         }
     }
-    assert_eq!(kept.len(), PODS);
     kept
 }
 
 fn lists(criterion: &mut Criterion<CpuTime>) {
-    let frames = body();
-    let bytes: usize = frames.iter().map(Bytes::len).sum();
-    eprintln!("{PODS} pods of {} bytes", bytes / PODS);
-    let client = client(frames);
+    let text = list_text();
+    let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
+    let bytes = text.len();
+    eprintln!("{PODS} pods of {} bytes, {} as protobuf", bytes / PODS, wire.len() / PODS);
+    let wire_client = client("application/vnd.kubernetes.protobuf", frames(&wire));
+    let client = client("application/json", frames(text.as_bytes()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let mut group = criterion.benchmark_group("list of 10,000 pods");
     group.throughput(Throughput::Bytes(bytes as u64)).sample_size(20);
@@ -162,9 +175,59 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     group.bench_function("metadata", |bencher| {
         bencher.iter(|| black_box(runtime.block_on(ingest(&metadata))))
     });
+    let lazy_wire = KubeListWatch::<Lazy<Pod>>::all(&wire_client);
+    group.bench_function("lazy, protobuf", |bencher| {
+        bencher.iter(|| black_box(runtime.block_on(ingest(&lazy_wire))))
+    });
+    let packed = KubeListWatch::<Packed<Pod>>::all(&client);
+    let packed_wire = KubeListWatch::<Packed<Pod>>::all(&wire_client);
+    for (name, of) in [("packed", packed), ("packed, protobuf", packed_wire)] {
+        let held: usize = runtime.block_on(ingest(&of)).iter().map(|pod| pod.object().held_bytes()).sum();
+        eprintln!("{name}: {} bytes held for each", held / PODS);
+        group.bench_function(name, |bencher| bencher.iter(|| black_box(runtime.block_on(ingest(&of)))));
+    }
+    for (name, of) in [("lazy", &lazy), ("lazy, protobuf", &lazy_wire)] {
+        let held: usize = runtime.block_on(ingest(of)).iter().map(|pod| pod.object().held_bytes()).sum();
+        eprintln!("{name}: {} bytes held for each", held / PODS);
+    }
+    let typed_wire = KubeListWatch::<Typed<Pod>>::all(&wire_client);
     let typed = KubeListWatch::<Typed<Pod>>::all(&client);
     group.sample_size(10);
+    group.bench_function("typed, protobuf", |bencher| {
+        bencher.iter(|| black_box(runtime.block_on(ingest(&typed_wire))))
+    });
     group.bench_function("typed", |bencher| bencher.iter(|| black_box(runtime.block_on(ingest(&typed)))));
+    group.finish();
+}
+
+/// A single pod as a list brings it.
+fn listed<O: Representation>(content_type: &'static str, wire: bool) -> std::sync::Arc<O> {
+    let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
+    let body = match wire {
+        true => Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods"),
+        false => text.into_bytes(),
+    };
+    let source = KubeListWatch::<O>::of(client(content_type, frames(&body)), ResourceKind::of::<Pod>());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let items = runtime.block_on(all_of(&source));
+    items[0].object().clone()
+}
+
+fn reads(criterion: &mut Criterion) {
+    const WIRE: &str = "application/vnd.kubernetes.protobuf";
+    let mut group = criterion.benchmark_group("read of a cached pod");
+    let path = "spec.nodeName".parse().expect("a path");
+    for (name, content_type, wire) in [("JSON", "application/json", false), ("protobuf", WIRE, true)] {
+        let lazy = listed::<Lazy<Pod>>(content_type, wire);
+        group.bench_function(format!("lazy, {name}, cold"), |bencher| bencher.iter(|| lazy.get()));
+        group.bench_function(format!("lazy, {name}, field"), |bencher| {
+            bencher.iter(|| lazy.field(black_box(&path)).map(std::borrow::Cow::into_owned))
+        });
+        let _held = lazy.get().expect("a pod");
+        group.bench_function(format!("lazy, {name}, hot"), |bencher| bencher.iter(|| lazy.get()));
+        let packed = listed::<Packed<Pod>>(content_type, wire);
+        group.bench_function(format!("packed, {name}, cold"), |bencher| bencher.iter(|| packed.get()));
+    }
     group.finish();
 }
 
@@ -192,5 +255,5 @@ criterion_group! {
     config = Criterion::default().with_measurement(CpuTime);
     targets = lists
 }
-criterion_group!(small, objects);
+criterion_group!(small, objects, reads);
 criterion_main!(benches, small);

@@ -228,7 +228,7 @@ impl Client {
             Err(_) => return Err(CallError::silent(attempt, ANSWER_TIMEOUT)),
             Ok(Err(error)) => return Err(CallError::unanswered(attempt, error)),
             Ok(Ok(response)) if response.status().is_success() => response,
-            Ok(Ok(response)) => return Err(CallError::refused(attempt, refusal(response).await)),
+            Ok(Ok(response)) => return Err(CallError::refused(attempt, refusal(response, None).await)),
         };
         let (mut body, mut text) = (response.into_body(), Vec::new());
         loop {

@@ -8,17 +8,20 @@ mod stack;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
-use informer_core::Gvr;
+use informer_core::{Gvk, Gvr};
+use informer_schema::{Schema, SharedKind};
 use kube_client::Config;
 use parking_lot::Mutex;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
+
+use crate::ResourceKind;
 
 pub use body::ResponseBody;
 pub use error::{ClientError, RequestError};
@@ -53,6 +56,10 @@ struct Inner {
     gzip: bool,
     /// The kinds whose streaming list this server refused.
     streaming_refusals: Mutex<HashSet<Gvr>>,
+    /// The kinds that this server has not in protobuf, whole or as metadata alone.
+    json_only: Mutex<HashSet<(Gvr, bool)>>,
+    /// The table of the built-in kinds, once it was needed.
+    schema: OnceLock<Arc<Schema>>,
 }
 
 enum Transport {
@@ -140,8 +147,16 @@ impl Client {
             );
             HeaderValue::try_from(text).expect("names of systems are plain text")
         });
-        let streaming_refusals = Mutex::default();
-        let inner = Inner { transport, address, default_namespace, user_agent, gzip, streaming_refusals };
+        let inner = Inner {
+            transport,
+            address,
+            default_namespace,
+            user_agent,
+            gzip,
+            streaming_refusals: Mutex::default(),
+            json_only: Mutex::default(),
+            schema: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -185,6 +200,29 @@ impl Client {
     /// Remembers that a streaming list was refused. The set is bounded by the number of kinds that are watched.
     pub(crate) fn remember_streaming_refusal(&self, gvr: Gvr) {
         self.inner.streaming_refusals.lock().insert(gvr);
+    }
+}
+
+impl Client {
+    /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form for all kinds.
+    pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKind> {
+        if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
+            return None;
+        }
+        let schema = self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()));
+        if metadata_only {
+            return schema.shared_kind(&Gvk::new("meta.k8s.io", "v1", "PartialObjectMetadata"));
+        }
+        let resource = schema.resource(&kind.gvr())?;
+        let answers = resource.response_kind();
+        let is_ours = (answers.group, answers.version, answers.kind)
+            == (&*kind.gvk().group, &*kind.gvk().version, kind.kind());
+        is_ours.then(|| schema.shared_kind(kind.gvk())).flatten().filter(|found| found.kind().has_protobuf())
+    }
+
+    /// Remembers that a kind comes as JSON. The set is bounded by the number of kinds that are watched.
+    pub(crate) fn remember_json(&self, kind: &ResourceKind, metadata_only: bool) {
+        self.inner.json_only.lock().insert((kind.gvr(), metadata_only));
     }
 }
 

@@ -178,7 +178,7 @@ impl Client {
             SourceError::new(error.kind(), format!("{}: {error}", attempt(path))).with_cause(error)
         })?;
         if response.status() != StatusCode::OK {
-            return Err(refusal(response).await.into_error(&attempt(path)));
+            return Err(refusal(response, None).await.into_error(&attempt(path)));
         }
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = content_type.unwrap_or_default().to_owned();

@@ -129,10 +129,19 @@ impl SharedInformerFactory {
         self.with(|options| options.metrics = Some(metrics))
     }
 
-    /// The informer of `K`, in the lazy form: the text of each object, typed when it is first read.
+    /// The informer of `K`, in the lazy form: the bytes of each object, typed when it is first read.
     pub fn informer<K>(&self) -> SharedInformer<Lazy<K>>
     where
         K: Resource<DynamicType = ()> + Send + Sync + 'static,
+    {
+        self.informer_as()
+    }
+
+    /// The informer of `K`, compressed: a fraction of the memory, and a microsecond or two more on each access.
+    #[cfg(feature = "packed")]
+    pub fn packed<K>(&self) -> SharedInformer<crate::Packed<K>>
+    where
+        crate::Packed<K>: Representation + StaticKind,
     {
         self.informer_as()
     }

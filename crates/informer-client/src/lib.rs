@@ -3,12 +3,14 @@
 //! The one crate of `informer` that speaks to an API server. [`Client`] is its HTTP stack on kube's configuration;
 //! [`KubeListWatch`] implements the source traits of `informer-cache` on it.
 //!
-//! A body is cut into objects while it arrives, `metadata.managedFields` is cut away, and key, version, labels and owners
+//! Built-in kinds come as protobuf, all others, and those of servers without it, as JSON. A body is cut into objects while it
+//! arrives, `metadata.managedFields` is cut away, and key, version, labels and owners
 //! are read in the same pass. What an object becomes is a type parameter:
 //!
 //! | form | for |
 //! |---|---|
-//! | [`Lazy<K>`] | the default: the text itself, typed on access |
+//! | [`Lazy<K>`] | the default: the bytes themselves, typed on access |
+//! | `Packed<K>` | the same, compressed (feature `packed`) |
 //! | [`Typed<K>`] | decoded at once, five to ten times the memory |
 //! | [`Dynamic`] | kinds without a type |
 //! | [`Metadata<K>`] | labels, annotations and owners only, also on the wire |
@@ -42,7 +44,11 @@ pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
 pub use kind::{ResourceKind, StaticKind};
-pub use list_watch::{KubeListWatch, ReadOptions, StreamingLists};
+pub use list_watch::{Encodings, KubeListWatch, ReadOptions, StreamingLists};
 pub use prune::Pruning;
-pub use represent::{DecodeError, Dynamic, Lazy, Metadata, Origin, RawObject, Representation, Typed};
+#[cfg(feature = "packed")]
+pub use represent::Packed;
+pub use represent::{
+    DecodeError, Dynamic, Encoding, Lazy, Metadata, Origin, RawObject, Representation, Typed,
+};
 pub use splitter::Limits;

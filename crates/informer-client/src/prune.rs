@@ -97,24 +97,44 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
     Ok(())
 }
 
-/// Ranges of a text to leave out, in order and apart from each other.
+/// Ranges of a text to leave out, in order and apart from each other. The usual one has a place of its own: managed fields are
+/// found in every object, also in one that is held already and needs no cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
-    ranges: Vec<Range<usize>>,
+    first: Option<Range<usize>>,
+    more: Vec<Range<usize>>,
 }
 
 impl Cuts {
     /// True where the text stays as it is.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.first.is_none()
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Range<usize>> {
+        match self.more.last_mut() {
+            Some(last) => Some(last),
+            None => self.first.as_mut(),
+        }
+    }
+
+    fn push(&mut self, range: Range<usize>) {
+        match self.first {
+            None => self.first = Some(range),
+            Some(_) => self.more.push(range),
+        }
     }
 
     /// The text without the cuts, in an allocation of its own size.
     pub(crate) fn apply(&self, text: &str) -> Box<str> {
-        let cut: usize = self.ranges.iter().map(Range::len).sum();
+        let cut: usize = self.ranges().map(Range::len).sum();
         let mut kept = String::with_capacity(text.len() - cut);
         let mut at = 0;
-        for range in &self.ranges {
+        for range in self.ranges() {
             kept.push_str(&text[at..range.start]);
             at = range.end;
         }
@@ -142,7 +162,7 @@ impl Members {
     /// The member whose key is at `start` stays. [`ended`](Self::ended) must follow.
     pub(crate) fn keep(&mut self, cuts: &mut Cuts, start: usize) {
         if !self.kept
-            && let Some(last) = cuts.ranges.last_mut()
+            && let Some(last) = cuts.last_mut()
             && last.end == self.end
         {
             last.end = start;
@@ -157,9 +177,9 @@ impl Members {
 
     /// The member that ends at `end` goes.
     pub(crate) fn cut(&mut self, cuts: &mut Cuts, end: usize) {
-        match cuts.ranges.last_mut() {
+        match cuts.last_mut() {
             Some(last) if last.end == self.end => last.end = end,
-            _ => cuts.ranges.push(self.end..end),
+            _ => cuts.push(self.end..end),
         }
         self.end = end;
     }

@@ -2,27 +2,39 @@
 //!
 //! | form | holds | a read of a field costs |
 //! |---|---|---|
-//! | [`Lazy`] | header and text | a scan; a decode on the first typed access |
+//! | [`Lazy`] | header and bytes as they came | a scan; a decode on the first typed access |
+//! | `Packed` | header and compressed bytes | unpacking, then as [`Lazy`] |
 //! | [`Typed`] | header and the decoded type | nothing |
 //! | [`Dynamic`] | header and a tree of values | a lookup |
 //! | [`Metadata`] | header, annotations, finalizers | nothing; the rest is not there |
 
+mod body;
 mod decode_error;
 mod dynamic;
 mod lazy;
 mod metadata;
+#[cfg(feature = "packed")]
+mod packed;
+#[cfg(feature = "packed")]
+mod packing;
 mod typed;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use informer_cache::UndecodableLog;
+use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
+use informer_schema::{Scan, SharedKind};
 
+use body::Body;
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
 pub use lazy::Lazy;
 pub use metadata::Metadata;
+#[cfg(feature = "packed")]
+pub use packed::Packed;
+#[cfg(feature = "packed")]
+pub(crate) use packing::Packing;
 pub use typed::Typed;
 
 use crate::ResourceKind;
@@ -37,6 +49,12 @@ pub trait Representation: Object + Sized {
     /// True where the server need only send the metadata of each object.
     const METADATA_ONLY: bool = false;
 
+    /// True where objects may come as protobuf. The client asks for it then where the kind is built in; an object is still JSON
+    /// where the server answers so. False by default: such a form sees JSON alone.
+    fn takes_protobuf() -> bool {
+        false
+    }
+
     /// Makes the object.
     ///
     /// # Errors
@@ -45,16 +63,30 @@ pub trait Representation: Object + Sized {
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError>;
 }
 
-/// One object as it came: its header, read, and its text.
+/// How the bytes of an object are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// Text, of any kind.
+    Json,
+    /// Protobuf, of built-in kinds.
+    Protobuf,
+}
+
+/// One object as it came: its header, read, and its bytes.
 pub struct RawObject<'a> {
     pub(crate) header: Header,
-    pub(crate) raw: &'a RawHeader<'a>,
-    pub(crate) text: &'a str,
-    pub(crate) cuts: &'a Cuts,
+    pub(crate) bytes: RawBytes<'a>,
     pub(crate) origin: &'a Arc<Origin>,
 }
 
-impl RawObject<'_> {
+/// The bytes of an object, with what a scan found in them.
+#[derive(Clone, Copy)]
+pub(crate) enum RawBytes<'a> {
+    Json { raw: &'a RawHeader<'a>, text: &'a str, cuts: &'a Cuts },
+    Protobuf { scan: &'a Scan<'a>, message: &'a [u8], cut_managed_fields: bool },
+}
+
+impl<'a> RawObject<'a> {
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
@@ -65,11 +97,34 @@ impl RawObject<'_> {
         self.header
     }
 
-    /// The object as JSON without what was pruned; borrowed where nothing was.
-    pub fn json(&self) -> Cow<'_, str> {
-        match self.cuts.is_empty() {
-            true => Cow::Borrowed(self.text),
-            false => Cow::Owned(self.cuts.apply(self.text).into()),
+    /// How it came.
+    pub fn encoding(&self) -> Encoding {
+        match self.bytes {
+            RawBytes::Json { .. } => Encoding::Json,
+            RawBytes::Protobuf { .. } => Encoding::Protobuf,
+        }
+    }
+
+    /// How many bytes it was, before pruning.
+    pub fn wire_bytes(&self) -> usize {
+        match self.bytes {
+            RawBytes::Json { text, .. } => text.len(),
+            RawBytes::Protobuf { message, .. } => message.len(),
+        }
+    }
+
+    /// The object as JSON without what was pruned; borrowed where it came so and nothing was.
+    ///
+    /// # Errors
+    ///
+    /// When it came as protobuf, and cannot be written as JSON.
+    pub fn json(&self) -> Result<Cow<'a, str>, DecodeError> {
+        match self.bytes {
+            RawBytes::Json { text, cuts, .. } if cuts.is_empty() => Ok(Cow::Borrowed(text)),
+            _ => {
+                let json = self.body()?.borrow().json(self.origin, &self.header)?.into_owned();
+                Ok(Cow::Owned(json))
+            }
         }
     }
 
@@ -84,8 +139,55 @@ impl RawObject<'_> {
     ///
     /// When they are not an object of strings.
     pub fn annotations(&self) -> Result<Labels, DecodeError> {
-        let annotations = self.raw.metadata.annotations(self.text);
-        annotations.map_err(|error| self.error(error.to_string()))
+        match self.bytes {
+            RawBytes::Json { raw, text, .. } => {
+                raw.metadata.annotations(text).map_err(|error| self.error(error.to_string()))
+            }
+            RawBytes::Protobuf { scan, .. } => {
+                let annotations =
+                    scan.annotations().map_err(|error| self.error(error.problem().to_string()))?;
+                Ok(annotations.into_iter().collect())
+            }
+        }
+    }
+
+    /// `metadata.finalizers`.
+    pub(crate) fn finalizers(&self) -> Result<Box<[Box<str>]>, DecodeError> {
+        match self.bytes {
+            RawBytes::Json { raw, text, .. } => {
+                raw.metadata.finalizers(text).map_err(|error| self.error(error.to_string()))
+            }
+            RawBytes::Protobuf { scan, .. } => {
+                let finalizers =
+                    scan.finalizers().map_err(|error| self.error(error.problem().to_string()))?;
+                Ok(finalizers.into_iter().map(Box::from).collect())
+            }
+        }
+    }
+
+    /// `metadata.creationTimestamp`, as JSON has it.
+    pub(crate) fn creation_timestamp(&self) -> Result<Option<Box<str>>, DecodeError> {
+        match self.bytes {
+            RawBytes::Json { raw, .. } => Ok(raw.metadata.creation_timestamp.as_deref().map(Box::from)),
+            RawBytes::Protobuf { scan, .. } => {
+                scan.creation_timestamp().map_err(|error| self.error(error.problem().to_string()))
+            }
+        }
+    }
+
+    /// The bytes without what is cut, on their own.
+    pub(crate) fn body(&self) -> Result<Body, DecodeError> {
+        match self.bytes {
+            RawBytes::Json { raw, text, cuts } => Ok(Body::json(cuts.apply(text), raw.has_type())),
+            RawBytes::Protobuf { message, cut_managed_fields: false, .. } => {
+                Ok(Body::Protobuf(message.into()))
+            }
+            RawBytes::Protobuf { scan, .. } => {
+                let kept = scan.without_managed_fields();
+                let kept = kept.map_err(|error| self.error(error.problem().to_string()))?;
+                Ok(Body::Protobuf(kept.into_owned().into()))
+            }
+        }
     }
 
     fn error(&self, problem: String) -> DecodeError {
@@ -104,12 +206,51 @@ impl std::fmt::Debug for RawObject<'_> {
 pub struct Origin {
     kind: ResourceKind,
     undecodable: UndecodableLog,
+    wire: Option<SharedKind>,
+    #[cfg(feature = "packed")]
+    packing: Arc<Packing>,
 }
 
 impl Origin {
     /// An origin; objects that turn out to be unreadable are reported to `undecodable`.
     pub fn new(kind: ResourceKind, undecodable: UndecodableLog) -> Self {
-        Self { kind, undecodable }
+        Self {
+            kind,
+            undecodable,
+            wire: None,
+            #[cfg(feature = "packed")]
+            packing: Arc::default(),
+        }
+    }
+
+    /// An origin of objects that are packed together with others.
+    #[cfg(feature = "packed")]
+    pub(crate) fn with_packing(self, packing: Arc<Packing>) -> Self {
+        Self { packing, ..self }
+    }
+
+    #[cfg(feature = "packed")]
+    pub(crate) fn packing(&self) -> Arc<Packing> {
+        Arc::clone(&self.packing)
+    }
+
+    /// Reports an object that could not be read when it was asked for; the first time for each version it is also logged.
+    pub(crate) fn report(&self, header: &Header, error: &DecodeError) {
+        let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
+            .with_version(header.uid(), header.resource_version().clone());
+        if self.undecodable.report(undecodable) {
+            tracing::warn!(error = %error, "an object cannot be read");
+        }
+    }
+
+    /// An origin of objects in protobuf, whose fields `wire` knows.
+    pub(crate) fn with_wire(self, wire: Option<SharedKind>) -> Self {
+        Self { wire, ..self }
+    }
+
+    /// What is known of the kind's protobuf form, where objects came so.
+    pub(crate) fn wire(&self) -> Option<&SharedKind> {
+        self.wire.as_ref()
     }
 
     /// The kind of the objects.

@@ -1,8 +1,8 @@
 //! Cuts a body into its objects while it arrives, at whatever borders.
 //!
-//! Two shapes of body: [`list`] (one object whose `items` are wanted one by one) and [`frames`] (values one after the
-//! other, a watch). Both are fed network frames and hand out slices: of the frame where a value lies in one frame whole,
-//! of a buffer where it does not.
+//! Shapes of body: [`list`] (one object whose `items` are wanted one by one), [`frames`] (values one after the other, a watch)
+//! and [`lengths`] (a watch in protobuf). All are fed network frames and hand out slices: of the frame where a value lies in
+//! one frame whole, of a buffer where it does not. A list in protobuf is cut by `informer-schema`.
 //!
 //! # Invariants
 //!
@@ -10,6 +10,7 @@
 //! 2. A value over its limit ends the body before it is buffered beyond the limit.
 
 pub(crate) mod frames;
+pub(crate) mod lengths;
 pub(crate) mod list;
 mod value;
 

@@ -87,6 +87,10 @@ fn wire(c: &mut Criterion) {
     c.bench_function("typed from JSON", |b| {
         b.iter(|| serde_json::from_slice::<Pod>(black_box(&json)).unwrap())
     });
+    let json_cut = kind.message_to_json(&cut).unwrap();
+    c.bench_function("typed from JSON, cut", |b| {
+        b.iter(|| serde_json::from_slice::<Pod>(black_box(&json_cut)).unwrap())
+    });
     c.bench_function("to JSON", |b| b.iter(|| schema.to_json(black_box(&wire)).unwrap()));
     c.bench_function("to protobuf", |b| b.iter(|| schema.to_protobuf(black_box(&json)).unwrap()));
 }

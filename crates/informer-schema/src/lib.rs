@@ -66,7 +66,7 @@ pub use merge::{MergeError, strategic_merge};
 pub use quantity::canonical_quantity;
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};
-pub use schema::Schema;
+pub use schema::{Schema, SharedKind};
 pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
 pub use transcode::{MAX_DEPTH, MAX_GROWTH};

@@ -50,8 +50,13 @@ pub enum ListPart<'a> {
 pub struct ListSplitter {
     state: State,
     held: Vec<u8>,
+    /// The most that `held` ever held.
+    held_max: usize,
     limit: usize,
 }
+
+/// What a buffer that one large object made may keep for the small ones after it.
+const KEPT_CAPACITY_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -78,7 +83,7 @@ enum Found<'a> {
 impl ListSplitter {
     /// A splitter that refuses items, and other fields, of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { state: State::Magic, held: Vec::new(), limit }
+        Self { state: State::Magic, held: Vec::new(), held_max: 0, limit }
     }
 
     /// Takes the next bytes and hands on what is complete.
@@ -91,7 +96,14 @@ impl ListSplitter {
         mut chunk: &[u8],
         mut part: impl FnMut(ListPart<'_>),
     ) -> Result<(), TranscodeError> {
-        self.advance(&mut chunk, &mut part).map_err(failed)
+        let read = self.advance(&mut chunk, &mut part);
+        self.held.shrink_to(KEPT_CAPACITY_MAX);
+        read.map_err(failed)
+    }
+
+    /// The most bytes that were ever held at once.
+    pub fn buffered_max(&self) -> usize {
+        self.held_max
     }
 
     fn advance(&mut self, chunk: &mut &[u8], part: &mut impl FnMut(ListPart<'_>)) -> Result<(), Problem> {
@@ -102,6 +114,7 @@ impl ListSplitter {
                 let used = self.fields(chunk, part)?;
                 *chunk = &chunk[used..];
                 self.held.extend_from_slice(chunk);
+                self.held_max = self.held_max.max(self.held.len());
                 return Ok(());
             }
             let mut held = std::mem::take(&mut self.held);
@@ -115,6 +128,7 @@ impl ListSplitter {
                 Found::Short(length) => {
                     let taken = length.saturating_sub(held.len()).clamp(1, chunk.len());
                     held.extend_from_slice(&chunk[..taken]);
+                    self.held_max = self.held_max.max(held.len());
                     *chunk = &chunk[taken..];
                     (self.held, needed) = (held, length);
                 }
@@ -204,16 +218,18 @@ impl ListSplitter {
         }
     }
 
+    /// Whether the list is complete.
+    pub fn is_complete(&self) -> bool {
+        self.state == State::Behind && self.held.is_empty()
+    }
+
     /// Says that there is no more.
     ///
     /// # Errors
     ///
     /// When the list is not complete.
     pub fn finish(self) -> Result<(), TranscodeError> {
-        match (self.state, self.held.is_empty()) {
-            (State::Behind, true) => Ok(()),
-            _ => Err(failed(Problem::Truncated)),
-        }
+        if self.is_complete() { Ok(()) } else { Err(failed(Problem::Truncated)) }
     }
 }
 

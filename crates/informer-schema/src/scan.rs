@@ -13,7 +13,7 @@ use crate::text::{self, Tape};
 use crate::time;
 use crate::transcode::each;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
-use crate::wire::{Raw, Reader, Writer};
+use crate::wire::{Raw, Reader};
 
 // The numbers of `metadata` in every kind, and of what is in it. A test holds them against the table.
 const METADATA: u32 = 1;
@@ -22,9 +22,12 @@ const NAMESPACE: u32 = 3;
 const UID: u32 = 5;
 const RESOURCE_VERSION: u32 = 6;
 const GENERATION: u32 = 7;
+const CREATION_TIMESTAMP: u32 = 8;
 const DELETION_TIMESTAMP: u32 = 9;
 const LABELS: u32 = 11;
+const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
+const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
 
 /// An object on the wire, without its envelope, of which `metadata` was read.
@@ -81,6 +84,12 @@ impl<'a> Scan<'a> {
     ///
     /// When the bytes are no message, or metadata is not what every kind has there.
     pub fn of(object: &'a [u8]) -> Result<Self, TranscodeError> {
+        let (scan, error) = Self::as_far_as_readable(object);
+        error.map_or(Ok(scan), Err)
+    }
+
+    /// The same, and what could be read before an error: enough to say which object it is that cannot be read.
+    pub fn as_far_as_readable(object: &'a [u8]) -> (Self, Option<TranscodeError>) {
         let mut scan = Self {
             object,
             name: "",
@@ -91,12 +100,11 @@ impl<'a> Scan<'a> {
             deletion: None,
             managed: false,
         };
-        each(object, |number, raw| match number {
+        let read = each(object, |number, raw| match number {
             METADATA => each(raw.bytes()?, |number, raw| scan.field(number, raw)),
             _ => Ok(()),
-        })
-        .map_err(failed)?;
-        Ok(scan)
+        });
+        (scan, read.err().map(failed))
     }
 
     fn field(&mut self, number: u32, raw: Raw<'a>) -> Result<(), Problem> {
@@ -138,19 +146,88 @@ impl<'a> Scan<'a> {
         self.managed
     }
 
+    /// Name and namespace as a key.
+    ///
+    /// # Errors
+    ///
+    /// When they are none.
+    pub fn key(&self) -> Result<ObjectKey, HeaderError> {
+        let key = match self.namespace {
+            "" => ObjectKey::cluster(self.name),
+            namespace => ObjectKey::new(namespace, self.name),
+        };
+        key.map_err(HeaderError::Key)
+    }
+
+    /// `metadata.creationTimestamp`, as JSON has it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn creation_timestamp(&self) -> Result<Option<Box<str>>, TranscodeError> {
+        let mut found = None;
+        self.metadata(|number, raw| {
+            if number == CREATION_TIMESTAMP {
+                found = instant(raw.bytes()?)?;
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// `metadata.annotations`, in the order of the wire.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn annotations(&self) -> Result<Vec<(&'a str, &'a str)>, TranscodeError> {
+        let mut found = Vec::new();
+        self.metadata(|number, raw| {
+            if number == ANNOTATIONS {
+                found.push(label(raw.bytes()?)?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// `metadata.finalizers`.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn finalizers(&self) -> Result<Vec<&'a str>, TranscodeError> {
+        let mut found = Vec::new();
+        self.metadata(|number, raw| {
+            if number == FINALIZERS {
+                found.push(raw.text()?);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn metadata(
+        &self,
+        mut field: impl FnMut(u32, Raw<'a>) -> Result<(), Problem>,
+    ) -> Result<(), TranscodeError> {
+        let read = each(self.object, |number, raw| match number {
+            METADATA => each(raw.bytes()?, &mut field),
+            _ => Ok(()),
+        });
+        read.map_err(failed)
+    }
+
     /// All that a cache keeps beside the bytes.
     ///
     /// # Errors
     ///
     /// When labels or owners cannot be read, or name and namespace are no key.
     pub fn header(&self) -> Result<Header, HeaderError> {
-        let key = match self.namespace {
-            "" => ObjectKey::cluster(self.name),
-            namespace => ObjectKey::new(namespace, self.name),
-        };
+        let key = self.key()?;
         let (labels, owners, deletion) =
             self.parts().map_err(|problem| HeaderError::Wire(failed(problem)))?;
-        Ok(Header::new(key.map_err(HeaderError::Key)?)
+        Ok(Header::new(key)
             .with_uid(self.uid)
             .with_version(self.version)
             .with_generation((self.generation != 0).then_some(self.generation))
@@ -241,39 +318,69 @@ fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
     String::from_utf8(text).map(|text| Some(text.into())).map_err(|_| Problem::Utf8)
 }
 
-/// Copies a message and leaves the managed fields of its metadata out.
+/// Copies a message and leaves the managed fields of its metadata out. What it allocates is what it returns.
 fn cut(object: &[u8]) -> Result<Vec<u8>, Problem> {
-    let mut out = Vec::with_capacity(object.len());
-    let mut reader = Reader::new(object);
-    let mut start = 0;
-    while let Some((number, raw)) = reader.next()? {
-        match raw {
-            Raw::Bytes(metadata) if number == METADATA => {
-                let kept = without(metadata, MANAGED_FIELDS)?;
-                let mut head = Writer::default();
-                head.varint(kept.len() as u64);
-                head.tag(METADATA as u8, 2);
-                out.extend_from_slice(&head.into_bytes());
-                out.extend_from_slice(&kept);
-            }
-            _ => out.extend_from_slice(&object[start..reader.position()]),
+    let mut length = object.len();
+    parts(object, METADATA, |whole, content| {
+        if let Some(content) = content {
+            let kept = kept_length(content)?;
+            length = length - whole.len() + 1 + varint_length(kept) + kept;
         }
-        start = reader.position();
-    }
+        Ok(())
+    })?;
+    let mut out = Vec::with_capacity(length);
+    parts(object, METADATA, |whole, content| {
+        let Some(metadata) = content else {
+            out.extend_from_slice(whole);
+            return Ok(());
+        };
+        out.push((METADATA << 3 | 2) as u8);
+        push_varint(&mut out, kept_length(metadata)?);
+        parts(metadata, MANAGED_FIELDS, |whole, content| {
+            if content.is_none() {
+                out.extend_from_slice(whole);
+            }
+            Ok(())
+        })
+    })?;
     Ok(out)
 }
 
-fn without(message: &[u8], gone: u32) -> Result<Vec<u8>, Problem> {
-    let mut out = Vec::with_capacity(message.len());
+fn kept_length(metadata: &[u8]) -> Result<usize, Problem> {
+    let mut kept = 0;
+    parts(metadata, MANAGED_FIELDS, |whole, content| {
+        kept += if content.is_none() { whole.len() } else { 0 };
+        Ok(())
+    })?;
+    Ok(kept)
+}
+
+/// The fields of a message as they stand there, and the content of those with the number `wanted`.
+fn parts<'a>(
+    message: &'a [u8],
+    wanted: u32,
+    mut part: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
     let mut reader = Reader::new(message);
     let mut start = 0;
-    while let Some((number, _)) = reader.next()? {
-        if number != gone {
-            out.extend_from_slice(&message[start..reader.position()]);
-        }
+    while let Some((number, raw)) = reader.next()? {
+        let content = if number == wanted { Some(raw.bytes()?) } else { None };
+        part(&message[start..reader.position()], content)?;
         start = reader.position();
     }
-    Ok(out)
+    Ok(())
+}
+
+fn varint_length(value: usize) -> usize {
+    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+fn push_varint(out: &mut Vec<u8>, mut value: usize) {
+    while value > 0x7f {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }
 
 impl Kind<'_> {
@@ -295,8 +402,21 @@ impl Kind<'_> {
     ///
     /// When the bytes on the way cannot be read.
     pub fn scalar<'a>(self, raw: &'a [u8], path: &FieldPath) -> Result<Option<Cow<'a, str>>, TranscodeError> {
+        self.scalar_at(raw, path.segments())
+    }
+
+    /// The same at the names of a path, whatever is in them.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes on the way cannot be read.
+    pub fn scalar_at<'a, 'p>(
+        self,
+        raw: &'a [u8],
+        path: impl IntoIterator<Item = &'p str>,
+    ) -> Result<Option<Cow<'a, str>>, TranscodeError> {
         let message = MessageView::new(self.schema, self.data.message, raw);
-        let found = walk(View::Message(message), path.segments());
+        let found = walk(View::Message(message), path.into_iter());
         found.map_err(|fault| fault.told("read", self.describe()))
     }
 }
@@ -309,8 +429,8 @@ fn walk<'a, 'p>(
     while path.peek().is_some() {
         let next = match view {
             View::Json(json) => return Ok(in_json(json, path)?),
-            View::Message(message) => path.next().map(|name| member(&message, name)),
-            View::Map(entries) => path.next().map(|name| entry(&entries.sorted()?, name)),
+            View::Message(message) => Some(member(&message, &mut path)),
+            View::Map(entries) => path.next().map(|name| entries.get(name)),
             _ => None,
         };
         match next.transpose()?.flatten() {
@@ -334,23 +454,53 @@ fn walk<'a, 'p>(
 
 type Step<'s, 'a> = Result<Option<View<'s, 'a>>, crate::error::Fault>;
 
-fn entry<'s, 'a>(entries: &[(&'a str, View<'s, 'a>)], name: &str) -> Step<'s, 'a> {
-    Ok(entries.iter().find(|(key, _)| *key == name).map(|(_, view)| view.clone()))
-}
-
-/// The member of that name, which may be in an embedded type.
-fn member<'s, 'a>(message: &MessageView<'s, 'a>, name: &str) -> Step<'s, 'a> {
+/// The member that the next name of the path is, which may be in an embedded type; in a map the name after it is taken, too.
+/// Nothing is allocated where every field is there once, as servers write it.
+fn member<'s, 'a, 'p>(
+    message: &MessageView<'s, 'a>,
+    path: &mut std::iter::Peekable<impl Iterator<Item = &'p str>>,
+) -> Step<'s, 'a> {
+    let Some(name) = path.peek().copied() else { return Ok(None) };
     for field in message.fields() {
         if let (true, Base::Message(id)) = (field.flags.inline, field.base) {
-            if let Some(found) = member(&embedded(message, field, id)?, name)? {
+            if let Some(found) = member(&embedded(message, field, id)?, path)? {
                 return Ok(Some(found));
             }
         } else if field.name == name {
-            let raws = occurrences(&message.pieces, u32::from(field.number))?;
-            return message.view(field, &raws);
+            path.next();
+            let number = u32::from(field.number);
+            if let (Shape::Map, Some(key)) = (field.shape, path.peek().copied()) {
+                path.next();
+                return message.entry(field, key);
+            }
+            return match sole(&message.pieces, number)? {
+                Sole::Many => message.view(field, &occurrences(&message.pieces, number)?),
+                Sole::Not => message.view(field, &[]),
+                Sole::One(raw) => message.view(field, &[(0, raw)]),
+            };
         }
     }
     Ok(None)
+}
+
+/// Whether a field is there once.
+enum Sole<'a> {
+    Not,
+    One(Raw<'a>),
+    Many,
+}
+
+fn sole<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Sole<'a>, Problem> {
+    let mut found = Sole::Not;
+    for piece in pieces.as_slice() {
+        each(piece, |number, raw| {
+            if number == wanted {
+                found = if matches!(found, Sole::Not) { Sole::One(raw) } else { Sole::Many };
+            }
+            Ok(())
+        })?;
+    }
+    Ok(found)
 }
 
 fn embedded<'s, 'a>(
@@ -359,12 +509,17 @@ fn embedded<'s, 'a>(
     id: MessageId,
 ) -> Result<MessageView<'s, 'a>, Problem> {
     debug_assert_eq!(field.shape, Shape::Value, "embedded types are no pointers");
-    let raws = match field.number {
-        0 => Vec::new(),
-        number => occurrences(&message.pieces, u32::from(number))?,
+    let number = u32::from(field.number);
+    let found = if number == 0 { Sole::Not } else { sole(&message.pieces, number)? };
+    let pieces = match found {
+        Sole::Not => Pieces::None,
+        Sole::One(raw) => Pieces::One(raw.bytes()?),
+        Sole::Many => {
+            let raws = occurrences(&message.pieces, number)?;
+            Pieces::Many(raws.iter().map(|(_, raw)| raw.bytes()).collect::<Result<_, _>>()?)
+        }
     };
-    let pieces: Result<Vec<_>, _> = raws.iter().map(|(_, raw)| raw.bytes()).collect();
-    Ok(MessageView { schema: message.schema, id, pieces: Pieces::Many(pieces?), depth: message.depth + 1 })
+    Ok(MessageView { schema: message.schema, id, pieces, depth: message.depth + 1 })
 }
 
 fn in_json<'a, 'p>(

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use informer_core::{Gvk, Gvr};
 
@@ -53,13 +54,33 @@ impl Schema {
     }
 
     fn kind_of(&self, group: &str, version: &str, kind: &str) -> Option<Kind<'_>> {
+        let index = self.index_of(group, version, kind)?;
+        Some(Kind { schema: self, data: &self.kinds[index] })
+    }
+
+    fn index_of(&self, group: &str, version: &str, kind: &str) -> Option<usize> {
         let find = |group: &str, version: &str| {
             self.kinds
                 .binary_search_by(|data| (data.group, data.version, data.kind).cmp(&(group, version, kind)))
                 .ok()
         };
-        let index = find(group, version).or_else(|| find("meta.k8s.io", "v1"))?;
-        Some(Kind { schema: self, data: &self.kinds[index] })
+        find(group, version).or_else(|| find("meta.k8s.io", "v1"))
+    }
+
+    /// A kind that keeps its table: for objects that are read long after they came.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use informer_core::Gvk;
+    /// use informer_schema::Schema;
+    ///
+    /// let pods = Arc::new(Schema::builtin()).shared_kind(&Gvk::new("", "v1", "Pod")).ok_or("no such kind")?;
+    /// assert_eq!(pods.kind().name(), "Pod");
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn shared_kind(self: &Arc<Self>, gvk: &Gvk) -> Option<SharedKind> {
+        let index = self.index_of(&gvk.group, &gvk.version, &gvk.kind)?;
+        Some(SharedKind { schema: Arc::clone(self), index })
     }
 
     /// All kinds, sorted by group, version and kind.
@@ -130,6 +151,12 @@ impl Schema {
         usize::from(*run.get(number as usize)?).checked_sub(1)
     }
 
+    /// For each protobuf number the place of the field in its message, plus 1.
+    pub(crate) fn numbers_of(&self, id: MessageId) -> &[u8] {
+        let run = &self.messages[usize::from(id.0)].numbers;
+        &self.numbers[run.start as usize..run.end as usize]
+    }
+
     /// Places of the fields that the wire has, from the highest number down.
     pub(crate) fn places_from_the_end(&self, id: MessageId) -> impl Iterator<Item = usize> {
         let run = &self.messages[usize::from(id.0)].numbers;
@@ -145,6 +172,31 @@ impl Schema {
             Base::Message(id) => Some(self.message_at(id)),
             _ => None,
         }
+    }
+}
+
+/// A [`Kind`] with a share of its table.
+#[derive(Clone)]
+pub struct SharedKind {
+    schema: Arc<Schema>,
+    index: usize,
+}
+
+impl SharedKind {
+    /// The kind.
+    pub fn kind(&self) -> Kind<'_> {
+        Kind { schema: &self.schema, data: &self.schema.kinds[self.index] }
+    }
+
+    /// The table.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+}
+
+impl std::fmt::Debug for SharedKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.kind().fmt(f)
     }
 }
 

@@ -13,18 +13,37 @@ const DURATION: Problem = Problem::Value { expected: "a length of time such as 1
 
 /// Writes an instant; with six digits of a second where `micros` is given.
 pub(crate) fn write(out: &mut Vec<u8>, seconds: i64, micros: Option<i64>) {
-    use std::io::Write;
     let (day, rest) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, date) = civil(day);
-    let sign = if year < 0 { "-" } else { "" };
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    let year = year.unsigned_abs();
-    let done = write!(out, "{sign}{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}");
-    done.expect("a Vec takes everything");
+    if year < 0 {
+        out.push(b'-');
+    }
+    padded::<4>(out, year.unsigned_abs());
+    for (mark, part) in [(b'-', month), (b'-', date), (b'T', hour), (b':', minute), (b':', second)] {
+        out.push(mark);
+        padded::<2>(out, part.unsigned_abs());
+    }
     if let Some(micros) = micros {
-        write!(out, ".{micros:06}").expect("a Vec takes everything");
+        out.push(b'.');
+        padded::<6>(out, micros.unsigned_abs());
     }
     out.push(b'Z');
+}
+
+/// Writes a number with at least so many digits. Every object has a dozen instants, and the machinery of formats takes longer
+/// than the rest of them.
+fn padded<const DIGITS: usize>(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [b'0'; DIGITS];
+    let mut rest = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    match rest {
+        0 => out.extend_from_slice(&digits),
+        _ => out.extend_from_slice(number.to_string().as_bytes()),
+    }
 }
 
 /// The date of a day since 1970 in the Gregorian calendar, which is thought back and on for ever.

@@ -65,16 +65,36 @@ impl<'a> Reader<'a> {
         Self { data, at: 0 }
     }
 
+    /// Whether all bytes were read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.data.len()
+    }
+
     /// How many bytes were read.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
     /// The next field, with its number; `None` at the end.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
         if self.at == self.data.len() {
             return Ok(None);
         }
+        // Nearly every field: a number below 16 and a block shorter than 128 bytes.
+        if let [tag, length, rest @ ..] = &self.data[self.at..]
+            && tag & 0x87 == 2
+            && *tag > 7
+            && *length < 0x80
+            && let Some(block) = rest.get(..usize::from(*length))
+        {
+            self.at += 2 + block.len();
+            return Ok(Some((u32::from(tag >> 3), Raw::Bytes(block))));
+        }
+        self.any()
+    }
+
+    fn any(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
         let raw = match tag & 7 {
@@ -105,7 +125,19 @@ impl<'a> Reader<'a> {
         Ok((number, (tag & 7) as u8, length))
     }
 
+    #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Problem> {
+        match self.data.get(self.at) {
+            // Nearly all tags and lengths.
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Problem> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = *self.data.get(self.at).ok_or(Problem::Truncated)?;
@@ -126,6 +158,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes behind their length.
+    #[inline]
     fn block(&mut self) -> Result<&'a [u8], Problem> {
         let length = usize::try_from(self.varint()?).map_err(|_| Problem::Truncated)?;
         let end = self.at.checked_add(length).filter(|end| *end <= self.data.len());

@@ -100,6 +100,21 @@ fn every_object_is_the_same_as_json_values() {
     }
 }
 
+#[test]
+fn messages_in_pieces_are_the_same_as_json_values() {
+    let (schema, mut count) = (&*SCHEMA, 0);
+    for sample in &*SAMPLES {
+        let envelope = Envelope::parse(&sample.wire).unwrap();
+        // What comes twice is put together: lists one after the other, of all else the last.
+        let twice = [envelope.raw, envelope.raw].concat();
+        let wire = informer_schema::enclose(envelope.api_version, envelope.kind, &twice);
+        let Ok(json) = schema.to_json(&wire) else { continue };
+        assert_eq!(schema.decode::<Value>(&wire).unwrap(), serde_json::from_slice::<Value>(&json).unwrap());
+        count += 1;
+    }
+    assert!(count > 100, "{count}");
+}
+
 fn scalars(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {

@@ -104,10 +104,16 @@ impl<O: Object> Shared<O> {
         self.read(State::clone)
     }
 
-    /// Applies edits as one transaction and returns what each key held before. `version`, unless empty, becomes that
-    /// of the store.
-    pub(crate) fn apply(&self, edits: Vec<Edit<O>>, version: &ResourceVersion) -> Vec<Option<Arc<O>>> {
+    /// Applies edits as one transaction and returns what each key held before. `version` becomes that of the store.
+    pub(crate) fn apply(
+        &self,
+        edits: Vec<Edit<O>>,
+        version: Option<&ResourceVersion>,
+    ) -> Vec<Option<Arc<O>>> {
         if edits.is_empty() {
+            if let Some(version) = version {
+                self.bookmark(version);
+            }
             return Vec::new();
         }
         let (mut ledger, computed) = self.compute(|| {
@@ -119,7 +125,7 @@ impl<O: Object> Shared<O> {
         let mut previous = Vec::new();
         let first = |ledger: &mut Ledger<O>, state: &mut State<O>| {
             previous = ledger.apply(state, edits, &computed);
-            if !version.is_empty() {
+            if let Some(version) = version {
                 state.resource_version = version.clone();
             }
         };

@@ -84,7 +84,7 @@ impl<O: Object> ThreadSafeStore<O> {
                 Action::Forget => change.key.map(Edit::Remove),
             });
         }
-        self.indexer.shared.apply(edits, &version)
+        self.indexer.shared.apply(edits, (!version.is_empty()).then_some(&version))
     }
 
     /// Moves the store's version without a change of content.

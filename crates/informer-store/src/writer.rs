@@ -80,6 +80,20 @@ impl<O: Object> StoreWriter<O> {
         Batch::of(&self.keys, changes).apply(&self.indexer.shared)
     }
 
+    /// The same, with `version` as that of the store afterwards, in one transaction: whoever sees the changes sees the version.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn apply_at(
+        &mut self,
+        changes: impl IntoIterator<Item = Change<O>>,
+        version: impl Into<ResourceVersion>,
+    ) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
+        let batch = Batch { at: Some(version.into()), ..Batch::of(&self.keys, changes) };
+        batch.apply(&self.indexer.shared)
+    }
+
     /// Makes `items` the whole content of the store, at `version`, as one transaction. Of two items with one key the
     /// later stays.
     pub fn replace(&mut self, items: Vec<(ObjectKey, Arc<O>)>, version: impl Into<ResourceVersion>) {
@@ -112,6 +126,8 @@ pub(crate) struct Batch<O> {
     edits: Vec<Edit<O>>,
     /// The last version among the objects.
     version: ResourceVersion,
+    /// The version that the caller gives.
+    at: Option<ResourceVersion>,
     /// Positions of the changes without a key.
     errors: Vec<(usize, KeyError)>,
     total: usize,
@@ -123,6 +139,7 @@ impl<O: Object> Batch<O> {
         let mut batch = Self {
             edits: Vec::with_capacity(changes.size_hint().0),
             version: ResourceVersion::unset(),
+            at: None,
             errors: Vec::new(),
             total: 0,
         };
@@ -136,7 +153,8 @@ impl<O: Object> Batch<O> {
     }
 
     pub(crate) fn apply(self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, TransactionError> {
-        let previous = shared.apply(self.edits, &self.version);
+        let version = self.at.as_ref().or((!self.version.is_empty()).then_some(&self.version));
+        let previous = shared.apply(self.edits, version);
         if self.errors.is_empty() {
             return Ok(previous);
         }
@@ -150,7 +168,10 @@ impl<O: Object> Batch<O> {
     pub(crate) fn apply_all(mut self, shared: &Shared<O>) -> Result<Vec<Option<Arc<O>>>, KeyError> {
         match self.errors.pop() {
             Some((_, error)) => Err(error),
-            None => Ok(shared.apply(self.edits, &self.version)),
+            None => {
+                let version = (!self.version.is_empty()).then_some(&self.version);
+                Ok(shared.apply(self.edits, version))
+            }
         }
     }
 

@@ -105,11 +105,13 @@ pub use informer_cache::{
     wait_for_cache_sync,
 };
 pub use informer_cache::{controller, handler, listener, metrics, processor, pump, queue, reflector, source};
+#[cfg(feature = "packed")]
+pub use informer_client::Packed;
 #[cfg(feature = "client")]
 pub use informer_client::{
-    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, HeaderError, KubeListWatch,
-    Lazy, Limits, Metadata, Origin, Pruning, RawObject, ReadOptions, Representation, RequestError,
-    ResourceKind, SharedInformerFactory, StaticKind, StreamingLists, Typed,
+    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings,
+    HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning, RawObject, ReadOptions,
+    Representation, RequestError, ResourceKind, SharedInformerFactory, StaticKind, StreamingLists, Typed,
 };
 pub use informer_core::*;
 #[cfg(feature = "runtime")]

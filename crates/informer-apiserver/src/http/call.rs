@@ -27,7 +27,7 @@ use crate::requests::Verb;
 use crate::select::Filter;
 use crate::server::Shared;
 use crate::storage::{EventType, Form, Stored};
-use crate::upset::UpsetWatch;
+use crate::upset::{Framing, UpsetWatch};
 use crate::watch::{WatchDriver, WatchRequest};
 use crate::write::{Application, DeleteOptions, PatchType, Scope, Validation, WriteMode, Written};
 
@@ -182,15 +182,16 @@ impl Call<'_> {
             driver.fail(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
         }
         let end = plan.body_end.filter(|(point, _)| matches!(point, Point::Events(_)));
-        let stream = stream::unfold(UpsetWatch::new(driver, plan, end), |mut watch| async move {
+        let framing = (encoding == Encoding::Protobuf).then(|| {
+            let shared = Arc::clone(self.shared);
+            Box::new(move |lines: &Bytes| framed(&shared.schema, lines)) as Framing
+        });
+        let watch = UpsetWatch::new(driver, plan, end).with_framing(framing);
+        let stream = stream::unfold(watch, |mut watch| async move {
             let item: Result<Bytes, BrokenOff> = watch.next().await?;
             Some((item, watch))
         });
-        if encoding == Encoding::Protobuf {
-            let shared = Arc::clone(self.shared);
-            let frames = stream.map(move |item| item.map(|lines| framed(&shared.schema, &lines)));
-            return Ok((streamed_protobuf(frames.boxed()), encoding));
-        }
+        let streamed = if encoding == Encoding::Protobuf { streamed_protobuf } else { streamed };
         Ok((streamed(stream.boxed()), encoding))
     }
 

@@ -79,8 +79,8 @@ impl Truth {
                 note(differences, || format!("{key} is not in the cache"));
                 continue;
             };
-            match serde_json::from_slice::<Value>(held.raw_json()) {
-                Ok(mut value) => {
+            match held.json().map(|json| serde_json::from_str::<Value>(&json)) {
+                Ok(Ok(mut value)) => {
                     strip(&mut value);
                     if value != *truth {
                         note(differences, || {
@@ -88,6 +88,7 @@ impl Truth {
                         });
                     }
                 }
+                Ok(Err(error)) => note(differences, || format!("{key} is no JSON in the cache: {error}")),
                 Err(error) => note(differences, || format!("{key} cannot be read from the cache: {error}")),
             }
         }

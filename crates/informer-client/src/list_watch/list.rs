@@ -1,17 +1,18 @@
+mod json;
+mod protobuf;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use informer_cache::source::{ListEnd, ListPart, Listed, SourceContext, SourceError, SourceErrorKind};
-use informer_core::ResourceVersion;
-use serde::Deserialize;
 
 use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
-use crate::client::ResponseBody;
-use crate::splitter::list::{ListSplitter, Member, Part};
-use crate::{Representation, ResourceKind};
+use super::reply::{self, Answer};
+use crate::Representation;
+use crate::represent::{Encoding, Origin};
 
 /// How many objects are read before others get their turn on the thread: a frame from the network holds fewer, one from
 /// a server in this process may hold a whole list.
@@ -23,58 +24,52 @@ const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 /// Reads the body of one list.
 pub(super) struct ListReader<O: informer_core::Object> {
     attempt: String,
-    body: ResponseBody,
+    answer: Answer,
     idle_timeout: Duration,
-    splitter: ListSplitter,
-    objects: ObjectReader<O>,
+    body: ListBody<O>,
     /// The network frame that is being read, empty before and after one, and how far.
     frame: Bytes,
     at: usize,
-    expected: String,
-    envelope: Envelope,
     parts: VecDeque<ListPart<O>>,
     ended: bool,
 }
 
-/// What stands around the items.
-#[derive(Default)]
-struct Envelope {
-    kind: Option<String>,
-    metadata: ListMetadata,
-    items: u64,
-    /// True where an item did not say its kind, so that the kind of the list must.
-    untyped_items: bool,
+/// What the bytes become, by their encoding.
+enum ListBody<O: informer_core::Object> {
+    Json(json::JsonList<O>),
+    Protobuf(protobuf::ProtobufList<O>),
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMetadata {
-    #[serde(default)]
-    resource_version: Option<String>,
-    #[serde(default, rename = "continue")]
-    continue_token: Option<String>,
-    #[serde(default)]
-    remaining_item_count: Option<i64>,
+/// Why a body is no list of the kind.
+enum ListProblem {
+    /// What came is not what the protocol allows.
+    Protocol(String),
+    /// It is a list of something else.
+    OtherKind(String),
+    /// It ended too early, after so many objects.
+    BrokeOff(u64),
 }
 
 impl<O: Representation> ListReader<O> {
     pub(super) fn new(
         attempt: String,
-        body: ResponseBody,
-        kind: &ResourceKind,
+        answer: Answer,
+        origin: Origin,
         options: &ReadOptions,
         context: SourceContext<O>,
     ) -> Self {
+        let objects = ObjectReader::new(origin, options.pruning.clone(), context);
+        let body = match answer.encoding {
+            Encoding::Json => ListBody::Json(json::JsonList::new(options.limits, objects)),
+            Encoding::Protobuf => ListBody::Protobuf(protobuf::ProtobufList::new(options.limits, objects)),
+        };
         Self {
             attempt,
-            body,
+            answer,
             idle_timeout: options.list_idle_timeout,
-            splitter: ListSplitter::new(options.limits),
-            objects: ObjectReader::new(kind, options.pruning.clone(), context),
+            body,
             frame: Bytes::new(),
             at: 0,
-            expected: format!("{}List", kind.kind()),
-            envelope: Envelope::default(),
             parts: VecDeque::new(),
             ended: false,
         }
@@ -102,7 +97,7 @@ impl<O: Representation> ListReader<O> {
                 }
                 continue;
             }
-            let frame = tokio::time::timeout(self.idle_timeout, self.body.next_frame()).await;
+            let frame = tokio::time::timeout(self.idle_timeout, self.answer.body.next_frame()).await;
             let frame = frame.map_err(|_| {
                 let text = format!("{}: the answer was silent for {:?}", self.attempt, self.idle_timeout);
                 SourceError::new(SourceErrorKind::Timeout, text)
@@ -116,105 +111,80 @@ impl<O: Representation> ListReader<O> {
 
     /// Reads on in the frame.
     fn read(&mut self) -> Result<(), SourceError> {
-        let mut items = Vec::new();
-        while items.len() < BATCH_MAX {
-            let part = self.splitter.next(&self.frame, &mut self.at);
-            let part = part.map_err(|error| super::reply::protocol(&self.attempt, error))?;
-            let item = match part {
-                None => {
-                    (self.frame, self.at) = (Bytes::new(), 0);
-                    break;
-                }
-                Some(Part::Member(member, text)) => {
-                    let read = self.envelope.read(member, text);
-                    read.map_err(|error| super::reply::protocol(&self.attempt, error))?;
-                    continue;
-                }
-                Some(Part::Item(item)) => item,
-            };
-            let object = self.objects.read(item, true);
-            self.envelope.items += 1;
-            self.envelope.untyped_items |= !object.has_kind;
-            match object.read {
-                Read::Fresh(object) => items.push(Listed::Fresh(object)),
-                Read::Known(object) => items.push(Listed::Known(object)),
-                Read::Undecodable(undecodable) => {
-                    flush(&mut items, &mut self.parts);
-                    self.parts.push_back(ListPart::Undecodable(undecodable));
-                }
-                Read::OtherKind(other) => return Err(self.other_kind(&format!("an item is {other}"))),
-            }
+        let read = match &mut self.body {
+            ListBody::Json(list) => list.read(&self.frame, &mut self.at, &mut self.parts),
+            ListBody::Protobuf(list) => list.read(&self.frame, &mut self.at, &mut self.parts),
+        };
+        if self.at == self.frame.len() {
+            (self.frame, self.at) = (Bytes::new(), 0);
         }
-        flush(&mut items, &mut self.parts);
-        Ok(())
+        read.map_err(|problem| self.failed(problem))
     }
 
     /// The body is over.
     fn end(&mut self) -> Result<(), SourceError> {
-        if !self.splitter.is_complete() {
-            let text = format!(
-                "{}: the answer broke off after {} objects; the list is repeated",
-                self.attempt, self.envelope.items
-            );
-            return Err(SourceError::new(SourceErrorKind::Connection, text));
-        }
-        let kind = self.envelope.kind.as_deref().unwrap_or_default();
-        // A custom resource may name its list as it likes; then its items say what they are.
-        let named = kind.ends_with("List") || self.envelope.items > 0;
-        let metadata = O::METADATA_ONLY && kind == METADATA_LIST_KIND;
-        if kind != self.expected && !metadata && (self.envelope.untyped_items || !named) {
-            return Err(self.other_kind(&format!("it is {kind:?}")));
-        }
-        let (items, buffered_max) = (self.envelope.items, self.splitter.buffered_max());
+        let end = match &mut self.body {
+            ListBody::Json(list) => list.end(),
+            ListBody::Protobuf(list) => list.end(),
+        };
+        let (end, items, buffered_max) = end.map_err(|problem| self.failed(problem))?;
         tracing::debug!(attempt = self.attempt, items, buffered_max, "a list was read");
-        let metadata = std::mem::take(&mut self.envelope.metadata);
-        self.parts.push_back(ListPart::End(ListEnd {
-            version: metadata.resource_version.map_or_else(ResourceVersion::unset, ResourceVersion::from),
-            continue_token: metadata.continue_token.filter(|token| !token.is_empty()),
-            remaining: metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok()),
-        }));
+        self.parts.push_back(ListPart::End(end));
         self.ended = true;
         Ok(())
     }
 
-    fn other_kind(&self, what: &str) -> SourceError {
-        let text =
-            format!("{}: expected a {}, but {what}; check group and kind", self.attempt, self.expected);
-        SourceError::new(SourceErrorKind::Protocol, text)
+    fn failed(&self, problem: ListProblem) -> SourceError {
+        let attempt = &self.attempt;
+        match problem {
+            ListProblem::Protocol(problem) => reply::protocol(attempt, problem),
+            ListProblem::OtherKind(what) => {
+                reply::protocol(attempt, format_args!("{what}; check group and kind"))
+            }
+            ListProblem::BrokeOff(items) => {
+                let text =
+                    format!("{attempt}: the answer broke off after {items} objects; the list is repeated");
+                SourceError::new(SourceErrorKind::Connection, text)
+            }
+        }
     }
 }
 
-fn flush<O>(items: &mut Vec<Listed<O>>, parts: &mut VecDeque<ListPart<O>>) {
-    if !items.is_empty() {
-        parts.push_back(ListPart::Items(std::mem::take(items)));
+/// What a list ends with, how many objects it had, and the most bytes that were buffered.
+type Ended = (ListEnd, u64, usize);
+
+/// Objects on their way to the parts of a list.
+struct Batch<'p, O> {
+    items: Vec<Listed<O>>,
+    parts: &'p mut VecDeque<ListPart<O>>,
+}
+
+impl<'p, O> Batch<'p, O> {
+    fn new(parts: &'p mut VecDeque<ListPart<O>>) -> Self {
+        Self { items: Vec::new(), parts }
     }
-}
 
-/// A member beside the items that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("the list's {member} cannot be read: {problem}")]
-struct EnvelopeError {
-    member: &'static str,
-    problem: &'static str,
-}
+    fn is_full(&self) -> bool {
+        self.items.len() >= BATCH_MAX
+    }
 
-impl Envelope {
-    fn read(&mut self, member: Member, text: &[u8]) -> Result<(), EnvelopeError> {
-        match member {
-            Member::Kind => {
-                let kind: Result<Option<String>, _> = serde_json::from_slice(text);
-                self.kind =
-                    kind.map_err(|_| EnvelopeError { member: "kind", problem: "it is not a string" })?;
+    /// Takes an object; the error says which other kind it is of.
+    fn take(&mut self, read: Read<O>) -> Result<(), String> {
+        match read {
+            Read::Fresh(object) => self.items.push(Listed::Fresh(object)),
+            Read::Known(object) => self.items.push(Listed::Known(object)),
+            Read::Undecodable(undecodable) => {
+                self.flush();
+                self.parts.push_back(ListPart::Undecodable(undecodable));
             }
-            Member::Metadata => {
-                let metadata: Result<Option<ListMetadata>, _> = serde_json::from_slice(text);
-                let problem =
-                    "it needs resourceVersion and continue as strings, remainingItemCount as a number";
-                let metadata = metadata.map_err(|_| EnvelopeError { member: "metadata", problem })?;
-                self.metadata = metadata.unwrap_or_default();
-            }
-            Member::Items | Member::ApiVersion | Member::Other => {}
+            Read::OtherKind(other) => return Err(other),
         }
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        if !self.items.is_empty() {
+            self.parts.push_back(ListPart::Items(std::mem::take(&mut self.items)));
+        }
     }
 }

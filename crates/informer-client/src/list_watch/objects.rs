@@ -2,15 +2,18 @@ use std::sync::Arc;
 
 use informer_cache::Undecodable;
 use informer_cache::source::SourceContext;
+use informer_core::ResourceVersion;
+use informer_schema::Scan;
 
+use super::Wire;
 use crate::header::{HeaderError, Problem, RawHeader};
-use crate::represent::{Origin, RawObject};
+use crate::represent::{Origin, RawBytes, RawObject};
 use crate::scan::Cursor;
 use crate::splitter::Slice;
 use crate::{Pruning, Representation, ResourceKind};
 
 /// The kind that a server gives objects whose metadata alone was asked for.
-const METADATA_KIND: &str = "PartialObjectMetadata";
+pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 
 /// Makes objects of their bytes.
 pub(super) struct ObjectReader<O: informer_core::Object> {
@@ -38,9 +41,55 @@ pub(super) struct ReadObject<O> {
 }
 
 impl<O: Representation> ObjectReader<O> {
-    pub(super) fn new(kind: &ResourceKind, pruning: Pruning, context: SourceContext<O>) -> Self {
-        let origin = Arc::new(Origin::new(kind.clone(), context.undecodable().clone()));
-        Self { origin, api_version: kind.gvk().api_version(), context, pruning, key: String::new() }
+    pub(super) fn new(origin: Origin, pruning: Pruning, context: SourceContext<O>) -> Self {
+        let api_version = origin.kind().gvk().api_version();
+        Self { origin: Arc::new(origin), api_version, context, pruning, key: String::new() }
+    }
+
+    pub(super) fn kind(&self) -> &ResourceKind {
+        self.origin.kind()
+    }
+
+    /// What is known of the kind's protobuf form, where the body is one.
+    pub(super) fn wire(&self) -> Option<&Wire> {
+        self.origin.wire()
+    }
+
+    /// Group and version of the kind, as `apps/v1`.
+    pub(super) fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Reads one object from a message without envelope; where it `may_be_known`, it is first compared with what is held.
+    pub(super) fn read_message(&mut self, message: &[u8], may_be_known: bool) -> Read<O> {
+        let (scan, error) = Scan::as_far_as_readable(message);
+        if let Some(error) = error {
+            return set_aside(&scan, error.problem());
+        }
+        if may_be_known && let Some(known) = self.known_message(&scan) {
+            return Read::Known(known);
+        }
+        let header = match scan.header() {
+            Ok(header) => header,
+            Err(error) => return set_aside(&scan, error),
+        };
+        let cut_managed_fields = self.pruning.cuts_managed_fields();
+        let bytes = RawBytes::Protobuf { scan: &scan, message, cut_managed_fields };
+        match O::decode(RawObject { header, bytes, origin: &self.origin }) {
+            Ok(object) => Read::Fresh(Arc::new(object)),
+            Err(error) => set_aside(&scan, error),
+        }
+    }
+
+    fn known_message(&mut self, scan: &Scan<'_>) -> Option<Arc<O>> {
+        self.key.clear();
+        if !scan.namespace().is_empty() {
+            self.key.push_str(scan.namespace());
+            self.key.push('/');
+        }
+        self.key.push_str(scan.name());
+        let version = ResourceVersion::from(scan.resource_version());
+        self.context.unchanged(&self.key, scan.uid(), &version)
     }
 
     /// Reads one object; where it `may_be_known`, it is first compared with what is held.
@@ -93,7 +142,8 @@ impl<O: Representation> ObjectReader<O> {
                 Err(error) => return undecodable(raw, HeaderError::from(error)),
             }
         }
-        let object = RawObject { header, raw, text, cuts: &raw.cuts, origin: &self.origin };
+        let object =
+            RawObject { header, bytes: RawBytes::Json { raw, text, cuts: &raw.cuts }, origin: &self.origin };
         match O::decode(object) {
             Ok(object) => Read::Fresh(Arc::new(object)),
             Err(error) => undecodable(raw, error),
@@ -112,6 +162,12 @@ impl<O: Representation> ObjectReader<O> {
         }
         Some(format!("{kind} of {}", raw.api_version.as_deref().unwrap_or("no apiVersion")))
     }
+}
+
+/// Sets an object aside that came as protobuf.
+fn set_aside<O, E: std::error::Error + Send + Sync + 'static>(scan: &Scan<'_>, error: E) -> Read<O> {
+    let undecodable = Undecodable::new(scan.key().ok(), error);
+    Read::Undecodable(undecodable.with_version(scan.uid(), ResourceVersion::from(scan.resource_version())))
 }
 
 /// Sets an object aside with what is known of it.

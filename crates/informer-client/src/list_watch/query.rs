@@ -7,11 +7,25 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Selection;
 
-pub(super) const ACCEPT_JSON: &str = "application/json";
-pub(super) const ACCEPT_METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-pub(super) const ACCEPT_METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// What a request accepts: in JSON alone, and in protobuf before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Accept {
+    pub(super) json: &'static str,
+    pub(super) protobuf: &'static str,
+}
+
+pub(super) const OBJECTS: Accept =
+    Accept { json: "application/json", protobuf: "application/vnd.kubernetes.protobuf,application/json" };
+pub(super) const METADATA: Accept = Accept {
+    json: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+    protobuf: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+        application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+};
+pub(super) const METADATA_LIST: Accept = Accept {
+    json: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+    protobuf: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+};
 
 /// What a segment of a path may hold as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

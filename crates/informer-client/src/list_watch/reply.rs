@@ -6,9 +6,15 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use informer_cache::source::{ServerStatus, SourceError, SourceErrorKind};
+use informer_schema::MAGIC;
 use serde::Deserialize;
 
+use super::Wire;
 use crate::client::{Client, ResponseBody};
+use crate::represent::Encoding;
+
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// How much of the body of a refusal is read: a status fits, a page of a proxy need not.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
@@ -19,13 +25,27 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a text that is no status goes into an error.
 const TEXT_SHOWN_MAX: usize = 256;
 
-/// Sends a request and answers with the body of a good reply in JSON.
+/// The body of a good reply.
+pub(super) struct Answer {
+    pub(super) encoding: Encoding,
+    pub(super) body: ResponseBody,
+}
+
+/// What a server said to a request.
+pub(super) enum Opened {
+    Answer(Answer),
+    /// It has none of the encodings that were offered (406).
+    NotAcceptable(SourceError),
+}
+
+/// Sends a request and answers with the body of a good reply: in JSON or, where it was asked for and `wire` can read it,
+/// protobuf.
 pub(super) async fn open(
     client: &Client,
     request: Request<Bytes>,
-    attempt: &str,
-    timeout: Duration,
-) -> Result<ResponseBody, SourceError> {
+    (attempt, timeout): (&str, Duration),
+    wire: Option<&Wire>,
+) -> Result<Opened, SourceError> {
     let Ok(answer) = tokio::time::timeout(timeout, client.request(request)).await else {
         let text =
             format!("{attempt}: no answer within {timeout:?}; check that the address is an API server");
@@ -35,19 +55,33 @@ pub(super) async fn open(
         let text = format!("{attempt}: {error}");
         SourceError::new(error.kind(), text).with_cause(error)
     })?;
+    if response.status() == StatusCode::NOT_ACCEPTABLE {
+        return Ok(Opened::NotAcceptable(refusal(response, wire).await.into_error(attempt)));
+    }
     if response.status() != StatusCode::OK {
-        return Err(refusal(response).await.into_error(attempt));
+        return Err(refusal(response, wire).await.into_error(attempt));
     }
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or("application/json").to_owned();
-    if !is_json(&content_type) {
-        let text = format!(
-            "{attempt}: the server answered with {content_type} instead of application/json; check that the address is \
-             that of an API server"
-        );
-        return Err(SourceError::new(SourceErrorKind::Protocol, text));
+    let content_type = content_type.unwrap_or(JSON);
+    match essence(content_type) {
+        essence if essence.eq_ignore_ascii_case(JSON) => {
+            Ok(Opened::Answer(Answer { encoding: Encoding::Json, body: response.into_body() }))
+        }
+        essence if wire.is_some() && essence.eq_ignore_ascii_case(PROTOBUF) => {
+            Ok(Opened::Answer(Answer { encoding: Encoding::Protobuf, body: response.into_body() }))
+        }
+        _ => Err(protocol(
+            attempt,
+            format_args!(
+                "the server answered with {content_type} instead of {JSON}; check that the address is that of an API server"
+            ),
+        )),
     }
-    Ok(response.into_body())
+}
+
+/// The media type without its parameters: watches in protobuf have one.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// An answer that cannot be read.
@@ -55,19 +89,14 @@ pub(crate) fn protocol(attempt: &str, error: impl std::fmt::Display) -> SourceEr
     SourceError::new(SourceErrorKind::Protocol, format!("{attempt}: {error}"))
 }
 
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
-}
-
 /// What a refused request says.
-pub(crate) async fn refusal(response: Response<ResponseBody>) -> ServerStatus {
+pub(crate) async fn refusal(response: Response<ResponseBody>, wire: Option<&Wire>) -> ServerStatus {
     let (head, mut body) = response.into_parts();
     let code = head.status.as_u16();
     let reading = body.read_up_to(REFUSAL_BYTES_MAX);
     // Whatever breaks while the text is read: the code is known and says enough.
     let text = tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.unwrap_or_default();
-    let mut status = parse(&text).unwrap_or_else(|| plain(head.status, &text));
+    let mut status = parse(&text, wire).unwrap_or_else(|| plain(head.status, &text));
     status.code = code;
     status.retry_after = retry_after(&head.headers).or(status.retry_after);
     status
@@ -114,9 +143,13 @@ struct Cause {
     reason: Option<String>,
 }
 
-/// A `Status` in JSON.
-pub(super) fn parse(text: &[u8]) -> Option<ServerStatus> {
-    let status: StatusText = serde_json::from_slice(text).ok()?;
+/// A `Status`. Servers refuse in the encoding that was asked for.
+pub(super) fn parse(text: &[u8], wire: Option<&Wire>) -> Option<ServerStatus> {
+    let written = match text.starts_with(&MAGIC) {
+        true => Some(wire?.schema().to_json(text).ok()?),
+        false => None,
+    };
+    let status: StatusText = serde_json::from_slice(written.as_deref().unwrap_or(text)).ok()?;
     if status.kind.is_some_and(|kind| kind != "Status") {
         return None;
     }

@@ -1,21 +1,18 @@
-use std::borrow::Cow;
+mod json;
+mod protobuf;
+
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use informer_cache::source::{ServerStatus, SourceError, SourceErrorKind, WatchEvent, WatchRequest};
-use informer_core::ResourceVersion;
+use informer_cache::source::{SourceError, SourceErrorKind, WatchEvent, WatchRequest};
 
+use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
-use super::{ReadOptions, reply};
-use crate::client::ResponseBody;
-use crate::header::RawHeader;
-use crate::scan::{Cursor, ScanError, Span};
-use crate::splitter::Slice;
-use crate::splitter::frames::Frames;
-use crate::{Representation, ResourceKind, fields};
+use super::reply::{self, Answer};
+use crate::Representation;
+use crate::represent::{Encoding, Origin};
 
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -26,10 +23,9 @@ const BATCH_MAX: usize = 1000;
 /// Reads the body of one watch.
 pub(super) struct WatchReader<O: informer_core::Object> {
     attempt: String,
-    body: ResponseBody,
+    answer: Answer,
     idle_timeout: Duration,
-    frames: Frames,
-    objects: ObjectReader<O>,
+    body: WatchBody<O>,
     /// The network frame that is being read, empty before and after one, and how far.
     frame: Bytes,
     at: usize,
@@ -39,29 +35,30 @@ pub(super) struct WatchReader<O: informer_core::Object> {
     ended: bool,
 }
 
-/// One event as it came.
-struct Event<'a> {
-    event_type: Cow<'a, str>,
-    object: &'a str,
-    /// Where the object begins in the event, and the containers of that.
-    at: usize,
-    spans: &'a [Span],
+/// What the bytes become, by their encoding.
+enum WatchBody<O: informer_core::Object> {
+    Json(json::JsonWatch<O>),
+    Protobuf(protobuf::ProtobufWatch<O>),
 }
 
 impl<O: Representation> WatchReader<O> {
     pub(super) fn new(
         attempt: String,
-        body: ResponseBody,
-        kind: &ResourceKind,
+        answer: Answer,
+        origin: Origin,
         options: &ReadOptions,
         request: WatchRequest<O>,
     ) -> Self {
+        let objects = ObjectReader::new(origin, options.pruning.clone(), request.context);
+        let body = match answer.encoding {
+            Encoding::Json => WatchBody::Json(json::JsonWatch::new(options.limits, objects)),
+            Encoding::Protobuf => WatchBody::Protobuf(protobuf::ProtobufWatch::new(options.limits, objects)),
+        };
         Self {
             attempt,
-            body,
+            answer,
             idle_timeout: request.timeout.saturating_add(options.watch_idle_margin),
-            frames: Frames::new(options.limits),
-            objects: ObjectReader::new(kind, options.pruning.clone(), request.context),
+            body,
             frame: Bytes::new(),
             at: 0,
             events: VecDeque::new(),
@@ -96,14 +93,15 @@ impl<O: Representation> WatchReader<O> {
                 }
                 continue;
             }
-            let Ok(frame) = tokio::time::timeout(self.idle_timeout, self.body.next_frame()).await else {
+            let Ok(frame) = tokio::time::timeout(self.idle_timeout, self.answer.body.next_frame()).await
+            else {
                 let text = format!("{}: neither event nor end for {:?}", self.attempt, self.idle_timeout);
                 return Err(SourceError::new(SourceErrorKind::Timeout, text));
             };
             match frame.map_err(|error| error.into_source_error(&self.attempt))? {
                 Some(frame) => (self.frame, self.at) = (frame, 0),
-                None if self.frames.may_end() => {
-                    let buffered_max = self.frames.buffered_max();
+                None if self.body.may_end() => {
+                    let buffered_max = self.body.buffered_max();
                     tracing::debug!(attempt = self.attempt, buffered_max, "the server closed a watch");
                     self.ended = true;
                 }
@@ -117,48 +115,38 @@ impl<O: Representation> WatchReader<O> {
 
     /// Reads on in the frame.
     fn read(&mut self) -> Result<(), SourceError> {
-        while self.events.len() < BATCH_MAX {
-            let value = self.frames.next(&self.frame, &mut self.at);
-            let Some(value) = value.map_err(|error| reply::protocol(&self.attempt, error))? else {
-                (self.frame, self.at) = (Bytes::new(), 0);
-                return Ok(());
-            };
-            let event = Event::parse(value).map_err(|error| reply::protocol(&self.attempt, error))?;
-            let event = convert(&event, &mut self.objects).map_err(|problem| {
-                let text = format!("{}: {problem}", self.attempt);
-                SourceError::new(SourceErrorKind::Protocol, text)
-            })?;
-            self.events.push_back(event);
+        let (frame, at, events) = (&self.frame, &mut self.at, &mut self.events);
+        let read = match &mut self.body {
+            WatchBody::Json(watch) => watch.read(frame, at, events),
+            WatchBody::Protobuf(watch) => watch.read(frame, at, events),
+        };
+        if self.at == self.frame.len() {
+            (self.frame, self.at) = (Bytes::new(), 0);
         }
-        Ok(())
+        read.map_err(|problem| reply::protocol(&self.attempt, problem))
     }
 }
 
-/// Makes an event of what the server wrote; the error says why the stream cannot go on.
-fn convert<O: Representation>(
-    event: &Event<'_>,
-    objects: &mut ObjectReader<O>,
-) -> Result<WatchEvent<O>, String> {
-    let event_type = &*event.event_type;
-    match event_type {
-        "ADDED" | "MODIFIED" | "DELETED" => {}
-        "BOOKMARK" => return bookmark(event.object),
-        "ERROR" => {
-            let unreadable =
-                || ServerStatus { message: "an unreadable status".to_owned(), ..ServerStatus::default() };
-            let status = reply::parse(event.object.as_bytes());
-            return Ok(WatchEvent::Error(status.unwrap_or_else(unreadable)));
-        }
-        _ => {
-            return Ok(WatchEvent::Unknown {
-                event_type: event_type.to_owned(),
-                version: version(event.object),
-            });
+impl<O: Representation> WatchBody<O> {
+    /// True where the body may end: between two events.
+    fn may_end(&self) -> bool {
+        match self {
+            Self::Json(watch) => watch.may_end(),
+            Self::Protobuf(watch) => watch.may_end(),
         }
     }
-    // A streaming list repeats what may be held already.
-    let cursor = Cursor::with_spans(event.object, event.spans, event.at);
-    let read = objects.read_text(event.object, cursor, event_type == "ADDED").read;
+
+    /// The most bytes that were ever buffered at once.
+    fn buffered_max(&self) -> usize {
+        match self {
+            Self::Json(watch) => watch.buffered_max(),
+            Self::Protobuf(watch) => watch.buffered_max(),
+        }
+    }
+}
+
+/// The event of an object that was added, modified or deleted; the error says why the stream cannot go on.
+fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
         ("ADDED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Added(object),
         ("MODIFIED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Modified(object),
@@ -169,57 +157,4 @@ fn convert<O: Representation>(
             return Err(format!("the object of an event is {other}; check group and kind"));
         }
     })
-}
-
-/// A bookmark without a version says nothing, and breaks nothing; unless a list is to end there.
-fn bookmark<O>(object: &str) -> Result<WatchEvent<O>, String> {
-    let version = version(object);
-    let mark = fields::scalar(object, ["metadata", "annotations", INITIAL_EVENTS_END]);
-    let initial_events_end = mark.as_deref() == Some("true");
-    if version.is_empty() && initial_events_end {
-        return Err("the end mark of a streaming list has no resourceVersion".to_owned());
-    }
-    Ok(WatchEvent::Bookmark { version, initial_events_end })
-}
-
-/// The version of an object, as far as it can be read.
-fn version(object: &str) -> ResourceVersion {
-    let mut raw = RawHeader::default();
-    // What could be read before an error is all that is asked for.
-    let _ = raw.scan(Cursor::new(object), false);
-    raw.version()
-}
-
-/// Why a value is no event.
-#[derive(Debug, thiserror::Error)]
-enum EventError {
-    #[error("an event is not JSON: {0}")]
-    Syntax(#[from] ScanError),
-    #[error("an event is not UTF-8")]
-    NotUtf8(#[from] std::str::Utf8Error),
-    #[error("an event has no {0}")]
-    Missing(&'static str),
-    #[error("the type of an event is not a string")]
-    Type,
-}
-
-impl<'a> Event<'a> {
-    fn parse(slice: Slice<'a>) -> Result<Self, EventError> {
-        let text = std::str::from_utf8(slice.bytes)?;
-        let (mut cursor, mut first) = (Cursor::with_spans(text, slice.spans, 0), true);
-        let (mut event_type, mut object): (_, Option<Range<usize>>) = (None, None);
-        cursor.object()?;
-        while let Some(key) = cursor.member(&mut first)? {
-            if key.is("type") {
-                event_type = Some(cursor.string()?.decode().map_err(|_| EventError::Type)?);
-            } else if key.is("object") {
-                object = Some(cursor.skip()?);
-            } else {
-                cursor.skip()?;
-            }
-        }
-        let object = object.ok_or(EventError::Missing("object"))?;
-        let event_type = event_type.ok_or(EventError::Missing("type"))?;
-        Ok(Self { event_type, object: &text[object.clone()], at: object.start, spans: slice.spans })
-    }
 }

@@ -38,7 +38,7 @@ impl Dynamic {
 impl Representation for Dynamic {
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let kind = raw.origin.kind().clone();
-        let mut value: Value = decode(&raw.json(), &kind, &raw.header)?;
+        let mut value: Value = decode(&raw.json()?, &kind, &raw.header)?;
         if let Some(members) = value.as_object_mut() {
             for (name, text) in [("apiVersion", kind.gvk().api_version()), ("kind", kind.kind().to_owned())] {
                 let member = members.entry(name).or_insert(Value::Null);
@@ -47,7 +47,7 @@ impl Representation for Dynamic {
                 }
             }
         }
-        Ok(Self { wire_bytes: raw.text.len(), header: raw.header, value, kind })
+        Ok(Self { wire_bytes: raw.wire_bytes(), header: raw.header, value, kind })
     }
 }
 

@@ -1,32 +1,34 @@
-//! The lazy object: header and text, typed on first access.
+//! The lazy object: header and bytes, typed on first access.
 //!
 //! # Invariants
 //!
-//! 1. The text never changes, so every typed view of one object is equal to every other.
+//! 1. The bytes never change, so every typed view of one object is equal to every other.
 //! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive.
 //!
 //! # Lock order
 //!
 //! `view` only. Decoding, which runs code of the type, never happens under it.
 
+use std::any::TypeId;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use informer_cache::Undecodable;
 use informer_core::{FieldPath, Header, Labels, Object};
-use kube_core::Resource;
+use kube_core::{DynamicObject, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::decode_error::decode;
-use super::{DecodeError, Origin, RawObject, Representation};
-use crate::{ResourceKind, StaticKind, fields};
+use super::body::Body;
+use super::{DecodeError, Encoding, Origin, RawObject, Representation};
+use crate::{ResourceKind, StaticKind};
 
-/// An object as header and text, typed when it is asked for.
+/// An object as header and bytes, typed when it is asked for.
 ///
-/// The form that caches hold by default: what it costs is the text itself. Key, labels, owners and versions are read
-/// without a decode, [`field`](Object::field) and [`annotation`](Object::annotation) by a scan of the text.
+/// The form that caches hold by default: what it costs is the bytes themselves, protobuf for built-in kinds where the server
+/// speaks it, JSON elsewhere. Key, labels, owners and versions are read without a decode, [`field`](Object::field) and
+/// [`annotation`](Object::annotation) by a scan of the bytes. Nothing but [`json`](Self::json) and
+/// [`encoding`](Self::encoding) tells the encodings apart.
 ///
 /// [`get`](Self::get) decodes. As long as somebody holds the result, others get the same one; afterwards it is
 /// forgotten, and the next access decodes again.
@@ -46,9 +48,7 @@ use crate::{ResourceKind, StaticKind, fields};
 /// ```
 pub struct Lazy<K> {
     header: Header,
-    text: Box<str>,
-    /// True where the text says its `apiVersion` or `kind`.
-    has_type: bool,
+    body: Body,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -58,14 +58,14 @@ impl<K: DeserializeOwned> Lazy<K> {
     ///
     /// # Errors
     ///
-    /// When the text does not fit the type. The error names the field; the first failure of each version is also
+    /// When the object does not fit the type. The error names the field; the first failure of each version is also
     /// reported to the informer that the object comes from, and counted there.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
         }
-        let decoded = decode(&self.whole_text(), self.origin.kind(), &self.header);
-        let decoded = Arc::new(decoded.inspect_err(|error| self.report(error))?);
+        let decoded = self.body.borrow().decode(&self.origin, &self.header);
+        let decoded = Arc::new(decoded.inspect_err(|error| self.origin.report(&self.header, error))?);
         let mut view = self.view.lock();
         if let Some(first) = view.upgrade() {
             return Ok(first);
@@ -73,33 +73,27 @@ impl<K: DeserializeOwned> Lazy<K> {
         *view = Arc::downgrade(&decoded);
         Ok(decoded)
     }
-
-    /// The text with `apiVersion` and `kind`, which items of built-in lists do not carry.
-    fn whole_text(&self) -> Cow<'_, str> {
-        if !self.has_type
-            && let Some(rest) = self.text.trim_start().strip_prefix('{')
-        {
-            let gvk = self.origin.kind().gvk();
-            let (api_version, kind) = (gvk.api_version(), &gvk.kind);
-            return format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}",{rest}"#).into();
-        }
-        Cow::Borrowed(&self.text)
-    }
-
-    fn report(&self, error: &DecodeError) {
-        let undecodable = Undecodable::new(Some(self.header.key().clone()), error.clone())
-            .with_version(self.header.uid(), self.header.resource_version().clone());
-        if self.origin.undecodable().report(undecodable) {
-            tracing::warn!(error = %error, "an object cannot be read");
-        }
-    }
 }
 
 impl<K> Lazy<K> {
-    /// The object as JSON text, without what was pruned. Items of a list of a built-in kind carry neither
-    /// `apiVersion` nor `kind`.
-    pub fn raw_json(&self) -> &[u8] {
-        self.text.as_bytes()
+    /// The object as JSON, without what was pruned: the text that came, or what the server would have sent instead of protobuf.
+    /// Items of a list of a built-in kind carry neither `apiVersion` nor `kind`.
+    ///
+    /// # Errors
+    ///
+    /// When the object came as protobuf that cannot be read.
+    pub fn json(&self) -> Result<Cow<'_, str>, DecodeError> {
+        self.body.borrow().json(&self.origin, &self.header)
+    }
+
+    /// The bytes that are held, without what was pruned: a text, or a protobuf message without envelope.
+    pub fn raw(&self) -> &[u8] {
+        self.body.borrow().bytes()
+    }
+
+    /// How [`raw`](Self::raw) is written: as the object came.
+    pub fn encoding(&self) -> Encoding {
+        self.body.borrow().encoding()
     }
 }
 
@@ -115,16 +109,22 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
         let header = raw.build(text)?;
         let origin =
             Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));
-        let has_type = raw.has_type();
-        Ok(Self { header, text: text.into(), has_type, view: Mutex::new(Weak::new()), origin })
+        let body = Body::json(text.into(), raw.has_type());
+        Ok(Self { header, body, view: Mutex::new(Weak::new()), origin })
     }
 }
 
 impl<K: Send + Sync + 'static> Representation for Lazy<K> {
+    /// Trees of values would miss fields that the server knows and the table of this library does not; they are read from
+    /// JSON. Types drop such fields in any case.
+    fn takes_protobuf() -> bool {
+        let of = TypeId::of::<K>();
+        of != TypeId::of::<DynamicObject>() && of != TypeId::of::<serde_json::Value>()
+    }
+
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
-        let text = raw.cuts.apply(raw.text);
-        let (origin, has_type) = (Arc::clone(raw.origin), raw.raw.has_type());
-        Ok(Self { header: raw.header, text, has_type, view: Mutex::new(Weak::new()), origin })
+        let (body, origin) = (raw.body()?, Arc::clone(raw.origin));
+        Ok(Self { header: raw.header, body, view: Mutex::new(Weak::new()), origin })
     }
 }
 
@@ -134,22 +134,19 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
-        fields::scalar(&self.text, ["metadata", "annotations", name])
+        self.body.borrow().scalar(["metadata", "annotations", name], &self.origin)
     }
 
     fn annotations(&self) -> Cow<'_, Labels> {
-        let mut raw = crate::header::RawHeader::default();
-        let scanned = raw.scan(crate::scan::Cursor::new(&self.text), false);
-        let annotations = scanned.and_then(|()| raw.metadata.annotations(&self.text));
-        Cow::Owned(annotations.unwrap_or_default())
+        Cow::Owned(self.body.borrow().annotations())
     }
 
     fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
-        fields::scalar(&self.text, path.segments())
+        self.body.borrow().field(path, &self.origin)
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + self.text.len()
+        size_of::<Self>() + self.header.held_bytes() + self.raw().len()
     }
 }
 

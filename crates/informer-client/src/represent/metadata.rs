@@ -40,12 +40,15 @@ impl<K> Metadata<K> {
 impl<K: 'static> Representation for Metadata<K> {
     const METADATA_ONLY: bool = true;
 
+    fn takes_protobuf() -> bool {
+        true
+    }
+
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
-        let finalizers = raw.raw.metadata.finalizers(raw.text);
         Ok(Self {
             annotations: raw.annotations()?,
-            finalizers: finalizers.map_err(|error| raw.error(error.to_string()))?,
-            creation_timestamp: raw.raw.metadata.creation_timestamp.as_deref().map(Box::from),
+            finalizers: raw.finalizers()?,
+            creation_timestamp: raw.creation_timestamp()?,
             header: raw.into_header(),
             kind: PhantomData,
         })

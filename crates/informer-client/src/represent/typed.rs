@@ -8,7 +8,6 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::decode_error::decode;
 use super::{DecodeError, RawObject, Representation};
 use crate::{ResourceKind, StaticKind, fields};
 
@@ -42,9 +41,13 @@ impl<K> Deref for Typed<K> {
 }
 
 impl<K: DeserializeOwned + Serialize + Send + Sync + 'static> Representation for Typed<K> {
+    fn takes_protobuf() -> bool {
+        true
+    }
+
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
-        let object = Arc::new(decode(&raw.json(), raw.origin.kind(), &raw.header)?);
-        Ok(Self { wire_bytes: raw.text.len(), object, header: raw.header })
+        let object = raw.body()?.borrow().decode(raw.origin(), raw.header())?;
+        Ok(Self { wire_bytes: raw.wire_bytes(), object: Arc::new(object), header: raw.header })
     }
 }
 

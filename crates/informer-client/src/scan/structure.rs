@@ -8,7 +8,9 @@ use super::block::{BLOCK, masks, parity};
 pub(crate) struct Structure {
     depth_max: usize,
     depth: usize,
-    /// One bit for each open bracket, set for `{`; the first bracket in the first bit.
+    /// One bit for each open bracket, set for `{`; the first bracket in the first bit. The first 64 have a place of their own, so
+    /// that usual values allocate nothing.
+    outer_kinds: u64,
     kinds: Vec<u64>,
     /// All ones inside a string.
     in_string: u64,
@@ -78,7 +80,7 @@ pub(crate) enum StructureError {
 impl Structure {
     pub(crate) fn new(depth_max: usize) -> Self {
         let (kinds, spans) = (Vec::new(), Spans::default());
-        Self { depth_max, depth: 0, kinds, in_string: 0, escaped: false, before: 0, spans }
+        Self { depth_max, depth: 0, outer_kinds: 0, kinds, in_string: 0, escaped: false, before: 0, spans }
     }
 
     /// Also records where the containers of the outer levels stand.
@@ -174,11 +176,17 @@ impl Structure {
         if self.depth == self.depth_max {
             return Err(StructureError::Deep);
         }
-        let (word, bit) = (self.depth / 64, self.depth % 64);
-        if word == self.kinds.len() {
-            self.kinds.push(0);
-        }
-        self.kinds[word] = self.kinds[word] & !(1 << bit) | u64::from(brace) << bit;
+        let bit = self.depth % 64;
+        let word = match (self.depth / 64).checked_sub(1) {
+            None => &mut self.outer_kinds,
+            Some(word) => {
+                if word == self.kinds.len() {
+                    self.kinds.push(0);
+                }
+                &mut self.kinds[word]
+            }
+        };
+        *word = *word & !(1 << bit) | u64::from(brace) << bit;
         self.depth += 1;
         Ok(())
     }
@@ -187,6 +195,7 @@ impl Structure {
     fn close(&mut self, brace: bool) -> bool {
         let Some(depth) = self.depth.checked_sub(1) else { return false };
         self.depth = depth;
-        self.kinds[depth / 64] >> (depth % 64) & 1 == u64::from(brace)
+        let word = (depth / 64).checked_sub(1).map_or(self.outer_kinds, |word| self.kinds[word]);
+        word >> (depth % 64) & 1 == u64::from(brace)
     }
 }

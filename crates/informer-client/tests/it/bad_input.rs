@@ -8,7 +8,8 @@ use crate::script::{Reply, first_list, list, script};
 
 async fn failed(reply: Reply) -> (SourceErrorKind, String) {
     let (client, _) = script([reply]);
-    let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).encodings(informer_client::Encodings::Json);
+    let error = list(&source, first_list()).await.unwrap_err();
     (error.kind(), error.to_string())
 }
 

@@ -5,6 +5,7 @@
 mod bad_input;
 mod discovery;
 mod list;
+mod protobuf;
 mod representations;
 mod script;
 mod transport;

@@ -104,7 +104,7 @@ async fn metadata_asks_the_server_for_metadata() {
     let source = KubeListWatch::<Metadata<Pod>>::all(client);
     let read = list(&source, first_list()).await.unwrap();
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    assert_eq!(requests.last_header("accept").as_deref(), Some(accept));
+    assert!(requests.last_header("accept").unwrap().ends_with(accept));
     let pod = read.items[0].object();
     check_header(&**pod);
     check_header(&*one(KubeListWatch::<Metadata<Pod>>::all).await);
@@ -141,4 +141,22 @@ async fn a_failing_view_names_the_field_counts_once_and_shows_no_value() {
     let typed = KubeListWatch::<Typed<Secret>>::all(&client);
     let read = list(&typed, first_list()).await.unwrap();
     assert_eq!(read.undecodable[0].error().to_string(), error.to_string());
+}
+
+#[cfg(feature = "packed")]
+#[tokio::test(start_paused = true)]
+async fn a_packed_object_is_what_a_lazy_one_is() {
+    use informer_client::Packed;
+    let pod = one(KubeListWatch::<Packed<Pod>>::all).await;
+    check_header(&*pod);
+    assert_eq!(fields(&*pod), all_fields());
+    let lazy = one(KubeListWatch::<Lazy<Pod>>::all).await;
+    assert_eq!(pod.json().unwrap(), lazy.json().unwrap());
+    assert_eq!(pod.get().unwrap(), lazy.get().unwrap());
+    let view = pod.get().unwrap();
+    assert!(Arc::ptr_eq(&view, &pod.get().unwrap()), "views are shared while they are in use");
+    let forgotten = Arc::downgrade(&view);
+    drop(view);
+    assert!(forgotten.upgrade().is_none(), "nothing keeps a view that nobody uses");
+    assert_eq!(format!("{pod:?}"), "Packed(a/web @7)");
 }

@@ -91,7 +91,7 @@ impl<K: KubeObject> Fetched<K> {
     /// The whole object as JSON, as far as it is known; `None` where only the typed view is left of it.
     pub(super) fn whole(&self) -> Option<Value> {
         match &self.base {
-            Base::Lazy(lazy) => serde_json::from_slice(lazy.raw_json()).ok(),
+            Base::Lazy(lazy) => serde_json::from_str(&lazy.json().ok()?).ok(),
             Base::Typed(_) => None,
             Base::Whole(whole) => Some(Value::clone(whole)),
         }

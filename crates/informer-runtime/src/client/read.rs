@@ -201,5 +201,6 @@ impl Client {
 }
 
 fn typed_value<K: KubeObject>(operation: &Operation, object: &Lazy<K>) -> Result<Value, WriteError> {
-    serde_json::from_slice(object.raw_json()).map_err(|cause| super::write::encode(operation, cause))
+    let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
+    json.and_then(|json| serde_json::from_str(&json)).map_err(|cause| super::write::encode(operation, cause))
 }

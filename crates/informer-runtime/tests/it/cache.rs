@@ -332,7 +332,7 @@ async fn a_transform_changes_what_is_added_and_what_is_updated() {
     let server = Server::start();
     server.labelled("default/web-0", "app=web");
     let hidden = InformerOptions::default().transform::<Lazy<Pod>>(|pod| {
-        let mut text: Value = serde_json::from_slice(pod.raw_json())?;
+        let mut text: Value = serde_json::from_str(&pod.json()?)?;
         text["metadata"]["labels"] = json!({"transformed": "yes"});
         Ok(Arc::new(Lazy::from_json(&text.to_string())?))
     });

@@ -124,6 +124,23 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(Found { pairs, at: 0, left })
     }
 
+    /// The value of a key in a map; of a key that is there twice the last one counts.
+    pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
+        let mut found = None;
+        for piece in self.pieces.as_slice() {
+            super::each(piece, |number, raw| {
+                if number == u32::from(field.number) {
+                    let (key, value) = map_entry(raw)?;
+                    found = if key == wanted { Some((key, value)) } else { found };
+                }
+                Ok(())
+            })?;
+        }
+        let Some((key, value)) = found else { return Ok(None) };
+        let context = Context { schema: self.schema, depth: self.depth + 1 };
+        context.one(field.base, value.as_slice()).map(Some).map_err(|fault| fault.within(key))
+    }
+
     /// What a field says; `None` where JSON has no such member.
     pub(crate) fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let view = self.value(field, raws).map_err(|fault| fault.within(field.name))?;
@@ -212,20 +229,24 @@ impl<'s, 'a> Many<'s, 'a> {
         Context { schema: self.schema, depth: self.depth }.one(self.base, &[raw])
     }
 
+    /// The value of a key; of a key that is there twice the last one counts.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<View<'s, 'a>>, Fault> {
+        let context = Context { schema: self.schema, depth: self.depth };
+        for (_, raw) in self.raws.iter().rev() {
+            let (key, value) = map_entry(*raw)?;
+            if key == name {
+                return context.one(self.base, value.as_slice()).map(Some).map_err(|fault| fault.within(key));
+            }
+        }
+        Ok(None)
+    }
+
     /// The entries of a map, sorted by key; of a key that is there twice the last one counts.
     pub(crate) fn sorted(&self) -> Result<Vec<(&'a str, View<'s, 'a>)>, Fault> {
         let context = Context { schema: self.schema, depth: self.depth };
         let mut entries = Vec::with_capacity(self.raws.len());
         for (_, raw) in &self.raws {
-            let (mut key, mut value) = ("", None);
-            super::each(raw.bytes()?, |number, raw| {
-                match number {
-                    1 => key = raw.text()?,
-                    2 => value = Some((0, raw)),
-                    _ => {}
-                }
-                Ok(())
-            })?;
+            let (key, value) = map_entry(*raw)?;
             let view = context.one(self.base, value.as_slice());
             entries.push((key, view.map_err(|fault| fault.within(key))?));
         }
@@ -239,6 +260,38 @@ impl<'s, 'a> Many<'s, 'a> {
         }
         Ok(kept)
     }
+}
+
+/// One value, of what the wire has of it.
+pub(crate) fn one<'s, 'a>(
+    schema: &'s Schema,
+    base: Base,
+    raws: &[Placed<'a>],
+    depth: usize,
+) -> Result<View<'s, 'a>, Fault> {
+    Context { schema, depth }.one(base, raws)
+}
+
+/// Key and value of an entry of a map.
+pub(crate) fn map_entry(raw: Raw<'_>) -> Result<(&str, Option<Placed<'_>>), Problem> {
+    // As every writer does it: the key, and then the value.
+    let mut reader = Reader::new(raw.bytes()?);
+    if let Some((1, key)) = reader.next()?
+        && let Some((2, value)) = reader.next()?
+        && reader.is_at_end()
+    {
+        return Ok((key.text()?, Some((0, value))));
+    }
+    let (mut key, mut value) = ("", None);
+    super::each(raw.bytes()?, |number, raw| {
+        match number {
+            1 => key = raw.text()?,
+            2 => value = Some((0, raw)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((key, value))
 }
 
 #[derive(Clone, Copy)]

@@ -171,3 +171,16 @@ fn the_store_outlives_its_writer_for_its_readers() {
     drop(writer);
     assert!(readers.contains("a"));
 }
+
+#[test]
+fn changes_and_the_version_of_their_source_are_one_transaction() {
+    let mut store = store::<Pod>();
+    store.apply([Change::upsert(versioned("a/x", "3"))]).unwrap();
+    let before = store.version();
+    let previous =
+        store.apply_at([Change::upsert(versioned("a/x", "4")), Change::upsert(bare("a/y"))], "9").unwrap();
+    assert_eq!((store.version(), store.resource_version()), (before + 1, "9".into()));
+    assert!(previous[0].is_some() && previous[1].is_none());
+    store.apply_at([], "10").unwrap();
+    assert_eq!(store.resource_version(), "10", "a version without a change is a bookmark");
+}

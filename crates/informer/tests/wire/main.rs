@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod costs;
+mod encodings;
 mod fixture;
 mod kube_rs_bugs;
 mod pains;

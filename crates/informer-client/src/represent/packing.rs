@@ -1,0 +1,208 @@
+//! Compression of the objects of one source, with a dictionary that is trained on them.
+//!
+//! # Invariants
+//!
+//! 1. A dictionary never changes: what was compressed with one is read with that very one, which the object holds.
+//! 2. No dictionary is made of Secrets: parts of them would stay in memory after they are gone.
+//!
+//! # Lock order
+//!
+//! `training`, and `writers` and `readers` by themselves. Compression happens under none of them; a dictionary is trained under
+//! `training`, by the reader of the list, which is one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
+
+use crate::ResourceKind;
+
+/// Of levels above 3, none saves more than some percent of such short inputs.
+const LEVEL: i32 = 3;
+
+/// Objects that a dictionary is trained on: twice as many make it 1 % better.
+const SAMPLES: usize = 400;
+
+/// Bytes of samples: a dictionary is made of a hundredth of its samples at best, and training takes its time by them.
+const SAMPLE_BYTES_MAX: usize = 4 << 20;
+
+/// Larger dictionaries no longer pay: what is in them is found less often than they take room.
+const DICTIONARY_BYTES: usize = 64 << 10;
+
+/// Objects after which the ratio is looked at again.
+const WINDOW: usize = 1000;
+
+/// How much worse than after its training a dictionary may do, in per cent, before another one is trained.
+const DRIFT_PERCENT: u64 = 150;
+
+/// Dictionaries of one source. All that are in use are held, and a source that drifts for ever must not fill the memory.
+const GENERATIONS_MAX: u32 = 8;
+
+/// Idle contexts that are kept: a context takes about 200 KB, and more threads than this seldom read at once.
+const CONTEXTS_MAX: usize = 4;
+
+/// Packs the objects of one source.
+#[derive(Default)]
+pub(crate) struct Packing {
+    training: Mutex<Training>,
+    writers: Mutex<Vec<CCtx<'static>>>,
+    readers: Mutex<Vec<DCtx<'static>>>,
+}
+
+/// What objects of one time have in common.
+pub(crate) struct Dictionary {
+    writer: CDict<'static>,
+    reader: DDict<'static>,
+}
+
+#[derive(Default)]
+struct Training {
+    dictionary: Option<Arc<Dictionary>>,
+    samples: Vec<u8>,
+    lengths: Vec<usize>,
+    generations: u32,
+    window: Window,
+    /// What the dictionary reached in its first window, in bytes a thousand.
+    reached: Option<u64>,
+}
+
+/// How well the last objects were packed.
+#[derive(Default)]
+struct Window {
+    objects: usize,
+    bytes: u64,
+    packed: u64,
+}
+
+/// Packed bytes, and what they are read with.
+pub(crate) struct Packed {
+    bytes: Box<[u8]>,
+    length: u32,
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+/// Bytes that could not be packed or unpacked. Only memory can be the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("zstd could not {0}")]
+pub(crate) struct PackError(&'static str);
+
+impl Packing {
+    /// Packs the bytes of an object. Neighbours that come later are packed better.
+    pub(crate) fn pack(&self, kind: &ResourceKind, bytes: &[u8]) -> Result<Packed, PackError> {
+        let length = u32::try_from(bytes.len()).map_err(|_| PackError("pack an object of 4 GiB"))?;
+        let dictionary = match is_secret(kind) {
+            true => None,
+            false => self.training.lock().dictionary(bytes),
+        };
+        let mut context = self.writers.lock().pop().unwrap_or_default();
+        let mut out = Vec::with_capacity(compress_bound(bytes.len()));
+        let written = match &dictionary {
+            Some(dictionary) => context.compress_using_cdict(&mut out, bytes, &dictionary.writer),
+            None => context.compress(&mut out, bytes, LEVEL),
+        };
+        give_back(&self.writers, context);
+        written.map_err(|_| PackError("pack an object"))?;
+        if !is_secret(kind) {
+            self.training.lock().note(bytes.len(), out.len());
+        }
+        Ok(Packed { bytes: out.into(), length, dictionary })
+    }
+
+    /// The bytes as they were.
+    pub(crate) fn unpack(&self, packed: &Packed) -> Result<Vec<u8>, PackError> {
+        let mut context = self.readers.lock().pop().unwrap_or_default();
+        let mut out = Vec::with_capacity(packed.length as usize);
+        let read = match &packed.dictionary {
+            Some(dictionary) => context.decompress_using_ddict(&mut out, &packed.bytes, &dictionary.reader),
+            None => context.decompress(&mut out, &packed.bytes),
+        };
+        give_back(&self.readers, context);
+        match read {
+            Ok(length) if length == packed.length as usize => Ok(out),
+            _ => Err(PackError("unpack an object")),
+        }
+    }
+}
+
+fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
+    let mut contexts = contexts.lock();
+    if contexts.len() < CONTEXTS_MAX {
+        contexts.push(context);
+    }
+}
+
+fn is_secret(kind: &ResourceKind) -> bool {
+    kind.gvk().group.is_empty() && kind.kind() == "Secret"
+}
+
+impl Training {
+    /// The present dictionary; trains one where it is time.
+    fn dictionary(&mut self, bytes: &[u8]) -> Option<Arc<Dictionary>> {
+        if self.wants_samples() {
+            self.samples.extend_from_slice(bytes);
+            self.lengths.push(bytes.len());
+            if self.lengths.len() >= SAMPLES || self.samples.len() >= SAMPLE_BYTES_MAX {
+                self.train();
+            }
+        }
+        self.dictionary.clone()
+    }
+
+    fn wants_samples(&self) -> bool {
+        let drifted = match (self.reached, self.window.ratio()) {
+            (Some(reached), Some(now)) => now * 100 > reached * DRIFT_PERCENT,
+            _ => false,
+        };
+        self.generations < GENERATIONS_MAX
+            && (self.dictionary.is_none() || drifted || !self.lengths.is_empty())
+    }
+
+    fn train(&mut self) {
+        let (samples, lengths) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.lengths));
+        self.generations += 1;
+        (self.reached, self.window) = (None, Window::default());
+        // Samples that have nothing in common give no dictionary; then there is no use in one.
+        if let Ok(trained) = zstd::dict::from_continuous(&samples, &lengths, DICTIONARY_BYTES) {
+            let (writer, reader) = (CDict::create(&trained, LEVEL), DDict::create(&trained));
+            self.dictionary = Some(Arc::new(Dictionary { writer, reader }));
+        }
+    }
+
+    fn note(&mut self, bytes: usize, packed: usize) {
+        if self.dictionary.is_none() {
+            return;
+        }
+        if self.window.objects == WINDOW {
+            self.reached = self.reached.or(self.window.ratio());
+            self.window = Window::default();
+        }
+        self.window.objects += 1;
+        self.window.bytes += bytes as u64;
+        self.window.packed += packed as u64;
+    }
+}
+
+impl Window {
+    /// Bytes that a thousand became, once the window is full.
+    fn ratio(&self) -> Option<u64> {
+        (self.objects == WINDOW && self.bytes > 0).then(|| self.packed * 1000 / self.bytes)
+    }
+}
+
+impl Packed {
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl fmt::Debug for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packing")
+            .field("generations", &self.training.lock().generations)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use super::*;
+
+fn kind(name: &str) -> ResourceKind {
+    ResourceKind::new("", "v1", name, "things")
+}
+
+/// Objects of one template that differ in a few places. Another seed is another template, of other words.
+fn object(seed: u64, number: usize) -> Vec<u8> {
+    let mut state = seed;
+    let word = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:x} ", state >> 8)
+    };
+    let template: String = (0..60).map(word).collect();
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{template}{hash:016x}").into_bytes()
+}
+
+fn pack_all(packing: &Packing, kind: &ResourceKind, seed: u64, count: usize) -> Vec<Packed> {
+    (0..count).map(|number| packing.pack(kind, &object(seed, number)).unwrap()).collect()
+}
+
+#[test]
+fn what_is_packed_is_unpacked_whichever_dictionary_it_was_packed_with() {
+    let (packing, kind) = (Packing::default(), kind("Pod"));
+    let packed = pack_all(&packing, &kind, 1, SAMPLES + 50);
+    assert!(packed[0].dictionary.is_none() && packed[SAMPLES].dictionary.is_some());
+    for (number, packed) in packed.iter().enumerate() {
+        assert_eq!(packing.unpack(packed).unwrap(), object(1, number));
+    }
+    let (before, after) = (packed[0].held_bytes(), packed[SAMPLES].held_bytes());
+    assert!(after * 3 < before, "{before} bytes without a dictionary, {after} with one");
+    let empty = packing.pack(&kind, b"").unwrap();
+    assert_eq!(packing.unpack(&empty).unwrap(), b"");
+}
+
+#[test]
+fn objects_that_change_their_shape_get_another_dictionary_and_the_old_ones_stay_readable() {
+    let (packing, kind) = (Packing::default(), kind("Pod"));
+    let old = pack_all(&packing, &kind, 1, SAMPLES + 2 * WINDOW + 2);
+    let first = old.last().unwrap().dictionary.clone().unwrap();
+    let new = pack_all(&packing, &kind, 2, 2 * WINDOW + SAMPLES + 2);
+    let second = new.last().unwrap().dictionary.clone().unwrap();
+    assert!(!Arc::ptr_eq(&first, &second), "the dictionary was not trained again");
+    assert_eq!(packing.unpack(&old[SAMPLES]).unwrap(), object(1, SAMPLES));
+    assert_eq!(packing.unpack(new.last().unwrap()).unwrap(), object(2, new.len() - 1));
+}
+
+#[test]
+fn there_is_an_end_to_dictionaries() {
+    let packing = Packing::default();
+    for round in 0..2 * GENERATIONS_MAX {
+        pack_all(&packing, &kind("Pod"), u64::from(round), WINDOW + SAMPLES);
+    }
+    assert!(packing.training.lock().generations <= GENERATIONS_MAX);
+}
+
+#[test]
+fn secrets_make_no_dictionary() {
+    let packing = Packing::default();
+    let packed = pack_all(&packing, &kind("Secret"), 1, SAMPLES + 50);
+    assert!(packed.iter().all(|packed| packed.dictionary.is_none()));
+    assert!(packing.training.lock().samples.is_empty(), "not a byte of a secret is kept");
+    assert_eq!(packing.unpack(&packed[7]).unwrap(), object(1, 7));
+}
+
+#[test]
+fn noise_has_nothing_in_common_and_is_packed_all_the_same() {
+    let packing = Packing::default();
+    let mut state = 7_u64;
+    for _ in 0..SAMPLES + 5 {
+        let bytes: Vec<u8> = (0..200)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 56) as u8
+            })
+            .collect();
+        let packed = packing.pack(&kind("Pod"), &bytes).unwrap();
+        assert_eq!(packing.unpack(&packed).unwrap(), bytes);
+    }
+}

@@ -1,0 +1,221 @@
+//! How often the hot paths allocate: guards that do not depend on a clock. Each test has a thread of its own, on which
+//! everything runs that is counted.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, LazyLock};
+
+use allocation_counter::measure;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::Response;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use informer_cache::UndecodableLog;
+use informer_cache::source::{
+    KnownObjects, ListPart, ListRequest, Listed, Lister, SourceContext, VersionMatch, WatchEvent,
+    WatchRequest, Watcher,
+};
+use informer_client::{Client, KubeListWatch, Lazy, Metadata, Representation, ResourceKind};
+use informer_core::{Object, ObjectKey, ResourceVersion};
+use informer_schema::{Schema, write_frame};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+const PODS: usize = 2_000;
+const FRAME_BYTES: usize = 64 << 10;
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// Read once: it takes longer than an object.
+static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
+
+fn pod(number: usize) -> Value {
+    let env: Vec<Value> = (0..20)
+        .map(|at| json!({"name": format!("SETTING_{at}"), "value": format!("value-{number}-{at}")}))
+        .collect();
+    json!({"metadata": {"name": format!("web-{number:06}"), "namespace": "team-a", "uid": format!("uid-{number:020}"),
+            "resourceVersion": (1000 + number).to_string(), "labels": {"app": "web", "tier": "front", "zone": "a"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}],
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {}}}]},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "env": env, "resources": {}}]}, "status": {"phase": "Running"}})
+}
+
+fn list_of(content_type: &str, count: usize) -> Vec<u8> {
+    let items: Vec<Value> = (0..count).map(pod).collect();
+    let list =
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": items});
+    written(content_type, &list)
+}
+
+fn written(content_type: &str, object: &Value) -> Vec<u8> {
+    match content_type {
+        PROTOBUF => SCHEMA.to_protobuf(object.to_string().as_bytes()).unwrap(),
+        _ => object.to_string().into_bytes(),
+    }
+}
+
+/// A source whose every answer is this body.
+fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
+    let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
+    let service = tower::service_fn(move |_request| {
+        let frames = frames.clone();
+        async move {
+            let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
+            let mut answer = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
+            answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    KubeListWatch::of(Client::from_service(service, "default"), ResourceKind::of::<Pod>())
+}
+
+struct Held<O>(HashMap<String, Arc<O>>);
+
+impl<O: Object> KnownObjects<O> for Held<O> {
+    fn get(&self, key: &str) -> Option<Arc<O>> {
+        self.0.get(key).cloned()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.values().map(|object| object.key().clone()).collect()
+    }
+}
+
+/// A runtime of this thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+async fn list<O: Representation>(source: &KubeListWatch<O>, context: SourceContext<O>) -> Vec<Listed<O>> {
+    let request = ListRequest {
+        version: ResourceVersion::any(),
+        version_match: VersionMatch::Unset,
+        limit: None,
+        continue_token: None,
+        context,
+    };
+    let (mut parts, mut kept) = (source.list(request).await.unwrap(), Vec::with_capacity(PODS));
+    while let Some(part) = parts.next().await {
+        match part.unwrap() {
+            ListPart::Items(items) => kept.extend(items),
+            ListPart::Undecodable(undecodable) => panic!("{undecodable}"),
+            ListPart::End(_) => {}
+        }
+    }
+    kept
+}
+
+/// Allocations and bytes of a first list, and allocations of a second one with nothing new; each for one object.
+fn costs<O: Representation>(content_type: &'static str) -> (f64, f64, f64) {
+    let source = source::<O>(content_type, &list_of(content_type, PODS));
+    block_on(list(&source, SourceContext::default()));
+    let mut first = Vec::new();
+    let fresh = measure(|| first = block_on(list(&source, SourceContext::default())));
+    assert_eq!(first.len(), PODS);
+    let held = first.iter().map(|item| (item.object().key().to_string(), Arc::clone(item.object())));
+    let held: Arc<dyn KnownObjects<O>> = Arc::new(Held(held.collect()));
+    let again = measure(|| {
+        let context = SourceContext::new(Some(Arc::clone(&held)), UndecodableLog::default());
+        let second = block_on(list(&source, context));
+        assert!(second.iter().all(|item| matches!(item, Listed::Known(_))));
+    });
+    let each = |count: u64| count as f64 / PODS as f64;
+    (each(fresh.count_total), fresh.bytes_current as f64 / PODS as f64, each(again.count_total))
+}
+
+#[test]
+fn objects_that_are_held_already_allocate_nothing_when_they_are_listed_again() {
+    for (name, (fresh, bytes, again)) in [
+        ("lazy, JSON", costs::<Lazy<Pod>>(JSON)),
+        ("lazy, protobuf", costs::<Lazy<Pod>>(PROTOBUF)),
+        ("metadata", costs::<Metadata<Pod>>(JSON)),
+    ] {
+        println!(
+            "{name}: {fresh} allocations and {bytes} bytes for each new object, {again} for one that is held"
+        );
+        // What is there are frames, batches and the request, of which there is one for some dozen objects.
+        assert!(again < 0.2, "{name}: {again} allocations for each object that is held");
+        assert!(fresh < 16.0, "{name}: {fresh} allocations for each new object");
+    }
+}
+
+#[test]
+fn an_object_is_kept_at_its_own_size() {
+    for (content_type, object) in [(JSON, pod(7).to_string().into_bytes()), (PROTOBUF, Vec::new())] {
+        let (_, bytes, _) = costs::<Lazy<Pod>>(content_type);
+        let wire = if object.is_empty() { list_of(PROTOBUF, 200).len() / 200 } else { object.len() };
+        // Header, reference counts and the view's place cost some hundred bytes; managed fields are gone.
+        assert!(bytes < wire as f64 + 500.0, "{content_type}: {bytes} bytes held of {wire}");
+    }
+}
+
+#[test]
+fn reads_of_what_is_there_allocate_nothing() {
+    for content_type in [JSON, PROTOBUF] {
+        let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1));
+        let pods = block_on(list(&source, SourceContext::default()));
+        let pod = pods[0].object();
+        let view = pod.get().unwrap();
+        let hot = measure(|| assert!(Arc::ptr_eq(&pod.get().unwrap(), &view)));
+        assert_eq!(hot.count_total, 0, "{content_type}: a view that somebody holds");
+        let header = measure(|| {
+            assert!(pod.labels().get("app") == Some("web") && pod.key() == "team-a/web-000000");
+            assert!(pod.controller().is_some() && pod.resource_version() == "1000");
+        });
+        assert_eq!(header.count_total, 0, "{content_type}: what the header has");
+        let path = "spec.nodeName".parse().unwrap();
+        let field = measure(|| assert_eq!(pod.field(&path).as_deref(), Some("n1")));
+        assert_eq!(field.count_total, 0, "{content_type}: a field of the bytes");
+    }
+}
+
+#[test]
+fn a_typed_view_of_protobuf_allocates_no_more_than_one_of_json() {
+    let decode = |content_type: &'static str| {
+        let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1));
+        let pods = block_on(list(&source, SourceContext::default()));
+        measure(|| drop(pods[0].object().get().unwrap())).count_total
+    };
+    let (json, protobuf) = (decode(JSON), decode(PROTOBUF));
+    println!("{json} allocations of a view from JSON, {protobuf} from protobuf");
+    assert!(protobuf <= json, "{protobuf} from protobuf, {json} from JSON");
+}
+
+#[test]
+fn an_event_of_a_watch_costs_its_object_and_nothing_else() {
+    for content_type in [JSON, PROTOBUF] {
+        let events: Vec<Vec<u8>> = (0..PODS)
+            .map(|number| {
+                let mut object = pod(number);
+                (object["kind"], object["apiVersion"]) = ("Pod".into(), "v1".into());
+                match content_type {
+                    PROTOBUF => write_frame("MODIFIED", &written(PROTOBUF, &object)),
+                    _ => format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n").into_bytes(),
+                }
+            })
+            .collect();
+        let source = source::<Lazy<Pod>>(content_type, &events.concat());
+        let watch = || async {
+            let request = WatchRequest {
+                version: "1".into(),
+                bookmarks: true,
+                send_initial_events: false,
+                timeout: std::time::Duration::from_secs(300),
+                context: SourceContext::default(),
+            };
+            let (mut events, mut seen) = (source.watch(request).await.unwrap(), 0);
+            while let Some(event) = events.next().await {
+                assert!(matches!(event.unwrap(), WatchEvent::Modified(_)));
+                seen += 1;
+            }
+            assert_eq!(seen, PODS);
+        };
+        block_on(watch());
+        let each = measure(|| block_on(watch())).count_total as f64 / PODS as f64;
+        println!("{content_type}: {each} allocations an event");
+        assert!(each < 17.0, "{content_type}: {each} allocations for each event");
+    }
+}

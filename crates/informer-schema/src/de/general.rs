@@ -1,0 +1,234 @@
+//! Any message, its fields found and sorted before they are handed on.
+
+use std::borrow::Cow;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::{Error, refused};
+use crate::transcode::is_type_meta;
+use crate::transcode::view::{Found, Many, MessageView, View};
+
+/// An object with names and values.
+pub(super) struct Members<'s, 'a, 't> {
+    pub(super) message: MessageView<'s, 'a>,
+    pub(super) type_meta: Option<(&'t str, &'t str)>,
+}
+
+impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(MemberAccess {
+            innermost: Frame::new(self.message)?,
+            outer: Vec::new(),
+            type_meta: self.type_meta,
+            names: Vec::new(),
+            value: None,
+        })
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A message that is being read.
+struct Frame<'s, 'a> {
+    message: MessageView<'s, 'a>,
+    found: Found<'a>,
+}
+
+impl<'s, 'a> Frame<'s, 'a> {
+    fn new(message: MessageView<'s, 'a>) -> Result<Self, Error> {
+        let found = message.find()?;
+        Ok(Self { message, found })
+    }
+}
+
+/// The members of a message as JSON has them; those of embedded types stand among them.
+struct MemberAccess<'s, 'a, 't> {
+    innermost: Frame<'s, 'a>,
+    outer: Vec<Frame<'s, 'a>>,
+    type_meta: Option<(&'t str, &'t str)>,
+    /// The names of the object, the last one first.
+    names: Vec<(&'static str, &'t str)>,
+    value: Option<(&'s str, View<'s, 'a>)>,
+}
+
+impl<'s, 'a> MemberAccess<'s, 'a, '_> {
+    fn next_member(&mut self) -> Result<Option<(&'s str, View<'s, 'a>)>, Error> {
+        loop {
+            if let Some((name, text)) = self.names.pop() {
+                return Ok(Some((name, View::Text(text.to_owned().into()))));
+            }
+            let frame = &mut self.innermost;
+            let Some((place, raws)) = frame.found.next() else {
+                let Some(outer) = self.outer.pop() else { return Ok(None) };
+                self.innermost = outer;
+                continue;
+            };
+            let field = &frame.message.fields()[place];
+            if is_type_meta(field) {
+                let (kind, api_version) = self.type_meta.take().unwrap_or_default();
+                self.names = vec![("apiVersion", api_version), ("kind", kind)];
+                self.names.retain(|(_, text)| !text.is_empty());
+                continue;
+            }
+            match frame.message.view(field, raws)? {
+                None => {}
+                Some(View::Message(embedded)) if field.flags.inline => {
+                    let outer = std::mem::replace(frame, Frame::new(embedded)?);
+                    self.outer.push(outer);
+                }
+                Some(view) => return Ok(Some((field.name, view))),
+            }
+        }
+    }
+}
+
+impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.value = self.next_member()?;
+        let key = self.value.as_ref().map(|(name, _)| *name);
+        key.map(|name| seed.deserialize(StrDeserializer::new(name))).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        seed.deserialize(Value(view)).map_err(|error| error.within(name))
+    }
+}
+
+/// One value.
+pub(super) struct Value<'s, 'a>(pub(super) View<'s, 'a>);
+
+impl<'a> Deserializer<'a> for Value<'_, 'a> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            View::Null => visitor.visit_unit(),
+            View::Bool(value) => visitor.visit_bool(value),
+            View::Integer(value) => visitor.visit_i64(value),
+            View::Double(value) => visitor.visit_f64(value),
+            View::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            View::Text(Cow::Owned(text)) => visitor.visit_string(text),
+            View::Json(json) => embedded(json, visitor),
+            View::Message(message) => Members { message, type_meta: None }.deserialize_any(visitor),
+            View::List(many) => visitor.visit_seq(EntryAccess { many, at: 0 }),
+            View::Map(many) => {
+                let entries = many.sorted()?;
+                visitor.visit_map(MapAccess { rest: entries.into_iter(), value: None })
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            View::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.0 {
+            View::Text(text) => visitor.visit_enum(text.into_owned().into_deserializer()),
+            _ => Err(refused("a word")),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier
+    }
+}
+
+/// JSON from elsewhere that stands in an object.
+fn embedded<'a, V: Visitor<'a>>(json: &'a [u8], visitor: V) -> Result<V::Value, Error> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let value = reader.deserialize_any(visitor).map_err(|_| refused("another JSON value"))?;
+    reader.end().map_err(|_| refused("one JSON value"))?;
+    Ok(value)
+}
+
+struct EntryAccess<'s, 'a> {
+    many: Many<'s, 'a>,
+    at: usize,
+}
+
+impl<'a> de::SeqAccess<'a> for EntryAccess<'_, 'a> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let Some(raw) = self.many.raws.get(self.at) else { return Ok(None) };
+        let view = self.many.entry(*raw).map_err(Error::from);
+        let value = view.and_then(|view| seed.deserialize(Value(view)));
+        let value = value.map_err(|error| error.within(&format!("[{}]", self.at)))?;
+        self.at += 1;
+        Ok(Some(value))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.many.raws.len() - self.at)
+    }
+}
+
+struct MapAccess<'s, 'a> {
+    rest: std::vec::IntoIter<(&'a str, View<'s, 'a>)>,
+    value: Option<(&'a str, View<'s, 'a>)>,
+}
+
+impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.value = self.rest.next();
+        let key = self.value.as_ref().map(|(name, _)| *name);
+        key.map(|name| seed.deserialize(de::value::BorrowedStrDeserializer::new(name))).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        seed.deserialize(Value(view)).map_err(|error| error.within(name))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.rest.len())
+    }
+}

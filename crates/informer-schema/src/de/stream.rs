@@ -1,0 +1,458 @@
+//! A message as servers write it, handed on while it is read.
+//!
+//! The order of members is that of the wire; no visitor of serde relies on another. What the wire does not have and JSON has
+//! all the same comes last.
+
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::{Cause, Error, general, refused};
+use crate::error::{Fault, Problem};
+use crate::field::{Base, FieldData, Shape};
+use crate::schema::{MessageId, Schema};
+use crate::transcode::MAX_DEPTH;
+use crate::transcode::is_type_meta;
+use crate::transcode::view::{MessageView, Pieces, Placed, View, map_entry, one};
+use crate::wire::{Raw, Reader};
+
+/// A message.
+pub(super) struct Object<'s, 'a, 't> {
+    schema: &'s Schema,
+    id: MessageId,
+    data: &'a [u8],
+    depth: usize,
+    type_meta: Option<(&'t str, &'t str)>,
+}
+
+impl<'s, 'a, 't> Object<'s, 'a, 't> {
+    pub(super) fn new(
+        schema: &'s Schema,
+        id: MessageId,
+        data: &'a [u8],
+        type_meta: Option<(&'t str, &'t str)>,
+    ) -> Self {
+        Self { schema, id, data, depth: 0, type_meta }
+    }
+}
+
+impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        let Self { schema, id, data, depth, type_meta } = self;
+        let frame = Frame::begin(schema, id, data, depth)?;
+        visitor.visit_map(Members { schema, frame, outer: Vec::new(), type_meta, kind: None, value: None })
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct enum identifier
+    }
+}
+
+/// A message that is being read.
+struct Frame<'s, 'a> {
+    reader: Reader<'a>,
+    fields: &'s [FieldData],
+    numbers: &'s [u8],
+    /// The fields that were read, by their places.
+    seen: u64,
+    /// The fields that JSON has whether or not the wire has them; once that is over, those that it had not and were not told yet.
+    always: u64,
+    depth: usize,
+}
+
+impl<'s, 'a> Frame<'s, 'a> {
+    fn begin(schema: &'s Schema, id: MessageId, data: &'a [u8], depth: usize) -> Result<Self, Problem> {
+        if depth > MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        Ok(Self {
+            reader: Reader::new(data),
+            fields: schema.fields_of(id),
+            numbers: schema.numbers_of(id),
+            seen: 0,
+            always: schema.message_at(id).data.always,
+            depth,
+        })
+    }
+
+    /// The next field that the table knows, and where it stands. A field that was there before is an error: runs of lists and
+    /// maps were passed as one.
+    #[inline]
+    fn next(&mut self) -> Result<Option<(Reader<'a>, &'s FieldData, Raw<'a>)>, Error> {
+        loop {
+            let before = self.reader.clone();
+            let Some((number, raw)) = self.reader.next()? else { return Ok(None) };
+            if let Some(place) = place(self.numbers, number) {
+                let (field, bit) = (&self.fields[place], 1 << place);
+                if self.seen & bit != 0 || is_packed(field, raw) {
+                    return Err(Error::new(Cause::Irregular));
+                }
+                self.seen |= bit;
+                return Ok(Some((before, field, raw)));
+            }
+        }
+    }
+
+    fn next_absent(&mut self) -> Option<&'s FieldData> {
+        self.always &= !self.seen;
+        let field = self.fields.get(self.always.trailing_zeros() as usize)?;
+        self.always &= self.always - 1;
+        Some(field)
+    }
+
+    /// Goes over the other values of a list or map, of which `before` stands before the first.
+    fn run(&mut self, before: Reader<'a>, field: &FieldData) -> Result<Run<'a>, Problem> {
+        let mut count = 1;
+        loop {
+            let here = self.reader.clone();
+            match self.reader.next()? {
+                Some((number, _)) if number == u32::from(field.number) => count += 1,
+                _ => {
+                    self.reader = here;
+                    return Ok(Run { reader: before, count });
+                }
+            }
+        }
+    }
+}
+
+fn place(numbers: &[u8], number: u32) -> Option<usize> {
+    usize::from(*numbers.get(number as usize)?).checked_sub(1)
+}
+
+/// Numbers of a list may come as one block.
+fn is_packed(field: &FieldData, raw: Raw<'_>) -> bool {
+    field.shape == Shape::List && is_block(field.base, raw)
+}
+
+fn is_block(base: Base, raw: Raw<'_>) -> bool {
+    matches!((base, raw), (Base::Int32 | Base::Int64 | Base::Bool, Raw::Bytes(_)))
+}
+
+/// Values side by side.
+struct Run<'a> {
+    reader: Reader<'a>,
+    count: usize,
+}
+
+impl<'a> Run<'a> {
+    fn next(&mut self) -> Result<Option<Raw<'a>>, Problem> {
+        let Some(left) = self.count.checked_sub(1) else { return Ok(None) };
+        self.count = left;
+        Ok(self.reader.next()?.map(|(_, raw)| raw))
+    }
+}
+
+/// A value that is handed on.
+enum Content<'s, 'a, 't> {
+    Name(&'t str),
+    One(Base, Raw<'a>),
+    List(Base, Run<'a>),
+    Map(Base, Run<'a>),
+    /// A message of which the wire has nothing.
+    Empty(MessageId),
+    View(View<'s, 'a>),
+}
+
+/// The members of a message; those of embedded types stand among them.
+struct Members<'s, 'a, 't> {
+    schema: &'s Schema,
+    frame: Frame<'s, 'a>,
+    outer: Vec<Frame<'s, 'a>>,
+    type_meta: Option<(&'t str, &'t str)>,
+    /// The kind, once the version was handed on.
+    kind: Option<&'t str>,
+    value: Option<(&'s str, Content<'s, 'a, 't>)>,
+}
+
+type Member<'s, 'a, 't> = (&'s str, Content<'s, 'a, 't>);
+
+impl<'s, 'a, 't> Members<'s, 'a, 't> {
+    fn next_member(&mut self) -> Result<Option<Member<'s, 'a, 't>>, Error> {
+        loop {
+            if let Some(kind) = self.kind.take().filter(|kind| !kind.is_empty()) {
+                return Ok(Some(("kind", Content::Name(kind))));
+            }
+            let found = match self.frame.next()? {
+                Some((before, field, raw)) => {
+                    self.present(before, field, raw)?.map(|content| (field.name, content))
+                }
+                None => match self.frame.next_absent() {
+                    Some(field) => self.absent(field)?,
+                    None => match self.outer.pop() {
+                        Some(outer) => {
+                            self.frame = outer;
+                            None
+                        }
+                        None => return Ok(None),
+                    },
+                },
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: MessageId, data: &'a [u8]) -> Result<(), Error> {
+        let frame = Frame::begin(self.schema, id, data, self.frame.depth + 1)?;
+        self.outer.push(std::mem::replace(&mut self.frame, frame));
+        Ok(())
+    }
+
+    /// What the wire has of a field; `None` where JSON has no such member, or it is entered.
+    fn present(
+        &mut self,
+        before: Reader<'a>,
+        field: &'s FieldData,
+        raw: Raw<'a>,
+    ) -> Result<Option<Content<'s, 'a, 't>>, Error> {
+        Ok(match (field.shape, field.base) {
+            (Shape::List, base) => Some(Content::List(base, self.frame.run(before, field)?)),
+            (Shape::Map, base) => Some(Content::Map(base, self.frame.run(before, field)?)),
+            (_, Base::Message(id)) if field.flags.inline => {
+                self.enter(id, raw.bytes()?)?;
+                None
+            }
+            (_, Base::String | Base::Bool | Base::Int32 | Base::Int64 | Base::Double)
+                if is_left_out(field, raw) =>
+            {
+                None
+            }
+            (
+                _,
+                base @ (Base::String
+                | Base::Bool
+                | Base::Int32
+                | Base::Int64
+                | Base::Double
+                | Base::Quantity
+                | Base::IntOrString
+                | Base::Message(_)),
+            ) => Some(Content::One(base, raw)),
+            _ => self.view(field, &[(0, raw)])?.map(Content::View),
+        })
+    }
+
+    /// What JSON has of a field that the wire does not have.
+    fn absent(&mut self, field: &'s FieldData) -> Result<Option<Member<'s, 'a, 't>>, Error> {
+        if is_type_meta(field) {
+            let (kind, api_version) = self.type_meta.take().unwrap_or_default();
+            self.kind = Some(kind);
+            return Ok((!api_version.is_empty()).then_some(("apiVersion", Content::Name(api_version))));
+        }
+        match (field.shape, field.base) {
+            (Shape::Value, Base::Message(id)) if field.flags.inline => {
+                self.enter(id, &[])?;
+                Ok(None)
+            }
+            (Shape::Value, Base::Message(id)) => Ok(Some((field.name, Content::Empty(id)))),
+            _ => Ok(self.view(field, &[])?.map(|view| (field.name, Content::View(view)))),
+        }
+    }
+
+    fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
+        let depth = self.frame.depth;
+        // Only the table and the depth matter where the field itself is given.
+        MessageView { schema: self.schema, id: MessageId(0), pieces: Pieces::None, depth }.view(field, raws)
+    }
+}
+
+/// Whether `omitempty` leaves a scalar out.
+fn is_left_out(field: &FieldData, raw: Raw<'_>) -> bool {
+    field.flags.omit_empty
+        && field.shape == Shape::Value
+        && match (field.base, raw) {
+            (Base::String, Raw::Bytes(text)) => text.is_empty(),
+            (Base::Bool | Base::Int64, Raw::Varint(value)) => value == 0,
+            // Upstream keeps the lower 32 bits of whatever is there.
+            (Base::Int32, Raw::Varint(value)) => value as u32 == 0,
+            (Base::Double, Raw::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
+            _ => false,
+        }
+}
+
+impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.value = self.next_member()?;
+        let key = self.value.as_ref().map(|(name, _)| *name);
+        key.map(|name| seed.deserialize(StrDeserializer::new(name))).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (name, content) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        let value = Value { schema: self.schema, content, depth: self.frame.depth + 1 };
+        seed.deserialize(value).map_err(|error| error.within(name))
+    }
+}
+
+/// One value, and how deep it stands.
+struct Value<'s, 'a, 't> {
+    schema: &'s Schema,
+    content: Content<'s, 'a, 't>,
+    depth: usize,
+}
+
+impl<'s, 'a> Value<'s, 'a, '_> {
+    fn object(&self, id: MessageId, data: &'a [u8]) -> Object<'s, 'a, 'static> {
+        Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
+    }
+}
+
+impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        let (schema, depth) = (self.schema, self.depth);
+        match self.content {
+            Content::Name(text) => visitor.visit_str(text),
+            Content::One(base, raw) => match base {
+                Base::String => visitor.visit_borrowed_str(raw.text()?),
+                Base::Bool => visitor.visit_bool(raw.varint()? != 0),
+                // Upstream keeps the lower 32 bits of whatever is there.
+                Base::Int32 => visitor.visit_i64(i64::from(raw.varint()? as i32)),
+                Base::Int64 => visitor.visit_i64(raw.varint()?.cast_signed()),
+                Base::Double => visitor.visit_f64(raw.double()?),
+                Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
+                base => general::Value(one(schema, base, &[(0, raw)], depth)?).deserialize_any(visitor),
+            },
+            Content::List(base, run) => visitor.visit_seq(Entries { schema, base, run, depth, at: 0 }),
+            Content::Map(base, run) => {
+                visitor.visit_map(Map { schema, base, run, depth, last: None, value: None })
+            }
+            Content::Empty(id) => self.object(id, &[]).deserialize_any(visitor),
+            Content::View(view) => general::Value(view).deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.content {
+            Content::View(View::Null) => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let view = match self.content {
+            Content::Name(text) => View::Text(text.to_owned().into()),
+            Content::One(base, raw) => one(self.schema, base, &[(0, raw)], self.depth)?,
+            Content::View(view) => view,
+            Content::List(..) | Content::Map(..) | Content::Empty(_) => return Err(refused("a word")),
+        };
+        general::Value(view).deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier
+    }
+}
+
+struct Entries<'s, 'a> {
+    schema: &'s Schema,
+    base: Base,
+    run: Run<'a>,
+    depth: usize,
+    at: usize,
+}
+
+impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let Some(raw) = self.run.next()? else { return Ok(None) };
+        if is_block(self.base, raw) {
+            return Err(Error::new(Cause::Irregular));
+        }
+        let value = Value { schema: self.schema, content: Content::One(self.base, raw), depth: self.depth };
+        let value = seed.deserialize(value).map_err(|error| error.within(&format!("[{}]", self.at)))?;
+        self.at += 1;
+        Ok(Some(value))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.run.count)
+    }
+}
+
+struct Map<'s, 'a> {
+    schema: &'s Schema,
+    base: Base,
+    run: Run<'a>,
+    depth: usize,
+    last: Option<&'a str>,
+    value: Option<(&'a str, Option<Placed<'a>>)>,
+}
+
+impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some(raw) = self.run.next()? else { return Ok(None) };
+        let (key, value) = map_entry(raw)?;
+        // Servers write keys in their order; then none is there twice.
+        if self.last.is_some_and(|last| last >= key) {
+            return Err(Error::new(Cause::Irregular));
+        }
+        self.last = Some(key);
+        self.value = Some((key, value));
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (key, value) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
+        let content = match value {
+            Some((_, raw)) => Content::One(self.base, raw),
+            None => {
+                let view = one(self.schema, self.base, &[], self.depth).map_err(|fault| fault.within(key))?;
+                Content::View(view)
+            }
+        };
+        let value = Value { schema: self.schema, content, depth: self.depth };
+        seed.deserialize(value).map_err(|error| error.within(key))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.run.count)
+    }
+}

@@ -1,0 +1,94 @@
+use bytes::Bytes;
+use informer_client::ReadOptions;
+use informer_schema::{Envelope, Schema, frame, watch_event};
+
+use super::Target;
+use crate::input::Body;
+use crate::probe::{Probe, read_list, read_watch, read_wire_list, read_wire_watch};
+
+pub(super) const TARGET: Target = Target {
+    name: "protobuf",
+    run,
+    words: &[
+        "k8s\0",
+        "\n\x05\n\x01a\x32\x017",
+        "\x0a\x0c\x0a\x02v1\x12\x07PodList",
+        "\x12\x00",
+        "\x1a\x00",
+        "\x22\x00",
+    ],
+};
+
+/// A body in protobuf, read in frames and whole, and as the JSON that a server would have sent in its place. The first byte
+/// chooses between a list and a watch.
+fn run(input: &[u8]) {
+    let Some((choice, rest)) = input.split_first() else { return };
+    thread_local! {
+        static SCHEMA: Schema = Schema::builtin();
+    }
+    let body = Body::read(rest);
+    SCHEMA.with(|schema| if choice % 2 == 0 { run_list(schema, &body) } else { run_watch(schema, &body) });
+}
+
+fn run_list(schema: &Schema, body: &Body<'_>) {
+    let read = read_wire_list(body.one_frame());
+    let in_frames = read_wire_list(body.frames());
+    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the border of a frame changes a list");
+    if read.end.is_ok() {
+        assert_eq!(read, in_frames, "the border of a frame changes a list");
+    }
+    let pods = Envelope::parse(body.whole).is_ok_and(|it| (it.api_version, it.kind) == ("v1", "PodList"));
+    let Ok(json) = schema.to_json(body.whole) else { return };
+    // A splitter wants the names in front and the list once; a reader of the whole does not.
+    if !pods || read.end.is_err() || !written_as_servers_do(schema, body.whole, &json) {
+        return;
+    }
+    let plain = read_list(vec![Bytes::from(json)], ReadOptions::default());
+    assert_eq!(plain.end, read.end);
+    assert_eq!(plain.unreadable, read.unreadable);
+    assert_eq!(plain.objects.len(), read.objects.len());
+    plain.objects.iter().zip(&read.objects).for_each(|(plain, wire)| assert_same(plain, wire));
+}
+
+/// Written again, the bytes are the same: no field that nobody knows, none twice, all in their order.
+fn written_as_servers_do(schema: &Schema, wire: &[u8], json: &[u8]) -> bool {
+    schema.to_protobuf(json).is_ok_and(|again| again == wire)
+}
+
+fn run_watch(schema: &Schema, body: &Body<'_>) {
+    let read = read_wire_watch(body.one_frame());
+    let in_frames = read_wire_watch(body.frames());
+    assert_eq!(read.events, in_frames.events, "the border of a frame changes a watch");
+    assert_eq!(read.end.is_ok(), in_frames.end.is_ok(), "the border of a frame changes the end of a watch");
+    let (mut rest, mut lines) = (body.whole, Vec::new());
+    while let Some((event, behind)) = frame(rest) {
+        let (Ok(line), Ok((_, object))) = (schema.watch_event_to_json(event), watch_event(event)) else {
+            return;
+        };
+        if !schema.to_json(object).is_ok_and(|json| written_as_servers_do(schema, object, &json)) {
+            return;
+        }
+        lines.extend_from_slice(&line);
+        rest = behind;
+    }
+    let plain = read_watch(vec![Bytes::from(lines)], ReadOptions::default());
+    for ((name, object), (other, wire)) in plain.events.iter().zip(&read.events) {
+        assert_eq!(name, other);
+        if let (Some(Ok(plain)), Some(Ok(wire))) = (object, wire) {
+            assert_same(plain, wire);
+        }
+    }
+}
+
+fn assert_same(plain: &Probe, wire: &Probe) {
+    assert_eq!(plain.header, wire.header);
+    let value = |probe: &Probe| {
+        let mut value: serde_json::Value = serde_json::from_str(&probe.json).expect("what was kept is JSON");
+        // Objects of a watch say what they are in JSON, and in their envelope in protobuf.
+        for name in ["kind", "apiVersion"] {
+            value.as_object_mut().map(|members| members.remove(name));
+        }
+        value
+    };
+    assert_eq!(value(plain), value(wire));
+}
