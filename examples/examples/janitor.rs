@@ -1,0 +1,89 @@
+//! A janitor: deletes what is marked as expired, among very many objects, of which it holds the metadata alone.
+//!
+//! `JANITOR_OBJECTS` says how many config maps there are on the embedded server: 1,000 unless told otherwise. On a cluster it
+//! makes a hundred of its own in `default`. `janitor/role.yaml` has its least Role.
+//!
+//! ```sh
+//! JANITOR_OBJECTS=100000 cargo run --release -p informer-examples --example janitor
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use informer::k8s_openapi::api::core::v1::ConfigMap;
+use informer::runtime::predicate::selects;
+use informer::runtime::source::watch_metadata;
+use informer::runtime::{
+    Controller, ControllerOptions, DeleteOptions, Manager, Outcome, Propagation, ScopedKind,
+};
+use informer::{Gvr, Metadata, Object};
+use informer_examples::{PATIENCE, Result, connect};
+use serde_json::json;
+
+/// What is marked with this label goes.
+const EXPIRED: &str = "janitor.example.com/expired";
+
+/// Every how many objects one is marked.
+const EVERY: usize = 10;
+
+/// Runs the janitor until nothing is left to do.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, cluster) = connect().await?;
+    let manager = Manager::new(client);
+    let services = manager.handle().services().clone();
+    let objects = std::env::var("JANITOR_OBJECTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let config_maps = (0..objects).map(|number| {
+        let labels = if number % EVERY == 0 { json!({EXPIRED: "true"}) } else { json!({}) };
+        json!({
+            "metadata": {"name": format!("janitor-{number}"), "namespace": "default", "labels": labels},
+            "data": {"text": "a body that no janitor reads ".repeat(20)},
+        })
+    });
+    match cluster.server() {
+        Some(server) => {
+            server.load(&Gvr::new("", "v1", "configmaps"), config_maps)?;
+        }
+        None => {
+            for map in config_maps.take(100) {
+                let map: ConfigMap = serde_json::from_value(map)?;
+                services.client.create(&map).await?;
+            }
+        }
+    }
+    let marked = if cluster.server().is_some() { objects.div_ceil(EVERY) } else { 10 };
+
+    let deleted = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&deleted);
+    let expired = selects::<Metadata<ConfigMap>>(format!("{EXPIRED}=true").parse()?);
+    let controller = Controller::builder()
+        .named("janitor")
+        .for_with(watch_metadata::<ConfigMap>().filter(expired))
+        .with_options(ControllerOptions::new().workers(8))
+        .reconcile(move |request, ctx| {
+            let counter = Arc::clone(&counter);
+            async move {
+                let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>());
+                let Some(map) = maps.get(&request.key)? else { return Ok(Outcome::Done) };
+                // Only the very object that was looked at, not one that took its name meanwhile.
+                let this = DeleteOptions::default().uid(map.uid()).propagation(Propagation::Background);
+                ctx.client.delete_with::<ConfigMap>(&request.key, &this).await?;
+                counter.fetch_add(1, Ordering::Relaxed);
+                Ok(Outcome::Done)
+            }
+        });
+    let stop = manager.handle();
+    let running = tokio::spawn(manager.controller(controller).run_until(std::future::pending::<()>()));
+    let done = async {
+        while deleted.load(Ordering::Relaxed) < marked {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE * 12, done).await;
+    let state = services.cache.states().into_iter().next().ok_or("the janitor has an informer")?;
+    println!("{} of {objects} config maps deleted", deleted.load(Ordering::Relaxed));
+    println!("the cache holds {} objects: metadata and nothing else", state.objects);
+    stop.stop();
+    running.await??;
+    in_time.map_err(|_| "the janitor was not done in time".into())
+}

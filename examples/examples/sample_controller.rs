@@ -1,0 +1,178 @@
+//! The sample controller of Kubernetes: a kind of one's own, `Website`, for which Deployments are made. It has a status, a
+//! finalizer, and owns what it makes.
+//!
+//! Runs on the embedded server, or on the cluster that `KUBECONFIG` names: there it installs the kind, makes a website in
+//! `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under which the controller itself runs.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example sample_controller
+//! ```
+
+use std::time::Duration;
+
+use informer::k8s_openapi::api::apps::v1::Deployment;
+use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use informer::kube_core::{Resource, ResourceExt};
+use informer::runtime::{
+    Client, Context, Controller, Fetched, Manager, Outcome, ReconcileError, Request, ctrl_c,
+};
+use informer_examples::{Error, PATIENCE, Result, connect};
+use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// What a website is to be.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(group = "example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
+#[kube(schema = "disabled", crates(kube_core = "informer::kube_core", k8s_openapi = "informer::k8s_openapi"))]
+pub struct WebsiteSpec {
+    image: String,
+    replicas: i32,
+}
+
+/// What it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WebsiteStatus {
+    replicas: i32,
+}
+
+/// Keeps a website until what is not Kubernetes' is tidied up: here, a line of text.
+const FINALIZER: &str = "example.com/website";
+
+/// Makes one website so. Told which, never why; whatever happened, it ends the same way.
+async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
+    let Some(site) = ctx.get::<Website>(&request.key)? else { return Ok(Outcome::Done) };
+    if site.metadata.deletion_timestamp.is_some() {
+        return finalize(&site, &ctx).await;
+    }
+    if !site.finalizers().iter().any(|name| name == FINALIZER) {
+        let mut edited = site.edit();
+        edited.finalizers_mut().push(FINALIZER.to_owned());
+        ctx.client.update(&edited).await?;
+        return Ok(Outcome::Done); // The change brings the next request.
+    }
+    let have = match ctx.get::<Deployment>(&request.key)? {
+        None => {
+            println!("  {request}: a deployment of {} is made", site.spec.replicas);
+            ctx.client.create(&deployment_for(&site)?).await?
+        }
+        Some(have) => scaled(have, &site, &ctx).await?,
+    };
+    let replicas = have.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let status = WebsiteStatus { replicas };
+    if site.status.as_ref() != Some(&status) {
+        let mut edited = site.edit();
+        edited.status = Some(status);
+        ctx.client.status().update(&edited).await?;
+    }
+    Ok(Outcome::requeue_after(Duration::from_secs(600)))
+}
+
+async fn scaled(
+    have: Fetched<Deployment>,
+    site: &Website,
+    ctx: &Context,
+) -> Result<Fetched<Deployment>, ReconcileError> {
+    if have.spec.replicas == Some(site.spec.replicas) {
+        return Ok(have);
+    }
+    println!("  {}: scaled to {}", site.name_any(), site.spec.replicas);
+    let mut edited = have.edit();
+    edited.spec.replicas = Some(site.spec.replicas);
+    Ok(ctx.client.update(&edited).await?)
+}
+
+async fn finalize(site: &Fetched<Website>, ctx: &Context) -> Result<Outcome, ReconcileError> {
+    let mut edited = site.edit();
+    edited.finalizers_mut().retain(|name| name != FINALIZER);
+    if edited.is_changed() {
+        println!("  {}: tidied up", site.name_any());
+        ctx.client.update(&edited).await?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn deployment_for(site: &Website) -> Result<Deployment> {
+    let owner = site.controller_owner_ref(&()).ok_or("a website that was read has a name and a uid")?;
+    let labels = json!({"website": site.name_any()});
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": site.name_any(), "namespace": site.namespace(), "ownerReferences": [owner]},
+        "spec": {
+            "replicas": site.spec.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "web", "image": site.spec.image}]},
+            },
+        },
+    }))?)
+}
+
+/// Runs the controller, and a user of it.
+#[tokio::main]
+pub async fn main() -> Result {
+    let (client, _cluster) = connect().await?;
+    let manager = Manager::new(client);
+    let user = manager.handle().services().client.clone();
+    install(&user).await?;
+    let controller = Controller::new::<Website>("website").owns::<Deployment>().reconcile(reconcile);
+    let stop = manager.handle();
+    let running = tokio::spawn(manager.controller(controller).run_until(ctrl_c()));
+    let used = tokio::time::timeout(PATIENCE * 3, use_it(&user)).await;
+    stop.stop();
+    running.await??;
+    used.map_err(|_| "the controller did not do it in time")?
+}
+
+/// Creates, scales and deletes a website, and waits for what the controller makes of it.
+async fn use_it(user: &Client) -> Result {
+    let live = user.live();
+    let mut site =
+        Website::new("sample", WebsiteSpec { image: "registry.example.com/web:1".into(), replicas: 2 });
+    site.metadata.namespace = Some("default".to_owned());
+    user.create(&site).await?;
+    until(async || Ok(replicas(&live.get::<Deployment>("default/sample").await?) == Some(2))).await?;
+    println!("created: a deployment of 2");
+
+    let site = live.get::<Website>("default/sample").await?.ok_or("it is there")?;
+    let mut edited = site.edit();
+    edited.spec.replicas = 3;
+    user.update(&edited).await?;
+    until(async || Ok(replicas(&live.get::<Deployment>("default/sample").await?) == Some(3))).await?;
+    println!("scaled: a deployment of 3");
+
+    user.delete::<Website>("default/sample").await?;
+    until(async || Ok(live.get::<Website>("default/sample").await?.is_none())).await?;
+    println!("deleted: the finalizer has let it go");
+    until(async || Ok(live.get::<Deployment>("default/sample").await?.is_none())).await?;
+    println!("deleted: the deployment went with its owner");
+    user.delete::<CustomResourceDefinition>("websites.example.com").await?;
+    Ok(())
+}
+
+fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
+    deployment.as_ref()?.spec.replicas
+}
+
+async fn until(condition: impl AsyncFn() -> Result<bool>) -> Result {
+    while !condition().await? {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Installs the kind, and waits until it is served.
+async fn install(user: &Client) -> Result {
+    let crd: CustomResourceDefinition = serde_norway::from_str(include_str!("sample_controller/crd.yaml"))?;
+    match user.create(&crd).await {
+        Ok(_) => {}
+        Err(error) if error.is_already_exists() => {}
+        Err(error) => return Err(Error::from(error)),
+    }
+    let served = async || {
+        let crd = user.live().get::<CustomResourceDefinition>("websites.example.com").await?;
+        let conditions = crd.and_then(|crd| crd.status.clone()?.conditions).unwrap_or_default();
+        Ok(conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True"))
+    };
+    until(served).await
+}
