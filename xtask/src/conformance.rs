@@ -1,6 +1,7 @@
 //! Suites that run on the embedded server and on a real one.
 
 mod apiserver;
+mod kubectl;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,6 +41,8 @@ pub(crate) struct Conformance {
 enum Suite {
     /// The behaviour of informers.
     Informer,
+    /// The verbs of kubectl, against `informer serve` or a real server. Needs Go.
+    Kubectl,
     /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
     Apiserver,
 }
@@ -71,6 +74,7 @@ pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
     match options.suite {
         Suite::Informer => informer(root, options),
         Suite::Apiserver => apiserver::run(root, options),
+        Suite::Kubectl => kubectl::run(root, options),
     }
 }
 

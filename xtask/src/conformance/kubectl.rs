@@ -1,0 +1,182 @@
+//! The real kubectl against `informer serve` or a real server: the script of `conformance/kubectl`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::{Conformance, Kind, with_server};
+use crate::deadline::Deadline;
+use crate::go::{Go, Module, target};
+use crate::report::Report;
+
+/// How long a kubectl that goes on has for what it is to show.
+const SOON: Duration = Duration::from_secs(20);
+/// What stands in for the person at the editor: the price of dates gets a second digit.
+const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
+
+/// One step of the script.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    line: usize,
+    sort: Sort,
+    arguments: String,
+    /// What the output has, one behind the other.
+    shows: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Succeeds,
+    Fails,
+    GoesOn,
+}
+
+pub(super) fn run(root: &Path, options: &Conformance) -> Report {
+    let mut report = Report::new("conformance kubectl");
+    let outcome = match options.server {
+        Kind::Embedded => embedded(root, &mut report),
+        Kind::Real => with_server(root, "kubectl-real", &mut report, |folder, report| {
+            script(root, &folder.join("admin.conf"), report)
+        }),
+    };
+    if let Err(error) = outcome {
+        report.problems.push(error);
+    }
+    report
+}
+
+/// A program that ends with its owner.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `informer serve`, and runs the script against it.
+fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built =
+        Command::new(cargo).current_dir(root).args(["build", "--quiet", "-p", "informer-cli"]).status();
+    if !built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
+        return Err("cannot build the informer command".to_owned());
+    }
+    let folder = target(root).join("kubectl");
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let config = folder.join("kubeconfig");
+    let mut serve = Command::new(target(root).join("debug/informer"));
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&config).stdout(Stdio::piped());
+    let mut serve = Running(serve.spawn().map_err(|error| format!("cannot start the server: {error}"))?);
+    let stdout = serve.0.stdout.take().ok_or("the server has no output")?;
+    for line in BufReader::new(stdout).lines() {
+        let line = line.map_err(|error| format!("the server's output ended: {error}"))?;
+        if line.starts_with("kubeconfig written") {
+            return script(root, &config, report);
+        }
+    }
+    Err("the server ended before it served".to_owned())
+}
+
+/// Runs all steps; a step that goes wrong ends none of those behind it.
+fn script(root: &Path, config: &Path, report: &mut Report) -> Result<(), String> {
+    let go = Go::find(root).map_err(|error| error.to_string())?;
+    let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
+    let folder = root.join("conformance/kubectl");
+    let text = fs::read_to_string(folder.join("script.txt"))
+        .map_err(|error| format!("cannot read the script: {error}"))?;
+    // Its own home: what it has cached of another server is not for this one.
+    let home = target(root).join("kubectl-home");
+    let _ = fs::remove_dir_all(&home);
+    fs::create_dir_all(&home).map_err(|error| format!("cannot make {}: {error}", home.display()))?;
+    let kubectl = Kubectl { program, config: config.to_owned(), home, folder };
+    let steps = read(&text)?;
+    let (mut beside, mut failed) = (Vec::new(), 0_u32);
+    for step in &steps {
+        if let Err(why) = kubectl.step(step, &mut beside) {
+            failed += 1;
+            report.problems.push(format!("line {}, kubectl {}: {why}", step.line, step.arguments));
+        }
+    }
+    report.figure("steps", steps.len() as f64);
+    report.figure("failed", failed.into());
+    Ok(())
+}
+
+struct Kubectl {
+    program: PathBuf,
+    config: PathBuf,
+    home: PathBuf,
+    folder: PathBuf,
+}
+
+impl Kubectl {
+    fn step(&self, step: &Step, beside: &mut Vec<Running>) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("cannot run kubectl: {error}");
+        let mut command = Command::new(&self.program);
+        let folder = self.folder.display().to_string();
+        command.args(step.arguments.split(' ').map(|argument| argument.replace("{dir}", &folder)));
+        command.env("KUBECONFIG", &self.config).env("HOME", &self.home).env("KUBE_EDITOR", EDITOR);
+        if step.sort == Sort::GoesOn {
+            let path = self.home.join(format!("beside-{}", beside.len()));
+            let out = fs::File::create(&path).map_err(failed)?;
+            beside.push(Running(command.stdout(out).stderr(Stdio::null()).spawn().map_err(failed)?));
+            return soon(&path, &step.shows);
+        }
+        let output = command.stdin(Stdio::null()).output().map_err(failed)?;
+        let shown = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+        let shown = String::from_utf8_lossy(&shown);
+        if output.status.success() != (step.sort == Sort::Succeeds) {
+            return Err(format!("ended with {}: {shown}", output.status));
+        }
+        missing(&shown, &step.shows)
+            .map_or(Ok(()), |text| Err(format!("does not show {text:?}, but {shown}")))
+    }
+}
+
+/// Waits until a file has all texts.
+fn soon(path: &Path, texts: &[String]) -> Result<(), String> {
+    let shown = || fs::read_to_string(path).unwrap_or_default();
+    let complete = Deadline::after(SOON).poll(|| missing(&shown(), texts).is_none().then_some(()));
+    complete.ok_or_else(|| format!("does not show all of {texts:?}, but {}", shown()))
+}
+
+/// The first text that is not there behind the one before it.
+fn missing<'a>(shown: &str, texts: &'a [String]) -> Option<&'a str> {
+    let mut rest = shown;
+    for text in texts {
+        let Some(at) = rest.find(text.as_str()) else { return Some(text) };
+        rest = &rest[at + text.len()..];
+    }
+    None
+}
+
+fn read(text: &str) -> Result<Vec<Step>, String> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_end();
+        let (sign, rest) = line.split_at_checked(2).unwrap_or((line, ""));
+        let sort = match sign {
+            "" | ">" => continue,
+            "$ " => Sort::Succeeds,
+            "! " => Sort::Fails,
+            "& " => Sort::GoesOn,
+            "> " => {
+                let step = steps.last_mut().ok_or(format!("line {}: there is no step yet", index + 1))?;
+                step.shows.push(rest.to_owned());
+                continue;
+            }
+            _ if line.starts_with('#') => continue,
+            _ => return Err(format!("line {} of the script is no step: {line}", index + 1)),
+        };
+        steps.push(Step { line: index + 1, sort, arguments: rest.to_owned(), shows: Vec::new() });
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests;
