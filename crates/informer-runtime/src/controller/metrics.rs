@@ -27,9 +27,11 @@ pub(crate) enum ReconcileResult {
 
 impl ReconcileResult {
     /// All of them.
+    #[cfg(feature = "prometheus")]
     pub(crate) const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Requeue, Self::RequeueAfter];
 
     /// The word for it in metrics.
+    #[cfg(any(feature = "prometheus", test))]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
