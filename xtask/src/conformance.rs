@@ -1,6 +1,7 @@
 //! Suites that run on the embedded server and on a real one.
 
 mod apiserver;
+mod envtest;
 mod kubectl;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(crate) struct Conformance {
     /// The server.
     #[arg(long, value_enum, default_value_t = Kind::Embedded)]
     server: Kind,
-    /// Keep what the real server answers as the new recording (suite apiserver).
+    /// Keep what the real server answers as the new recording (suites apiserver and envtest).
     #[arg(long)]
     record: bool,
     /// Only scenarios whose name contains this.
@@ -45,6 +46,8 @@ enum Suite {
     Kubectl,
     /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
     Apiserver,
+    /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the real pair.
+    Envtest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,6 +78,7 @@ pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
         Suite::Informer => informer(root, options),
         Suite::Apiserver => apiserver::run(root, options),
         Suite::Kubectl => kubectl::run(root, options),
+        Suite::Envtest => envtest::run(root, options),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 pub(crate) use cluster::{Cluster, RealError, Server};
+pub(crate) use process::Process;
 use process::Signal;
 
 /// A cold machine under load takes a fraction of this.

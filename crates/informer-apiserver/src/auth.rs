@@ -10,6 +10,7 @@
 
 mod attributes;
 mod bootstrap;
+mod impersonate;
 mod rbac;
 mod review;
 mod tokens;

@@ -1,12 +1,14 @@
 //! Which kinds are served: the built-in ones and what tests register.
 
 mod builtin;
+mod events;
 mod subresources;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::Gvr;
+use serde_json::{Map, Value};
 
 pub(crate) use builtin::built_in;
 pub(crate) use subresources::Subresource;
@@ -39,6 +41,12 @@ pub struct Kind {
     pub(crate) traits: Traits,
     /// Built-in kinds: what a bookmark object carries besides its metadata.
     pub(crate) bookmark: &'static str,
+    /// Built-in kinds: the hash of the version in which servers store them.
+    pub(crate) storage_hash: &'static str,
+    /// Built-in kinds: what may be done.
+    pub(crate) verbs: Vec<&'static str>,
+    /// Built-in kinds: their subresources.
+    pub(crate) subresources: Vec<Subresource>,
     /// Custom kinds: where the `/scale` subresource finds its numbers.
     pub(crate) scale: Option<ScalePaths>,
     /// Custom kinds: the columns of tables after the name.
@@ -74,8 +82,6 @@ impl Traits {
     pub(crate) const NEEDS_VERSION: Self = Self(32);
     /// Field selectors are a set of the kind's own, and the error for another field says so.
     pub(crate) const OWN_FIELDS: Self = Self(64);
-    /// `deletecollection` is not served.
-    pub(crate) const NO_DELETE_COLLECTION: Self = Self(128);
     /// Is asked, not stored: only `create` is served.
     pub(crate) const REVIEW: Self = Self(256);
     /// Metadata may be changed through `/status`, too: labels, annotations, finalizers.
@@ -112,6 +118,9 @@ impl Kind {
                 .with(Traits::NEEDS_VERSION)
                 .with(Traits::OWN_FIELDS),
             bookmark: "",
+            storage_hash: "",
+            verbs: Vec::new(),
+            subresources: Vec::new(),
             scale: None,
             columns: Vec::new(),
             schema: None,
@@ -194,16 +203,9 @@ impl Kind {
 
     /// Verbs in the order of discovery.
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
-        const BUILT_IN: [&str; 8] =
-            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         const CUSTOM: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-        if self.traits.has(Traits::REVIEW) {
-            return vec!["create"];
-        }
-        let all = if self.is_custom() { CUSTOM } else { BUILT_IN };
-        let missing = self.traits.has(Traits::NO_DELETE_COLLECTION);
-        all.into_iter().filter(|verb| !missing || *verb != "deletecollection").collect()
+        if self.is_custom() { CUSTOM.to_vec() } else { self.verbs.clone() }
     }
 }
 
@@ -229,15 +231,36 @@ impl Resource {
         self.stored_as.as_deref().unwrap_or(&self.kind)
     }
 
+    /// An object of this version in the one that is stored; `None` where it is that one, or differs in nothing.
+    pub(crate) fn to_stored(&self, object: &Map<String, Value>) -> Option<Map<String, Value>> {
+        if self.kind.is("", "Event") {
+            let mut object = object.clone();
+            events::complete(&mut object);
+            return Some(object);
+        }
+        let stored = self.stored_as.as_ref()?;
+        let mut object = object.clone();
+        if self.kind.is("events.k8s.io", "Event") {
+            events::to_core(&mut object);
+        }
+        if let Some(schema) = &stored.schema {
+            schema.shape(&mut object);
+        }
+        Some(object)
+    }
+
     /// An object in this version: itself where it is stored so.
     pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Arc<Stored> {
         if self.stored_as.is_none() {
             return Arc::clone(stored);
         }
-        let serde_json::Value::Object(mut object) = parse(stored.as_slice()) else {
+        let Value::Object(mut object) = parse(stored.as_slice()) else {
             return Arc::clone(stored);
         };
         object.insert("apiVersion".into(), self.kind.api_version.clone().into());
+        if self.kind.is("events.k8s.io", "Event") {
+            events::from_core(&mut object);
+        }
         if let Some(schema) = &self.kind.schema {
             schema.shape(&mut object);
         }

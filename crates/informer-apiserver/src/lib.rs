@@ -47,6 +47,7 @@ mod requests;
 mod rules;
 mod select;
 mod server;
+mod snapshot;
 mod storage;
 mod table;
 mod tls;
@@ -67,6 +68,7 @@ pub use kinds::Kind;
 pub use load::LoadError;
 pub use requests::{RequestRecord, Verb};
 pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError};
+pub use snapshot::{RestoreError, Snapshot};
 pub use storage::History;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use tls::CertificateAuthority;

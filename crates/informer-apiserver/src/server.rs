@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) require_namespaces: bool,
     pub(crate) controllers: Controllers,
     pub(crate) access: Access,
+    /// Discovery is answered in one piece to clients that ask for it.
+    pub(crate) aggregated_discovery: bool,
     pub(crate) policy: PolicyCache,
     /// How webhooks are reached.
     pub(crate) webhooks: Webhooks,
@@ -125,6 +127,7 @@ pub struct ApiServerBuilder {
     tokens: Tokens,
     client_ca: Option<ClientCa>,
     rbac: bool,
+    aggregated_discovery: bool,
 }
 
 impl ApiServerBuilder {
@@ -185,6 +188,12 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Answers discovery in one piece to clients that ask for it, as servers since 1.26 do; by default it does.
+    pub fn aggregated_discovery(mut self, aggregated: bool) -> Self {
+        self.aggregated_discovery = aggregated;
+        self
+    }
+
     /// Serves another kind; the built-in ones are always there.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
@@ -193,6 +202,8 @@ impl ApiServerBuilder {
 
     /// Makes the server, with the namespaces that every cluster has.
     pub fn build(self) -> ApiServer {
+        let schema = informer_schema::Schema::builtin();
+        let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
         let shared = Shared {
             clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
             storage: RwLock::new(Storage::new(self.first_version, self.history)),
@@ -204,14 +215,15 @@ impl ApiServerBuilder {
             require_namespaces: self.require_namespaces,
             controllers: self.controllers,
             access: Access::new(self.tokens, self.client_ca, self.rbac),
+            aggregated_discovery: self.aggregated_discovery,
             policy: PolicyCache::default(),
             webhooks: Webhooks::default(),
             hooks: HookCache::default(),
-            schema: informer_schema::Schema::builtin(),
+            schema,
             settling: Mutex::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
-        for kind in built_in().chain(self.kinds) {
+        for kind in kinds {
             server.register(kind);
         }
         let namespaces = Gvr::new("", "v1", "namespaces");
@@ -240,14 +252,33 @@ impl ApiServer {
             tokens: Tokens::default(),
             client_ca: None,
             rbac: false,
+            aggregated_discovery: true,
         }
     }
 
     /// Serves another kind from now on. One that is there under the same resource is replaced; its objects go.
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
-        let table = self.shared.storage.write().add_table();
-        registry.add(Resource { kind, table, changed: watch::Sender::default(), stored_as: None });
+        // Events are one kind under two groups.
+        let core = kind.is("events.k8s.io", "Event").then(|| registry.get(&Gvr::new("", "v1", "events")));
+        let resource = match core.flatten() {
+            Some(core) => Resource {
+                kind,
+                table: core.table,
+                changed: core.changed.clone(),
+                stored_as: Some(Arc::new(core.kind.clone())),
+            },
+            None => {
+                let table = self.shared.storage.write().add_table();
+                Resource { kind, table, changed: watch::Sender::default(), stored_as: None }
+            }
+        };
+        registry.add(resource);
+    }
+
+    /// Whether a group and version, as `apps/v1` or `v1`, are served.
+    pub fn serves(&self, group_version: &str) -> bool {
+        self.shared.registry.read().iter().any(|resource| resource.kind.api_version == group_version)
     }
 
     /// The server as a `tower::Service`, for clients in this process: no socket, and paused time works.
@@ -393,8 +424,7 @@ impl ApiServer {
         let mut storage = self.shared.storage.write();
         storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
         drop(storage);
-        self.shared.announce_version();
-        self.shared.announce_all();
+        self.shared.announce_everything();
         Ok(())
     }
 
@@ -437,6 +467,12 @@ impl Shared {
     fn announce_version(&self) {
         let version = self.storage.read().version();
         self.version.send_replace(version);
+    }
+
+    /// Tells everyone who waits that everything may be different.
+    pub(crate) fn announce_everything(&self) {
+        self.announce_version();
+        self.announce_all();
     }
 
     fn announce_all(&self) {

@@ -287,6 +287,25 @@ impl Storage {
         self.tables[table].epoch += 1;
     }
 
+    /// Goes over to other objects, by their tables and with their versions, as a server does that is started again. Ends
+    /// every watch; there is no history.
+    pub(crate) fn restore(&mut self, version: u64, mut tables: HashMap<usize, Vec<(Draft, u64)>>) {
+        self.version = version.max(self.version);
+        self.origin = self.version;
+        self.dependents.clear();
+        for index in 0..self.tables.len() {
+            let mut live = OrderedMap::default();
+            for (draft, version) in tables.remove(&index).into_iter().flatten() {
+                live.insert(Arc::new(draft.seal(version, EventType::Added)));
+            }
+            live.iter().for_each(|stored| self.index_owners(index, None, Some(stored)));
+            let table = &mut self.tables[index];
+            let epoch = table.epoch + 1;
+            (table.ring, table.ring_bytes, table.paged) = (VecDeque::new(), 0, VecDeque::new());
+            (table.live, table.floor, table.dropped, table.epoch) = (live, self.version, self.version, epoch);
+        }
+    }
+
     /// Goes back to the state of `version`, versions included, as a restore from a backup does. Ends every watch.
     pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
         let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);

@@ -118,13 +118,9 @@ impl<'a> Scope<'a> {
     /// The object as it is stored: with the defaults of the version that it is stored in.
     fn draft(&self, key: ObjectKey, object: &Object) -> Draft {
         let kind = self.resource.storage_kind();
-        match (&self.resource.stored_as, &kind.schema) {
-            (Some(_), Some(schema)) => {
-                let mut object = object.clone();
-                schema.shape(&mut object);
-                draft(kind, key, &object)
-            }
-            _ => draft(kind, key, object),
+        match self.resource.to_stored(object) {
+            Some(object) => draft(kind, key, &object),
+            None => draft(kind, key, object),
         }
     }
 
@@ -191,7 +187,7 @@ impl Shared {
         if kind.namespaced && scope.namespace.is_none() {
             return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
         }
-        if !metadata::text(&object, "resourceVersion").is_empty() {
+        if !scope.dry_run && !metadata::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
@@ -225,6 +221,8 @@ impl Shared {
         }
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
         self.fill_new(kind, &mut object, mode);
+        // What is not stored may name a version, and keeps it.
+        let named = metadata::version(&object)?.filter(|_| scope.dry_run);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
         for _ in 0..NAMES_MAX {
@@ -244,7 +242,10 @@ impl Shared {
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();
             let draft = scope.draft(scope.key(&name)?, &object);
-            let unversioned = scope.dry_run.then(|| draft.unversioned());
+            let unversioned = scope.dry_run.then(|| match named {
+                Some(version) => draft.preview(version),
+                None => draft.unversioned(),
+            });
             match self.commit(scope, draft, Expect::Absent) {
                 Ok(stored) => {
                     let stored = scope.resource.present(&stored, EventType::Modified);

@@ -1,8 +1,11 @@
 //! The `informer` command: watch what an informer sees, serve a test API server, run the demo.
 
+mod certificates;
 mod demo;
+mod envtest;
 mod failure;
 mod serve;
+mod signals;
 mod terminal;
 mod watch;
 
@@ -30,6 +33,7 @@ enum Command {
     Demo(demo::DemoArguments),
     Watch(watch::WatchArguments),
     Serve(serve::ServeArguments),
+    Envtest(envtest::EnvtestArguments),
     /// Print a completion script, as `informer completions bash > /etc/bash_completion.d/informer`.
     Completions {
         /// The shell.
@@ -42,6 +46,12 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    // Under the name of a program that it stands in for, it is that program.
+    let mut given = std::env::args();
+    if let Some(role) = envtest::Role::of(given.next().as_deref()) {
+        log_to_stderr();
+        return role.run(given.collect()).await;
+    }
     let arguments = Arguments::parse();
     log_to_stderr();
     let outcome = match arguments.command {
@@ -71,6 +81,7 @@ async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
         }
         Command::Watch(arguments) => watch::run(arguments).await.map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::run(arguments).await.map(|()| ExitCode::SUCCESS),
+        Command::Envtest(arguments) => envtest::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::DemoServer(arguments) => demo::server::run(arguments).await.map(|()| ExitCode::SUCCESS),
     }
 }

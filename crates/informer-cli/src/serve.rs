@@ -13,12 +13,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
-use informer_apiserver::{FaultFile, Listening, ParseTokensError, Tokens};
+use clap::{ArgGroup, Args};
+use informer_apiserver::{ClientCa, FaultFile, Listening, ParseTokensError, Tls, TlsError, Tokens};
 use serde_json::json;
 
 use self::load::{Access, Loaded};
+use crate::certificates::{self, Files};
 use crate::failure::Failure;
+use crate::signals::told_to_end;
 
 /// How long answers may take to finish at the end: a fault can hold one back for ever.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -26,10 +28,10 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// Serves a Kubernetes API from memory, for tests and for trying things out.
 ///
 /// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or
-/// any client library. Nothing is stored: what is written is gone when the server ends. Without --token-file there is
-/// no authentication, so it listens on loopback addresses only.
+/// any client library. Nothing is stored: what is written is gone when the server ends. Without TLS, and without
+/// --token-file or --client-ca, it listens on loopback addresses only.
 #[derive(Debug, Clone, Args)]
-#[command(after_long_help = "\
+#[command(group(ArgGroup::new("users").multiple(true)), after_long_help = "\
 Examples:
   informer serve
       An empty server on port 8001, for
@@ -39,6 +41,8 @@ Examples:
       KUBECONFIG=test.conf informer watch deploy
   informer serve --faults faults.yaml
       Misbehaves as the file says.
+  informer serve --cert-dir certs --token-file tokens.csv --rbac
+      Over TLS, with a certificate that is made, and users who have roles.
 
 A faults file that cuts the first watch of pods after two events, and answers the
 second one with 410 Gone:
@@ -71,10 +75,23 @@ pub(crate) struct ServeArguments {
     load: Option<PathBuf>,
     /// Ask for one of these bearer tokens: a file with lines of `token,user,uid,"group,group"`, as kube-apiserver
     /// reads it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "users")]
     token_file: Option<PathBuf>,
-    /// Let roles and bindings decide who may do what; who brings no token is anonymous.
-    #[arg(long, requires = "token_file")]
+    /// Serve over TLS, and ask for client certificates of the authorities in this file: the common name is the user, the
+    /// organizations are the groups.
+    #[arg(long, value_name = "FILE", group = "users")]
+    client_ca: Option<PathBuf>,
+    /// Serve over TLS with apiserver.crt and apiserver.key of this directory, which are made where they are missing.
+    #[arg(long, value_name = "DIR")]
+    cert_dir: Option<PathBuf>,
+    /// Serve over TLS with this certificate; its chain may follow it.
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "cert_dir")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let roles and bindings decide who may do what; who brings neither token nor certificate is anonymous.
+    #[arg(long, requires = "users")]
     rbac: bool,
     /// Let requests go wrong as this file says, in YAML or JSON.
     #[arg(long, value_name = "FILE")]
@@ -89,16 +106,24 @@ pub(crate) struct ServeArguments {
 
 /// Serves until Ctrl-C.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
-    let address = address(&arguments.listen, arguments.token_file.is_some()).await?;
+    let address = address(&arguments).await?;
+    let tls = arguments.tls(address)?;
     let faults = arguments.faults.as_deref().map(read_faults).transpose()?.unwrap_or_default();
     let rules = faults.faults.len();
     let access = Access {
         tokens: arguments.token_file.as_deref().map(read_tokens).transpose()?.unwrap_or_default(),
+        client_ca: arguments.client_ca.as_deref().map(read_authorities).transpose()?,
         rbac: arguments.rbac,
     };
     let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;
     server.faults().add_all(faults);
-    let listening = server.listen(address).await.map_err(|error| cannot_listen(address, error))?;
+    let listening = match tls {
+        None => server.listen(address).await.map_err(|error| cannot_listen(address, error))?,
+        Some(tls) => server.listen_tls(address, tls).await.map_err(|error| match error {
+            TlsError::Listen(error) => cannot_listen(address, error),
+            error => Failure::caused("cannot serve over TLS", error),
+        })?,
+    };
     if let Some(path) = &arguments.kubeconfig {
         write_kubeconfig(path, &listening.kubeconfig())?;
     }
@@ -117,6 +142,42 @@ fn read_tokens(path: &Path) -> Result<Tokens, Failure> {
     text.parse().map_err(|error: ParseTokensError| {
         Failure::caused(format!("cannot use the tokens in {}", path.display()), error)
     })
+}
+
+fn read_authorities(path: &Path) -> Result<ClientCa, Failure> {
+    let authorities = certificates::read(path)?.parse();
+    authorities
+        .map_err(|error| Failure::caused(format!("cannot use the authorities in {}", path.display()), error))
+}
+
+impl ServeArguments {
+    /// The certificate, where one is asked for.
+    fn tls(&self, address: SocketAddr) -> Result<Option<Tls>, Failure> {
+        let files = match (&self.tls_cert, &self.tls_key, &self.cert_dir) {
+            (Some(chain), Some(key), _) => Files::Named(chain, key),
+            (_, _, Some(directory)) => Files::In(directory),
+            _ if self.client_ca.is_some() => {
+                return Err(Failure::new(
+                    "--client-ca needs TLS: add --cert-dir DIR, or --tls-cert FILE and --tls-key FILE",
+                ));
+            }
+            _ => return Ok(None),
+        };
+        certificates::tls(&files, address.ip()).map(Some)
+    }
+
+    /// Why others must not reach the server; `None` where they may.
+    fn danger(&self) -> Option<&'static str> {
+        if self.token_file.is_none() && self.client_ca.is_none() {
+            return Some(
+                "without --token-file or --client-ca there is no authentication, so whoever reaches it may read and \
+                 change everything",
+            );
+        }
+        (self.cert_dir.is_none() && self.tls_cert.is_none()).then_some(
+            "without TLS (--cert-dir, or --tls-cert and --tls-key) whoever is on the way reads the tokens, and all else",
+        )
+    }
 }
 
 /// What is said once the server listens.
@@ -163,18 +224,18 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// The address, if everything that it stands for is on this machine alone, or tokens are asked for.
-async fn address(text: &str, authenticated: bool) -> Result<SocketAddr, Failure> {
+/// The address, if everything that it stands for is on this machine alone, or others may reach it.
+async fn address(arguments: &ServeArguments) -> Result<SocketAddr, Failure> {
+    let text = &arguments.listen;
     let unclear = |error| {
         Failure::caused(format!("cannot listen on {text:?}; write an address as 127.0.0.1:8001"), error)
     };
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(text).await.map_err(|error: io::Error| unclear(error))?.collect();
-    let open = addresses.iter().find(|address| !address.ip().is_loopback() && !authenticated);
-    if let Some(open) = open {
+    let open = addresses.iter().find(|address| !address.ip().is_loopback());
+    if let Some((open, danger)) = open.zip(arguments.danger()) {
         return Err(Failure::new(format!(
-            "refusing to listen on {open}: without --token-file there is no authentication, so whoever reaches it may read \
-             and change everything; listen on 127.0.0.1 and forward the port to where it is needed"
+            "refusing to listen on {open}: {danger}; listen on 127.0.0.1 and forward the port to where it is needed"
         )));
     }
     addresses.first().copied().ok_or_else(|| Failure::new(format!("{text:?} stands for no address")))
@@ -209,19 +270,4 @@ fn write_kubeconfig(path: &Path, text: &str) -> Result<(), Failure> {
         Err(error) => return Err(Failure::io(&format!("read {shown}"), error)),
     }
     fs::write(path, text).map_err(|error| Failure::io(&format!("write the kubeconfig {shown}"), error))
-}
-
-async fn told_to_end() -> Result<(), Failure> {
-    let failed = |error| Failure::io("wait for signals", error);
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => result.map_err(failed),
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await.map_err(failed)
 }

@@ -57,6 +57,15 @@ impl Process {
         Ok(Self { pid, identity })
     }
 
+    /// The processes of a program, whoever started them.
+    pub(crate) fn all_of(program: &Path) -> Vec<Self> {
+        let program = program.to_string_lossy();
+        let runs =
+            |pid: &u32| command_line(*pid).is_some_and(|line| line.split(' ').next() == Some(&*program));
+        let all = pids().into_iter().filter(runs);
+        all.filter_map(|pid| Some(Self { pid, identity: identity(pid)? })).collect()
+    }
+
     /// Whether it is still there, and still the same program.
     pub(crate) fn runs(&self) -> bool {
         identity(self.pid).is_some_and(|identity| identity == self.identity)
@@ -92,6 +101,31 @@ impl Process {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn pids() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn command_line(pid: u32) -> Option<String> {
+    let line = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).ok()?;
+    Some(String::from_utf8_lossy(&line).replace('\0', " "))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pids() -> Vec<u32> {
+    let output = Command::new("ps").args(["-axo", "pid="]).output().ok();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    text.iter().flat_map(|text| text.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn command_line(pid: u32) -> Option<String> {
+    let output = Command::new("ps").args(["-ww", "-o", "args=", "-p", &pid.to_string()]).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// When a process was started and its command line; `None` when it is gone, or waits to be reaped.
 #[cfg(target_os = "linux")]
 fn identity(pid: u32) -> Option<String> {
@@ -101,8 +135,7 @@ fn identity(pid: u32) -> Option<String> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;
-    let line = std::fs::read(folder.join("cmdline")).ok()?;
-    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    let line = command_line(pid)?;
     (!matches!(state, "Z" | "X")).then(|| format!("{start} {line}"))
 }
 

@@ -67,7 +67,7 @@ impl Shared {
     }
 
     /// Registers the kinds of a definition. They share one table; what is stored is in one version.
-    fn serve(&self, spec: &Value) {
+    pub(crate) fn serve(&self, spec: &Value) {
         let all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
             return;

@@ -18,8 +18,10 @@ impl Call<'_> {
         let kind = self.kind();
         let sub = self.route.subresource.as_deref().unwrap_or_default();
         let own = kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
-        let (group, version, name) =
-            own.unwrap_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()));
+        let (group, version, name) = own
+            .map_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()), |of| {
+                (of.group, of.version, of.kind)
+            });
         let seen = ReviewKind::new(group, version, name);
         let name = match (self.name(), self.route.verb) {
             ("", Verb::Create) => {

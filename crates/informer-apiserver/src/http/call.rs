@@ -21,7 +21,7 @@ use super::{options, parse_version};
 use crate::auth::User;
 use crate::error::ApiError;
 use crate::faults::{Plan, Point};
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Subresource};
 use crate::list;
 use crate::requests::Verb;
 use crate::select::Filter;
@@ -97,6 +97,11 @@ impl Call<'_> {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::leads_nowhere(sub)) {
+            self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
+            let message = format!("{sub} needs a node, and there are none here");
+            return Err(ApiError::new(501, "NotImplemented", message));
+        }
         let expired = plan.upsets.iter().any(|(_, upset)| *upset == crate::faults::Upset::Expire);
         if plan.too_large && self.route.verb != Verb::Watch {
             return Err(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));

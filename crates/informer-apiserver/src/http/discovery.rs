@@ -41,14 +41,15 @@ pub(super) fn answer(
     if head.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
+    let whole = shared.aggregated_discovery && wants_aggregated(head);
     let registry = shared.registry.read();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments[..] {
         ["version"] => Ok(json_answer(200, VERSION)),
         ["healthz" | "livez" | "readyz"] => Ok(unsniffed(health(head, segments[0]))),
         ["healthz" | "livez" | "readyz", "ping"] => Ok(unsniffed(text(200, "ok"))),
-        ["api"] if wants_aggregated(head) => Ok(aggregated(&registry, head, true)),
-        ["apis"] if wants_aggregated(head) => Ok(aggregated(&registry, head, false)),
+        ["api"] if whole => Ok(aggregated(&registry, head, true)),
+        ["apis"] if whole => Ok(aggregated(&registry, head, false)),
         ["api"] => Ok(legacy(&json!({
             "kind": "APIVersions",
             "versions": ["v1"],
@@ -143,20 +144,22 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, 
             verbs: kind.verbs(),
             short_names: &kind.short_names,
             categories: &kind.categories,
+            storage_version_hash: kind.storage_hash,
         }));
         for sub in kind.subresources() {
             let mut resource = json!(LegacyResource {
                 name: format!("{}/{}", kind.gvr.resource, sub.name),
                 singular_name: "",
                 namespaced: kind.namespaced,
-                kind: sub.of.map_or(kind.kind.as_str(), |(_, _, kind)| kind),
-                verbs: sub.verbs.to_vec(),
+                kind: sub.of.map_or(kind.kind.as_str(), |of| of.kind),
+                verbs: sub.verbs,
                 short_names: &[],
                 categories: &[],
+                storage_version_hash: "",
             });
-            if let Some((group, version, _)) = sub.of.filter(|(group, ..)| *group != kind.gvr.group) {
-                resource["group"] = group.into();
-                resource["version"] = version.into();
+            if let Some(of) = sub.of.filter(|of| of.foreign) {
+                resource["group"] = of.group.into();
+                resource["version"] = of.version.into();
             }
             list.push(resource);
         }
@@ -190,6 +193,8 @@ struct LegacyResource<'a> {
     short_names: &'a [String],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     categories: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    storage_version_hash: &'a str,
 }
 
 fn wants_aggregated(head: &request::Parts) -> bool {
@@ -261,10 +266,10 @@ fn aggregated_resource(kind: &Kind) -> Value {
     let response_kind = json!({"group": group, "version": version, "kind": kind.kind});
     let subresource = |sub: Subresource| {
         let kind = match sub.of {
-            Some((group, version, name)) if group != kind.gvr.group => {
-                json!({"group": group, "version": version, "kind": name})
+            Some(of) if of.foreign => {
+                json!({"group": of.group, "version": of.version, "kind": of.kind})
             }
-            Some((_, _, name)) => json!({"group": group, "version": version, "kind": name}),
+            Some(of) => json!({"group": group, "version": version, "kind": of.kind}),
             None => response_kind.clone(),
         };
         json!({"subresource": sub.name, "responseKind": kind, "verbs": sub.verbs})

@@ -123,9 +123,10 @@ impl ApiService {
         if !self.shared.account_lives(&user) {
             return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
         }
+        let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
+        let user = self.shared.impersonate(user, &head.headers, attributes)?;
         if self.shared.access.judges(&user) {
-            let attributes = Attributes::of_request(&head.method, head.uri.path(), query);
-            self.shared.authorize(&user, &attributes)?;
+            self.shared.authorize(&user, &attributes())?;
         }
         Ok(user)
     }

@@ -3,47 +3,58 @@
 use super::{Kind, Traits};
 
 /// A path below an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: &'static str,
     /// Group, version and kind of what is sent and answered, where they are not the object's own.
-    pub(crate) of: Option<(&'static str, &'static str, &'static str)>,
-    pub(crate) verbs: &'static [&'static str],
+    pub(crate) of: Option<Of>,
+    pub(crate) verbs: Vec<&'static str>,
 }
 
-const READ_WRITE: &[&str] = &["get", "patch", "update"];
-const CREATE: &[&str] = &["create"];
+/// What a subresource takes and answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Of {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    /// Whether discovery names group and version.
+    pub(crate) foreign: bool,
+}
 
-const STATUS: Subresource = Subresource { name: "status", of: None, verbs: READ_WRITE };
-const SCALE: Subresource =
-    Subresource { name: "scale", of: Some(("autoscaling", "v1", "Scale")), verbs: READ_WRITE };
-const FINALIZE: Subresource = Subresource { name: "finalize", of: None, verbs: &["update"] };
-const BINDING: Subresource = Subresource { name: "binding", of: Some(("", "v1", "Binding")), verbs: CREATE };
-const EVICTION: Subresource =
-    Subresource { name: "eviction", of: Some(("policy", "v1", "Eviction")), verbs: CREATE };
-const TOKEN: Subresource =
-    Subresource { name: "token", of: Some(("authentication.k8s.io", "v1", "TokenRequest")), verbs: CREATE };
+/// They lead to nodes, or change what only nodes do.
+const NOWHERE: [&str; 7] = ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
+
+impl Subresource {
+    /// From the table of the built-in kinds.
+    pub(super) fn of(sub: informer_schema::Subresource) -> Self {
+        let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
+        let of = Some(Of { group, version, kind, foreign });
+        Self { name: sub.name, of, verbs: sub.verbs.collect() }
+    }
+
+    fn own(name: &'static str) -> Self {
+        Self { name, of: None, verbs: vec!["get", "patch", "update"] }
+    }
+
+    /// Whether it is known but leads nowhere.
+    pub(crate) fn leads_nowhere(name: &str) -> bool {
+        NOWHERE.contains(&name)
+    }
+}
 
 impl Kind {
-    /// The subresources that are served, in the order of discovery.
+    /// The subresources that discovery tells of, in its order.
     pub(crate) fn subresources(&self) -> Vec<Subresource> {
-        let mut all = Vec::new();
         if !self.is_custom() {
-            match (self.gvr.group.as_str(), self.kind.as_str()) {
-                ("", "Pod") => all.extend([BINDING, EVICTION]),
-                ("", "Namespace") => all.push(FINALIZE),
-                ("", "ServiceAccount") => all.push(TOKEN),
-                ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") | ("", "ReplicationController") => {
-                    all.push(SCALE);
-                }
-                _ => {}
-            }
+            return self.subresources.clone();
         }
+        let mut all = Vec::new();
         if self.scale.is_some() {
-            all.push(SCALE);
+            let of = Of { group: "autoscaling", version: "v1", kind: "Scale", foreign: true };
+            all.push(Subresource { of: Some(of), ..Subresource::own("scale") });
         }
         if self.traits.has(Traits::STATUS) {
-            all.push(STATUS);
+            all.push(Subresource::own("status"));
         }
         all
     }

@@ -1,13 +1,14 @@
 //! The storage against a naive model: every state kept whole.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use informer_core::ObjectKey;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Event, Expect, History, OrderedMap, Storage, draft};
-use crate::kinds::built_in;
+use crate::kinds::{Kind, built_in};
 use crate::select::Filter;
 
 #[derive(Debug, Clone)]
@@ -16,6 +17,15 @@ enum Step {
     Delete { key: usize },
     Page,
     Compact { back: u64 },
+}
+
+/// The table of the built-in kinds is read once, not for each case.
+fn config_maps() -> Kind {
+    static KIND: LazyLock<Kind> = LazyLock::new(|| {
+        let schema = informer_schema::Schema::builtin();
+        built_in(&schema).find(|kind| kind.kind == "ConfigMap").expect("it is built in")
+    });
+    KIND.clone()
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -36,7 +46,7 @@ const SELECTORS: [&str; 4] = ["", "app=web", "app!=web", "app in (web,db)"];
 type State = BTreeMap<String, (u64, &'static str)>;
 
 fn put(storage: &mut Storage, key: usize, app: usize) {
-    let kind = built_in().find(|kind| kind.kind == "ConfigMap").expect("it is built in");
+    let kind = config_maps();
     let (namespace, name) = KEYS[key];
     let object = json!({"metadata": {"name": name, "namespace": namespace, "labels": {"app": APPS[app]}}});
     let Value::Object(object) = object else { unreachable!("it is an object") };
@@ -102,7 +112,7 @@ proptest! {
         }
         let floor = storage.floor(0);
         for selector in SELECTORS {
-            let kind = built_in().find(|kind| kind.kind == "ConfigMap").expect("it is built in");
+            let kind = config_maps();
             let filter = Filter::parse(&kind, None, selector, "").expect("the selectors are valid");
             let parsed: informer_core::LabelSelector = selector.parse().expect("the selectors are valid");
             let selects = |app: &str| parsed.matches(&[("app", app)].into_iter().collect());
@@ -133,7 +143,7 @@ proptest! {
     fn a_map_of_chunks_is_a_sorted_map_and_its_snapshots_never_change(keys in proptest::collection::vec(0..1_500_u32, 1..1_500)) {
         let mut storage = Storage::new(1, History::default());
         storage.add_table();
-        let kind = built_in().find(|kind| kind.kind == "ConfigMap").expect("it is built in");
+        let kind = config_maps();
         let mut model = BTreeMap::new();
         let mut snapshots = Vec::new();
         for (index, key) in keys.into_iter().enumerate() {

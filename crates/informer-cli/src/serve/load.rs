@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use informer::Gvr;
-use informer_apiserver::{ApiServer, Kind, LoadError, Tokens};
+use informer_apiserver::{ApiServer, ClientCa, Kind, LoadError, Tokens};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -15,6 +15,7 @@ const KINDS_MAX: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
     pub(super) tokens: Tokens,
+    pub(super) client_ca: Option<ClientCa>,
     pub(super) rbac: bool,
 }
 
@@ -67,7 +68,11 @@ impl Kinds {
     }
 
     fn server(&self) -> ApiServer {
-        let builder = ApiServer::builder().tokens(self.access.tokens.clone()).rbac(self.access.rbac);
+        let Access { tokens, client_ca, rbac } = self.access.clone();
+        let mut builder = ApiServer::builder().tokens(tokens).rbac(rbac);
+        if let Some(authorities) = client_ca {
+            builder = builder.client_ca(authorities);
+        }
         self.iter().cloned().fold(builder, |builder, kind| builder.kind(kind)).build()
     }
 

@@ -42,8 +42,17 @@ pub(crate) fn start_with<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     kubeconfig: Option<&Path>,
 ) -> Running {
+    start_program(Path::new(env!("CARGO_BIN_EXE_informer")), args, kubeconfig)
+}
+
+/// Starts a program as [`start_with`] starts the command.
+pub(crate) fn start_program<S: AsRef<OsStr>>(
+    program: &Path,
+    args: impl IntoIterator<Item = S>,
+    kubeconfig: Option<&Path>,
+) -> Running {
     let home = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_informer"));
+    let mut command = Command::new(program);
     command.args(args).env("HOME", home.path()).env_remove("KUBECONFIG").env_remove("RUST_LOG");
     command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");
     if let Some(path) = kubeconfig {
@@ -91,6 +100,13 @@ impl Running {
     pub(crate) async fn interrupt(&self) {
         let id = self.child.id().expect("it still runs").to_string();
         assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    }
+
+    /// What SIGTERM does.
+    #[cfg(unix)]
+    pub(crate) async fn terminate(&self) {
+        let id = self.child.id().expect("it still runs").to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
     }
 }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod command;
+#[cfg(unix)]
+mod envtest;
 mod refusals;
 mod serve;
 mod watch;

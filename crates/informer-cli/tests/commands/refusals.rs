@@ -82,6 +82,15 @@ async fn serve_listens_on_loopback_only() {
     for open in ["0.0.0.0:0", "[::]:0"] {
         check(&run(["serve", "--listen", open]).await, 1, &["refusing", "no authentication"]);
     }
+    // A token that is sent in the open is everybody's.
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens.csv");
+    fs::write(&tokens, "secret,admin,admin\n").unwrap();
+    let args = ["serve", "--listen", "0.0.0.0:0", "--token-file", tokens.to_str().unwrap()];
+    check(&run(args).await, 1, &["refusing", "without TLS", "--cert-dir"]);
+    let certificates = directory.path().join("certs");
+    let args = ["serve", "--listen", "0.0.0.0:0", "--cert-dir", certificates.to_str().unwrap()];
+    check(&run(args).await, 1, &["refusing", "no authentication", "--client-ca"]);
     check(&run(["serve", "--listen", "nonsense"]).await, 1, &["nonsense", "127.0.0.1:8001"]);
 }
 

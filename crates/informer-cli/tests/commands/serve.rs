@@ -125,6 +125,21 @@ async fn a_cut_and_a_410_of_the_faults_file_are_seen_on_the_wire() {
     assert_eq!((&expired[0]["type"], &expired[0]["object"]["code"]), (&"ERROR".into(), &410.into()));
 }
 
+#[tokio::test]
+async fn over_tls_a_certificate_is_made_and_its_kubeconfig_trusts_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (certificates, config) = (path("certs"), path("kubeconfig"));
+    let args =
+        ["serve", "--json", "--listen", "127.0.0.1:0", "--cert-dir", &certificates, "--kubeconfig", &config];
+    for _ in 0..2 {
+        let mut serve = start(args);
+        assert!(serve.json().await["url"].as_str().unwrap().starts_with("https://127.0.0.1:"));
+        let mut watch = start_with(["watch", "ns", "-o", "name"], Some(Path::new(&config)));
+        assert_eq!(watch.line().await, "namespace/default");
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn an_interrupt_ends_it_and_its_watches_properly() {

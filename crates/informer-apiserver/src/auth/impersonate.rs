@@ -1,0 +1,131 @@
+//! Requests in the name of somebody else: the `Impersonate-` headers.
+
+use http::HeaderMap;
+
+use super::{AUTHENTICATED, Attributes, User};
+use crate::error::ApiError;
+use crate::server::Shared;
+
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA: &str = "impersonate-extra-";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const ANONYMOUS: &str = "system:anonymous";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+impl Shared {
+    /// Who a request is from after its headers have spoken, if the one who sends it may say so.
+    pub(crate) fn impersonate(
+        &self,
+        user: User,
+        headers: &HeaderMap,
+        request: impl FnOnce() -> Attributes,
+    ) -> Result<User, ApiError> {
+        let Some(wanted) = wanted(headers)? else { return Ok(user) };
+        if questions(&wanted).iter().all(|attributes| self.allows(&user, attributes).is_some()) {
+            return Ok(completed(wanted));
+        }
+        // Upstream tells of the newer right, which is one for each verb, whichever is missing.
+        let mode = if service_account(&wanted.name).is_some() { "serviceaccount" } else { "user-info" };
+        let mut asked = request();
+        asked.verb = format!("impersonate-on:{mode}:{}", asked.verb);
+        Err(asked.refusal(&user))
+    }
+}
+
+/// Who the headers name; `None` where there are none.
+fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+    let text =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let all = |name: &str| -> Vec<String> {
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+    };
+    let mut user = User::new(text(USER)).uid(text(UID)).groups(all(GROUP));
+    for name in headers.keys() {
+        let Some(key) = name.as_str().strip_prefix(EXTRA) else { continue };
+        let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned();
+        user.extra.insert(key, all(name.as_str()));
+    }
+    let more = !user.uid.is_empty() || !user.groups.is_empty() || !user.extra.is_empty();
+    match (user.name.is_empty(), more) {
+        (true, false) => Ok(None),
+        (true, true) => {
+            let mut error =
+                ApiError::bad_request(format!("requested {} without impersonating a user name", told(&user)));
+            error.unauthorized = true;
+            Err(error)
+        }
+        (false, _) => Ok(Some(user)),
+    }
+}
+
+/// A user as upstream's error shows one.
+fn told(User { name, uid, groups, extra }: &User) -> String {
+    let list = |texts: &[String]| match texts.is_empty() {
+        true => "[]string(nil)".to_owned(),
+        false => {
+            let texts: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
+            format!("[]string{{{}}}", texts.join(", "))
+        }
+    };
+    let extra = match extra.is_empty() {
+        true => "(nil)".to_owned(),
+        false => {
+            let pairs: Vec<String> =
+                extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+    };
+    let groups = list(groups);
+    format!(
+        "&user.DefaultInfo{{Name:{name:?}, UID:{uid:?}, Groups:{groups}, Extra:map[string][]string{extra}}}"
+    )
+}
+
+/// What one must be allowed to be somebody else.
+fn questions(wanted: &User) -> Vec<Attributes> {
+    let of = |group: &str, resource: &str, name: &str| Attributes {
+        verb: "impersonate".to_owned(),
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        ..Attributes::default()
+    };
+    let mut all = vec![match service_account(&wanted.name) {
+        Some((namespace, name)) => {
+            Attributes { namespace: namespace.to_owned(), ..of("", "serviceaccounts", name) }
+        }
+        None => of("", "users", &wanted.name),
+    }];
+    all.extend(wanted.groups.iter().map(|group| of("", "groups", group)));
+    for (key, values) in &wanted.extra {
+        let resource = format!("userextras/{key}");
+        all.extend(values.iter().map(|value| of(AUTHENTICATION, &resource, value)));
+    }
+    if !wanted.uid.is_empty() {
+        all.push(of(AUTHENTICATION, "uids", &wanted.uid));
+    }
+    all
+}
+
+/// With the groups that everybody of the kind is in.
+fn completed(mut user: User) -> User {
+    if user.groups.is_empty()
+        && let Some((namespace, _)) = service_account(&user.name)
+    {
+        user.groups =
+            vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let has = |group: &str| user.groups.iter().any(|own| own == group);
+    if has(AUTHENTICATED) || has(UNAUTHENTICATED) {
+        return user;
+    }
+    let group = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    user.groups.push(group.to_owned());
+    user
+}
+
+fn service_account(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("system:serviceaccount:")?.split_once(':')
+}

@@ -1,0 +1,61 @@
+//! The certificate of a server: from files, or made where there is none.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use informer_apiserver::{Certificate, CertificateAuthority, Tls};
+
+use crate::failure::Failure;
+
+/// Where the certificate is.
+pub(crate) enum Files<'a> {
+    /// In two files that are there.
+    Named(&'a Path, &'a Path),
+    /// In `apiserver.crt` and `apiserver.key` of this directory, which are made where they are missing.
+    In(&'a Path),
+}
+
+/// The certificate of a server that listens on an address.
+pub(crate) fn tls(files: &Files<'_>, ip: IpAddr) -> Result<Tls, Failure> {
+    let [chain, key]: [PathBuf; 2] = match files {
+        Files::Named(chain, key) => [chain.to_path_buf(), key.to_path_buf()],
+        Files::In(directory) => ["apiserver.crt", "apiserver.key"].map(|name| directory.join(name)),
+    };
+    if matches!(files, Files::In(_)) && !chain.exists() {
+        make(&chain, &key, ip)?;
+    }
+    let certificate = Certificate::from_pem(read(&chain)?, read(&key)?);
+    Tls::new(&certificate)
+        .map_err(|error| Failure::caused(format!("cannot use the certificate {}", chain.display()), error))
+}
+
+/// Makes a certificate with its authority in one chain, so that a client that trusts the file trusts the server.
+fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
+    let failed = |error| Failure::caused("cannot make a certificate", error);
+    let authority = CertificateAuthority::new("informer").map_err(failed)?;
+    let hosts = ["localhost".to_owned(), ip.to_string(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let made = authority.issue_for(hosts).map_err(failed)?;
+    let both = format!("{}{}", made.chain(), authority.certificate());
+    for (path, text) in [(key, made.key()), (chain, both.as_str())] {
+        let written =
+            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(path, text));
+        written.map_err(|error| Failure::io(&format!("write {}", path.display()), error))?;
+    }
+    Ok(())
+}
+
+/// Writes a file that nobody else may read.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// A file as text.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::io(&format!("read {}", path.display()), error))
+}

@@ -1,0 +1,82 @@
+//! `informer envtest`: programs named `kube-apiserver` and `etcd` for Go programs that start them with envtest.
+//!
+//! They are this program under other names: what it is called decides what it does.
+
+mod apiserver;
+mod etcd;
+mod flags;
+mod install;
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Stands in for the kube-apiserver and etcd of envtest, controller-runtime's test environment.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EnvtestArguments {
+    #[command(subcommand)]
+    command: EnvtestCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum EnvtestCommand {
+    /// Write `kube-apiserver`, `etcd` and a link to kubectl into a directory.
+    #[command(after_long_help = "\
+Example:
+  informer envtest install bin/envtest
+  KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...
+
+The programs take the flags that envtest passes; a flag that asks for what is not there is an
+error that names it. DIR/kube-apiserver --help lists them.")]
+    Install {
+        /// The directory; it is made where it is missing.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// The kubectl to link to; by default the first one of PATH.
+        #[arg(long, value_name = "FILE")]
+        kubectl: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(arguments: EnvtestArguments) -> Result<(), Failure> {
+    match arguments.command {
+        EnvtestCommand::Install { directory, kubectl } => install::run(&directory, kubectl.as_deref()),
+    }
+}
+
+/// What this program is called, where that is the name of one that it stands in for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Apiserver,
+    Etcd,
+}
+
+impl Role {
+    /// Asks the first argument.
+    pub(crate) fn of(program: Option<&str>) -> Option<Self> {
+        match Path::new(program?).file_stem()?.to_str()? {
+            "kube-apiserver" => Some(Self::Apiserver),
+            "etcd" => Some(Self::Etcd),
+            _ => None,
+        }
+    }
+
+    /// Runs as that program.
+    pub(crate) async fn run(self, arguments: Vec<String>) -> ExitCode {
+        let outcome = match self {
+            Self::Apiserver => apiserver::run(arguments).await,
+            Self::Etcd => etcd::run(arguments).await,
+        };
+        match outcome {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("Error: {failure}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `kube-apiserver`, with the flags that envtest and its users pass.
+//!
+//! # Shutdown
+//!
+//! At SIGTERM the listener closes, watches end, answers under way are finished; then the state goes to `etcd`.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use informer::Gvr;
+use informer_apiserver::{ApiServer, Controllers, Tls, Tokens};
+use serde_json::json;
+
+use super::flags::{Flag, Given, flag, help, idle, idle_switch};
+use super::store::Store;
+use crate::certificates::{self, Files};
+use crate::failure::Failure;
+use crate::signals::told_to_end;
+
+const FLAGS: &[Flag] = &[
+    flag("authorization-mode", "RBAC, or AlwaysAllow (the default)"),
+    flag(
+        "bind-address",
+        "where to listen; without a --client-ca-file or --token-auth-file on loopback addresses only",
+    ),
+    flag(
+        "cert-dir",
+        "the directory of apiserver.crt and apiserver.key, which are made where they are missing",
+    ),
+    flag("client-ca-file", "the authorities whose certificates stand for users"),
+    flag("disable-admission-plugins", "NamespaceLifecycle: objects need no namespace; others do nothing"),
+    flag("enable-admission-plugins", "those that are on anyway"),
+    flag("etcd-servers", "the etcd beside it, which keeps the state while this program does not run"),
+    flag("feature-gates", "AggregatedDiscoveryEndpoint=false, or gates at their default"),
+    flag("runtime-config", "groups and versions that are served anyway"),
+    flag("secure-port", "the port; 6443 by default"),
+    flag("tls-cert-file", "the certificate, in place of that of --cert-dir"),
+    flag("tls-private-key-file", "its key"),
+    flag("service-cluster-ip-range", "its first address is that of the service kubernetes"),
+    flag("token-auth-file", "bearer tokens: lines of token,user,uid,\"group,group\""),
+    idle("advertise-address", "nobody asks for it"),
+    idle_switch("allow-privileged", "no pod runs"),
+    idle("api-audiences", "tokens are looked up, and not read"),
+    idle("default-watch-cache-size", "everything is in memory"),
+    idle_switch("enable-aggregator-routing", "there are no other API servers"),
+    idle_switch("enable-garbage-collector", "it is the controller manager's"),
+    idle_switch("enable-priority-and-fairness", "requests are not queued"),
+    idle("endpoint-reconciler-type", "there is one API server"),
+    idle("etcd-compaction-interval", "the history has a length, not an age"),
+    idle("etcd-prefix", "there is one API server"),
+    idle("event-ttl", "events stay"),
+    idle("logging-format", "RUST_LOG decides what is logged"),
+    idle("max-mutating-requests-inflight", "requests are not queued"),
+    idle("max-requests-inflight", "requests are not queued"),
+    idle("min-request-timeout", "watches end as upstream by default"),
+    idle_switch("profiling", "there is none"),
+    idle("service-account-issuer", "tokens are looked up, and not read"),
+    idle("service-account-key-file", "tokens are looked up, and not read"),
+    idle("service-account-signing-key-file", "tokens are looked up, and not read"),
+    idle("shutdown-delay-duration", "there is no load balancer"),
+    idle("storage-backend", "everything is in memory"),
+    idle("storage-media-type", "everything is in memory"),
+    idle("v", "RUST_LOG decides what is logged"),
+    idle("vmodule", "RUST_LOG decides what is logged"),
+    idle_switch("watch-cache", "everything is in memory"),
+];
+
+/// Plugins that are on.
+const PLUGINS: [&str; 3] = ["MutatingAdmissionWebhook", "NamespaceLifecycle", "ValidatingAdmissionWebhook"];
+
+pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
+    let given = Given::parse(arguments, FLAGS)?;
+    if given.version {
+        println!("Kubernetes v1.36.3+embedded");
+        return Ok(());
+    }
+    if given.help {
+        let version = env!("CARGO_PKG_VERSION");
+        println!("kube-apiserver, played by informer {version}\n\nFlags:\n{}", help(FLAGS));
+        return Ok(());
+    }
+    let address = address(&given)?;
+    let server = server(&given)?;
+    let tls = tls(&given, address.ip())?;
+    let store = Store::of(&given)?;
+    store.restore(&server).await?;
+    publish(&server, address, &given)?;
+    let listening = server
+        .listen_tls(address, tls)
+        .await
+        .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
+    // Nobody has to read this.
+    let _ = writeln!(io::stdout(), "serving on {}", listening.url());
+    told_to_end().await?;
+    listening.shutdown().await;
+    store.keep(&server).await
+}
+
+/// Writes the service by which pods reach the server, as upstream does: clients of tests count on it.
+fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(), Failure> {
+    let range = given.last("service-cluster-ip-range").unwrap_or("10.0.0.0/24");
+    let first =
+        first_address(range).ok_or_else(|| invalid("service-cluster-ip-range", range, "it is no range"))?;
+    let (ip, port) = (address.ip().to_string(), address.port());
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let service = json!({
+        "metadata": {"name": "kubernetes", "labels": labels},
+        "spec": {
+            "clusterIP": first, "clusterIPs": [first], "internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        },
+        "status": {"loadBalancer": {}},
+    });
+    let endpoints = json!({
+        "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": ip}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
+    });
+    let slice = json!({
+        "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    });
+    let all = [
+        (Gvr::new("", "v1", "services"), service),
+        (Gvr::new("", "v1", "endpoints"), endpoints),
+        (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), slice),
+    ];
+    for (gvr, object) in all {
+        let written = match server.get(&gvr, "default", "kubernetes") {
+            // Kept by etcd, perhaps with another port.
+            Ok(_) => server.update(&gvr, "default", object),
+            Err(_) => server.create(&gvr, "default", object),
+        };
+        written.map_err(Failure::server)?;
+    }
+    Ok(())
+}
+
+/// The first address of a range that is not its network's: upstream gives it to the API server.
+fn first_address(range: &str) -> Option<String> {
+    let network = range.split(',').next()?.split_once('/')?.0;
+    Some(match network.parse().ok()? {
+        IpAddr::V4(network) => Ipv4Addr::from_bits(network.to_bits().checked_add(1)?).to_string(),
+        IpAddr::V6(network) => Ipv6Addr::from_bits(network.to_bits().checked_add(1)?).to_string(),
+    })
+}
+
+/// The address, if whoever reaches it from elsewhere is asked who they are.
+fn address(given: &Given) -> Result<SocketAddr, Failure> {
+    let ip: IpAddr = match given.last("bind-address") {
+        None => Ipv4Addr::LOCALHOST.into(),
+        Some(text) => text.parse().map_err(|_| invalid("bind-address", text, "it is no address"))?,
+    };
+    let asked = given.last("client-ca-file").is_some() || given.last("token-auth-file").is_some();
+    if !ip.is_loopback() && !asked {
+        let why = "without --client-ca-file or --token-auth-file everybody who reaches it may do everything";
+        return Err(invalid("bind-address", &ip.to_string(), why));
+    }
+    let port = given.last("secure-port").unwrap_or("6443");
+    let port = port.parse().map_err(|_| invalid("secure-port", port, "it is no port"))?;
+    Ok(SocketAddr::new(ip, port))
+}
+
+fn server(given: &Given) -> Result<ApiServer, Failure> {
+    let mut builder = ApiServer::builder().controllers(Controllers::NONE).rbac(rbac(given)?);
+    let off: Vec<&str> = given.list("disable-admission-plugins").collect();
+    builder = builder.require_namespaces(!off.contains(&"NamespaceLifecycle"));
+    for plugin in given.list("enable-admission-plugins") {
+        if !PLUGINS.contains(&plugin) {
+            return Err(invalid("enable-admission-plugins", plugin, "there is no such plugin here"));
+        }
+    }
+    for gate in given.list("feature-gates") {
+        match gate {
+            "AggregatedDiscoveryEndpoint=false" => builder = builder.aggregated_discovery(false),
+            gate if gate.ends_with("=true") && DEFAULT_GATES.contains(&gate.trim_end_matches("=true")) => {}
+            gate => return Err(invalid("feature-gates", gate, "this gate cannot be set here")),
+        }
+    }
+    if let Some(path) = given.last("client-ca-file") {
+        let authorities = certificates::read(Path::new(path))?.parse();
+        builder = builder.client_ca(authorities.map_err(|error| unusable(path, error))?);
+    }
+    if let Some(path) = given.last("token-auth-file") {
+        let tokens: Tokens =
+            certificates::read(Path::new(path))?.parse().map_err(|error| unusable(path, error))?;
+        builder = builder.tokens(tokens);
+    }
+    let server = builder.build();
+    for version in given.list("runtime-config") {
+        let (name, on) = version.split_once('=').unwrap_or((version, "true"));
+        if on != "true" || !server.serves(name) {
+            return Err(invalid("runtime-config", version, "what is served cannot be changed here"));
+        }
+    }
+    Ok(server)
+}
+
+/// Gates that are on in a server of this version, as this one behaves.
+const DEFAULT_GATES: [&str; 3] = ["AggregatedDiscoveryEndpoint", "WatchList", "CustomResourceFieldSelectors"];
+
+/// Whether roles decide. Nodes need no authorizer of their own, since there are none.
+fn rbac(given: &Given) -> Result<bool, Failure> {
+    let mut rbac = false;
+    for mode in given.list("authorization-mode") {
+        match mode {
+            // Whoever is always allowed needs no role.
+            "AlwaysAllow" => return Ok(false),
+            "RBAC" => rbac = true,
+            "Node" => {}
+            mode => return Err(invalid("authorization-mode", mode, "there are RBAC and AlwaysAllow")),
+        }
+    }
+    Ok(rbac)
+}
+
+fn tls(given: &Given, ip: IpAddr) -> Result<Tls, Failure> {
+    let directory = Path::new(given.last("cert-dir").unwrap_or("/var/run/kubernetes"));
+    let files = match given.last("tls-cert-file").zip(given.last("tls-private-key-file")) {
+        Some((chain, key)) => Files::Named(Path::new(chain), Path::new(key)),
+        None => Files::In(directory),
+    };
+    certificates::tls(&files, ip)
+}
+
+fn unusable(path: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
+    Failure::caused(format!("cannot use {path}"), error)
+}
+
+fn invalid(flag: &str, value: &str, why: &str) -> Failure {
+    Failure::new(format!("invalid value {value:?} for flag --{flag}: {why}"))
+}

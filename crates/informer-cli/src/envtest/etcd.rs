@@ -1,0 +1,129 @@
+//! `etcd`, as far as envtest and our own `kube-apiserver` need it: it is healthy, and keeps one value.
+//!
+//! The value is the state of the API server, which leaves it here when it is stopped and finds it here when it is started
+//! again. It is in the data directory, so that it outlives this program, too.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::flags::{Flag, Given, flag, help, idle, idle_switch};
+use crate::failure::Failure;
+use crate::signals::told_to_end;
+
+/// Where the state of the API server is.
+pub(super) const STATE_PATH: &str = "/informer/state";
+/// The file in the data directory.
+const STATE_FILE: &str = "informer-state.json";
+
+const FLAGS: &[Flag] = &[
+    flag("data-dir", "where the state of the API server is kept"),
+    flag("listen-client-urls", "where to listen, on a loopback address"),
+    idle("advertise-client-urls", "nobody asks for it"),
+    idle("initial-cluster", "there is one member"),
+    idle("listen-peer-urls", "there are no peers"),
+    idle("log-level", "nothing is logged"),
+    idle("name", "there is one member"),
+    idle_switch("unsafe-no-fsync", "nothing is synced"),
+];
+
+pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
+    let given = Given::parse(arguments, FLAGS)?;
+    if given.help || given.version {
+        println!("etcd, played by informer {}\n\n{}", env!("CARGO_PKG_VERSION"), help(FLAGS));
+        return Ok(());
+    }
+    let url = given.last("listen-client-urls").unwrap_or("http://127.0.0.1:2379");
+    let address = address(url)?;
+    let directory = PathBuf::from(given.last("data-dir").unwrap_or("default.etcd"));
+    fs::create_dir_all(&directory)
+        .map_err(|error| Failure::io(&format!("make the data directory {}", directory.display()), error))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
+    let state = Arc::new(directory.join(STATE_FILE));
+    // Nobody has to read this.
+    let _ = writeln!(io::stdout(), "serving on http://{address}");
+    tokio::select! {
+        () = serve(listener, state) => Ok(()),
+        outcome = told_to_end() => outcome,
+    }
+}
+
+/// The address of a URL, which must be on this machine: nobody is asked who they are.
+fn address(url: &str) -> Result<SocketAddr, Failure> {
+    let bad = |why: &str| Failure::new(format!("invalid value {url:?} for flag --listen-client-urls: {why}"));
+    let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is served"))?;
+    let rest = rest.trim_end_matches('/').replace("localhost", "127.0.0.1");
+    let address: SocketAddr = rest.parse().map_err(|_| bad("write one as http://127.0.0.1:2379"))?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(bad("only loopback addresses are served")),
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of files, or a peer that left at once.
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let state = Arc::clone(&state);
+        tokio::spawn(async move {
+            let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&state)));
+            let served =
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = served.await {
+                tracing::debug!(%error, "a connection broke off");
+            }
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    state: Arc<PathBuf>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    Ok(match (request.method(), request.uri().path()) {
+        (&Method::GET, "/health") => reply(StatusCode::OK, r#"{"health":"true","reason":""}"#),
+        (&Method::GET, "/version") => {
+            reply(StatusCode::OK, r#"{"etcdserver":"3.6.8","etcdcluster":"3.6.0"}"#)
+        }
+        (&Method::GET, STATE_PATH) => match fs::read(&*state) {
+            Ok(bytes) => reply(StatusCode::OK, bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => reply(StatusCode::NOT_FOUND, ""),
+            Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        },
+        (&Method::PUT, STATE_PATH) => {
+            let body = request.into_body().collect().await?.to_bytes();
+            match replace(&state, &body) {
+                Ok(()) => reply(StatusCode::NO_CONTENT, ""),
+                Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            }
+        }
+        _ => reply(StatusCode::NOT_FOUND, "404 page not found\n"),
+    })
+}
+
+/// Writes a file whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let half = path.with_extension("half");
+    fs::write(&half, bytes)?;
+    fs::rename(half, path)
+}
+
+fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,115 @@
+//! Flags as Go programs take them: `--name=value`, `--name value`, and `--name` for switches.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::failure::Failure;
+
+/// What a flag is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It takes a value that counts.
+    Value,
+    /// It is accepted, because it makes no difference here; whether it is a switch.
+    Nothing { switch: bool },
+}
+
+/// A flag that is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flag {
+    pub(super) name: &'static str,
+    pub(super) does: Use,
+    /// For people: what it does, or why it does nothing.
+    pub(super) about: &'static str,
+}
+
+pub(super) const fn flag(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, does: Use::Value, about }
+}
+
+pub(super) const fn idle(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, does: Use::Nothing { switch: false }, about }
+}
+
+pub(super) const fn idle_switch(name: &'static str, about: &'static str) -> Flag {
+    Flag { name, does: Use::Nothing { switch: true }, about }
+}
+
+/// What was given.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    values: BTreeMap<&'static str, Vec<String>>,
+    /// `--help` was given.
+    pub(super) help: bool,
+    /// `--version` was given.
+    pub(super) version: bool,
+}
+
+impl Given {
+    /// Reads arguments; what is not known is an error that names it.
+    pub(super) fn parse(
+        arguments: impl IntoIterator<Item = String>,
+        known: &[Flag],
+    ) -> Result<Self, Failure> {
+        let mut given = Self::default();
+        let mut arguments = arguments.into_iter().peekable();
+        while let Some(argument) = arguments.next() {
+            let Some(text) = argument.strip_prefix('-').filter(|text| !text.is_empty()) else {
+                return Err(Failure::new(format!("unknown argument {argument:?}: only flags are taken")));
+            };
+            let text = text.strip_prefix('-').unwrap_or(text);
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (text, None),
+            };
+            match name {
+                "help" | "h" => given.help = true,
+                "version" => given.version = true,
+                name => {
+                    let flag = known.iter().find(|flag| flag.name == name).ok_or_else(|| unknown(name))?;
+                    let value = match (value, flag.does) {
+                        (Some(value), _) => value,
+                        (None, Use::Nothing { switch: true }) => "true".to_owned(),
+                        (None, _) => arguments
+                            .next_if(|next| !next.starts_with("--"))
+                            .ok_or_else(|| Failure::new(format!("flag needs an argument: --{name}")))?,
+                    };
+                    given.values.entry(flag.name).or_default().push(value);
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// The last value of a flag.
+    pub(super) fn last(&self, name: &str) -> Option<&str> {
+        self.values.get(name)?.last().map(String::as_str)
+    }
+
+    /// All values of a flag that is a list, apart by commas or given several times.
+    pub(super) fn list(&self, name: &str) -> impl Iterator<Item = &str> {
+        let values = self.values.get(name).into_iter().flatten();
+        values.flat_map(|value| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(format!(
+        "unknown flag: --{name}; informer stands in for this program and knows the flags that --help lists"
+    ))
+}
+
+/// The flags for people, one below the other.
+pub(super) fn help(known: &[Flag]) -> String {
+    let mut text = String::new();
+    for Flag { name, does, about } in known {
+        let value = if *does == (Use::Nothing { switch: true }) { "" } else { " value" };
+        let none = if *does == Use::Value { "" } else { "accepted, and does nothing: " };
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "      --{name}{value}\n            {none}{about}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

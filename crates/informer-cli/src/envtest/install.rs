@@ -1,0 +1,78 @@
+//! `informer envtest install`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The programs that this one stands in for.
+const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
+/// Says that the programs of a directory were written by this command, and may be replaced by it.
+const MARK: &str = ".informer-envtest";
+
+pub(super) fn run(directory: &Path, kubectl: Option<&Path>) -> Result<(), Failure> {
+    let shown = directory.display();
+    fs::create_dir_all(directory).map_err(|error| Failure::io(&format!("make {shown}"), error))?;
+    let own = std::env::current_exe().map_err(|error| Failure::io("find this program", error))?;
+    let mark = directory.join(MARK);
+    if !mark.exists() {
+        for name in PROGRAMS.iter().chain(&["kubectl"]) {
+            let path = directory.join(name);
+            if path.symlink_metadata().is_ok() {
+                let path = path.display();
+                let why = "it was not written by `informer envtest install`; name another directory";
+                return Err(Failure::new(format!("refusing to overwrite {path}: {why}")));
+            }
+        }
+        fs::write(&mark, "").map_err(|error| Failure::io(&format!("write to {shown}"), error))?;
+    }
+    for name in PROGRAMS {
+        let path = directory.join(name).with_extension(std::env::consts::EXE_EXTENSION);
+        place(&own, &path).map_err(|error| Failure::io(&format!("write {}", path.display()), error))?;
+    }
+    let kubectl = kubectl.map(Path::to_owned).or_else(|| find("kubectl"));
+    let linked = kubectl.as_deref().map(|target| link(target, &directory.join("kubectl"))).transpose()?;
+    let mut out = io::stdout().lock();
+    // Nobody has to read this.
+    let _ = writeln!(
+        out,
+        "kube-apiserver and etcd are in {shown}; for Go programs set KUBEBUILDER_ASSETS={shown}"
+    );
+    if linked.is_none() {
+        let _ = writeln!(out, "there is no kubectl in PATH to link to; --kubectl FILE names one");
+    }
+    Ok(())
+}
+
+/// Puts a program under another name: the same file where both are on one file system, a copy elsewhere.
+fn place(program: &Path, path: &Path) -> io::Result<()> {
+    remove(path)?;
+    fs::hard_link(program, path).or_else(|_| fs::copy(program, path).map(drop))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn link(target: &Path, path: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::io(&format!("link {} to {}", path.display(), target.display()), error);
+    let target = fs::canonicalize(target).map_err(failed)?;
+    remove(path).map_err(failed)?;
+    #[cfg(unix)]
+    let linked = std::os::unix::fs::symlink(target, path);
+    #[cfg(not(unix))]
+    let linked = fs::copy(target, path).map(drop);
+    linked.map_err(failed)
+}
+
+/// The first program of this name in PATH.
+fn find(name: &str) -> Option<PathBuf> {
+    let file = Path::new(name).with_extension(std::env::consts::EXE_EXTENSION);
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(&file))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,197 @@
+//! What one package came to: specs of Ginkgo and plain tests, by name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Assets, EnvtestError, io_error, read};
+
+/// How long a package may take: the longest needs 80 s on the real pair, on idle cores.
+pub(super) const PACKAGE_WAIT: Duration = Duration::from_secs(900);
+/// Failures are told in one line.
+const MESSAGE_CHARS_MAX: usize = 300;
+/// Tables name entries after addresses and times; what is not the same in two runs is not part of a name.
+const NAME_CHARS_MAX: usize = 400;
+
+/// The outcome of a package.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) passed: Vec<String>,
+    pub(super) failed: BTreeMap<String, String>,
+    pub(super) skipped: usize,
+}
+
+impl Outcome {
+    /// Why a test did not pass.
+    pub(super) fn why(&self, test: &str) -> &str {
+        self.failed.get(test).map_or("did not run", String::as_str)
+    }
+
+    fn add(&mut self, name: String, state: &str, why: String) {
+        match state {
+            // Entries of a table may have one name.
+            "passed" | "pass" if self.failed.contains_key(&name) => {}
+            "passed" | "pass" => self.passed.push(name),
+            "skipped" | "pending" | "skip" => self.skipped += 1,
+            _ => {
+                self.failed.insert(name, why);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>4} passed {:>3} failed {:>3} skipped",
+            self.passed.len(),
+            self.failed.len(),
+            self.skipped
+        )
+    }
+}
+
+/// A line of `go test -json`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Line {
+    action: String,
+    test: Option<String>,
+    output: Option<String>,
+}
+
+/// A report of Ginkgo.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Suite {
+    #[serde(default)]
+    spec_reports: Option<Vec<Spec>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Spec {
+    #[serde(default)]
+    container_hierarchy_texts: Option<Vec<String>>,
+    leaf_node_type: String,
+    leaf_node_text: String,
+    state: String,
+    #[serde(default)]
+    failure: Failure,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failure {
+    #[serde(default)]
+    message: String,
+}
+
+/// Runs the tests of a package. One that breaks off is run again: some of its tests have a time limit of a millisecond, and
+/// end the whole program when it is missed, on the real pair too.
+pub(super) fn of_package(
+    module: &Path,
+    modfile: &Path,
+    package: &str,
+    assets: &Assets,
+) -> Result<Outcome, EnvtestError> {
+    const RUNS_MAX: usize = 3;
+    let mut outcome = run(module, modfile, package, assets);
+    for _ in 1..RUNS_MAX {
+        if let Err(error @ EnvtestError::Broken { .. }) = &outcome {
+            eprintln!("{error}; running it again");
+            outcome = run(module, modfile, package, assets);
+        }
+    }
+    outcome
+}
+
+fn run(module: &Path, modfile: &Path, package: &str, assets: &Assets) -> Result<Outcome, EnvtestError> {
+    let report = assets.data.join("ginkgo.json");
+    // Left by another package.
+    let _ = fs::remove_file(&report);
+    fs::create_dir_all(&assets.data).map_err(io_error("make a folder for reports"))?;
+    let timeout = PACKAGE_WAIT.as_secs();
+    let output = Command::new("go")
+        .current_dir(module)
+        .args(["test", "-json", "-count=1", "-vet=off", &format!("-timeout={timeout}s")])
+        .arg(format!("-modfile={}", modfile.display()))
+        .arg(format!("sigs.k8s.io/controller-runtime/pkg/{package}"))
+        .arg(format!("-ginkgo.json-report={}", report.display()))
+        .env("KUBEBUILDER_ASSETS", &assets.programs)
+        .env("XDG_DATA_HOME", &assets.data)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(io_error("run go test"))?;
+    assets.sweep();
+    let mut outcome = Outcome::default();
+    let specs = match report.exists() {
+        true => read::<Vec<Suite>>(&report)?,
+        false => Vec::new(),
+    };
+    let (has_specs, last) = plain(&String::from_utf8_lossy(&output.stdout), &mut outcome);
+    if specs.is_empty() && has_specs {
+        return Err(EnvtestError::Broken { package: package.to_owned(), why: last });
+    }
+    for spec in specs.into_iter().filter_map(|suite| suite.spec_reports).flatten() {
+        add_spec(spec, &mut outcome);
+    }
+    outcome.passed.sort();
+    Ok(outcome)
+}
+
+fn add_spec(spec: Spec, outcome: &mut Outcome) {
+    let mut texts = spec.container_hierarchy_texts.unwrap_or_default();
+    let why = one_line(&spec.failure.message);
+    match spec.leaf_node_type.as_str() {
+        "It" => {
+            texts.push(spec.leaf_node_text);
+            let name: String = texts.join(" ").chars().take(NAME_CHARS_MAX).collect();
+            outcome.add(name, &spec.state, why);
+        }
+        // What runs around the specs counts where it fails: they are skipped then.
+        kind if spec.state != "passed" => outcome.add(kind.to_owned(), &spec.state, why),
+        _ => {}
+    }
+}
+
+/// Adds the plain tests: those without others below them. Tells whether the package has a Ginkgo suite, and what was printed last.
+fn plain(text: &str, outcome: &mut Outcome) -> (bool, String) {
+    let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let mut printed: BTreeMap<&str, String> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.action == "output") {
+        let kept = printed.entry(line.test.as_deref().unwrap_or_default()).or_default();
+        kept.push_str(line.output.as_deref().unwrap_or_default());
+    }
+    let ended = |line: &&Line| matches!(line.action.as_str(), "pass" | "fail" | "skip");
+    let mut suite = false;
+    for line in lines.iter().filter(ended) {
+        let Some(test) = line.test.as_deref() else { continue };
+        let shown = printed.get(test).map(String::as_str).unwrap_or_default();
+        // The test that runs the specs.
+        if shown.contains("Running Suite:") {
+            suite = true;
+            continue;
+        }
+        let parent = format!("{test}/");
+        if !lines.iter().any(|other| other.test.as_deref().is_some_and(|other| other.starts_with(&parent))) {
+            outcome.add(test.to_owned(), &line.action, one_line(shown));
+        }
+    }
+    let mut last = printed.values().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
+    (
+        suite || lines.iter().all(|line| line.test.is_none()),
+        last.next_back().unwrap_or("nothing was printed").to_owned(),
+    )
+}
+
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(MESSAGE_CHARS_MAX).collect()
+}
