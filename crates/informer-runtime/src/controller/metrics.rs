@@ -25,6 +25,7 @@ pub(crate) enum ReconcileResult {
     RequeueAfter,
 }
 
+#[cfg(any(test, feature = "prometheus"))]
 impl ReconcileResult {
     /// All of them.
     #[cfg(feature = "prometheus")]
