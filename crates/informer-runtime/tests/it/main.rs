@@ -1,5 +1,6 @@
 //! Caches, clients, controllers and managers on the embedded server.
 
+mod apply;
 mod cache;
 mod client;
 mod controller;
