@@ -13,9 +13,9 @@
 //! 1. A write that is on its way is waited for, for at most the renew deadline.
 //! 2. A leader names no holder any more, so that another can lead at once.
 
-mod driver;
+pub(crate) mod driver;
 mod error;
-mod lease;
+pub(crate) mod lease;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ mod panics;
 mod request;
 mod runnable;
 mod services;
+mod shard;
 mod signals;
 mod trigger;
 
@@ -59,6 +60,9 @@ pub use owner::{
 pub use request::{ReconcileRequest, Request};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
 pub use services::Services;
+pub use shard::{
+    NotOwned, OwnedKey, ShardConfigError, ShardFence, ShardGroup, ShardMember, ShardView, Sharding,
+};
 pub use signals::ctrl_c;
 /// Ends what a manager runs.
 pub use tokio_util::sync::CancellationToken;

@@ -220,11 +220,11 @@ impl fmt::Debug for LeaderElector {
     }
 }
 
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-async fn sleep_until(deadline: Option<Instant>) {
+pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => std::future::pending().await,
@@ -246,7 +246,7 @@ async fn running(watching: &mut Option<BoxFuture<'static, ()>>) {
 }
 
 /// The name of the host and a random part, as upstream.
-fn own_identity() -> String {
+pub(crate) fn own_identity() -> String {
     let host = ["HOSTNAME", "COMPUTERNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!("{}_{}", host.as_deref().unwrap_or("process"), uuid::Uuid::new_v4())
 }

@@ -58,7 +58,7 @@ impl LeaseLock {
 
     /// Asks the server. The answer is kept by [`keep`](Self::keep), so that a request that is given up leaves nothing half done.
     pub(super) async fn send(client: Client, request: Request<Bytes>) -> (Answer, Option<Value>) {
-        match exchange(&client, request).await {
+        match exchange(&client, request, LEASE_BYTES_MAX).await {
             Ok((status, body)) if status.is_success() => match read_record(&body) {
                 Some((record, version)) => (Answer::Seen(record, version), Some(body)),
                 None => (Answer::Failed("the answer is no Lease".to_owned()), None),
@@ -94,17 +94,22 @@ impl LeaseLock {
     }
 }
 
-fn json_request(method: Method, uri: String, body: Option<Value>) -> Request<Bytes> {
+pub(crate) fn json_request(method: Method, uri: String, body: Option<Value>) -> Request<Bytes> {
     let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder().method(method).uri(uri).header(http::header::ACCEPT, "application/json");
     let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
     request.expect("names of Leases are checked to be paths")
 }
 
-async fn exchange(client: &Client, request: Request<Bytes>) -> Result<(StatusCode, Value), String> {
+/// Sends a request, and reads an answer of at most so many bytes.
+pub(crate) async fn exchange(
+    client: &Client,
+    request: Request<Bytes>,
+    bytes_max: usize,
+) -> Result<(StatusCode, Value), String> {
     let response = client.request(request).await.map_err(|error| error.to_string())?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), LEASE_BYTES_MAX).collect().await;
+    let body = Limited::new(response.into_body(), bytes_max).collect().await;
     let body = body.map_err(|_| "the answer broke off, or is too large".to_owned())?.to_bytes();
     Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
 }

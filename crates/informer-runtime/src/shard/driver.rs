@@ -1,0 +1,152 @@
+//! The task of a member: sends what its state says, and tells it what came back and when.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use informer_client::Client;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::leader::driver::{now, own_identity, sleep_until};
+use crate::{BoxError, Runnable, RunnableGroup};
+
+use super::handle::{Sharding, Shared};
+use super::state::{Answer, ShardState};
+use super::wire::GroupLeases;
+use super::{ShardConfigError, ShardGroup};
+
+/// One replica of a group. Made by [`ShardGroup::member`].
+#[must_use = "it does nothing until it runs"]
+pub struct ShardMember {
+    group: String,
+    request_timeout: Duration,
+    leases: GroupLeases,
+    sharding: Sharding,
+}
+
+type InFlight = Option<BoxFuture<'static, Answer>>;
+
+impl ShardMember {
+    pub(super) fn new(group: ShardGroup, client: Client) -> Result<Self, ShardConfigError> {
+        let namespace = group.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        ShardConfigError::check(&group, &namespace)?;
+        let name: Arc<str> = format!("{}-{}", group.name, uuid::Uuid::new_v4().simple()).into();
+        let state = ShardState::new(Arc::clone(&name), group.times, now());
+        let view = watch::Sender::new(Arc::clone(state.view()));
+        let shared = Shared { state: Mutex::new(state), view, wake: Notify::new() };
+        let identity = group.identity.unwrap_or_else(own_identity);
+        Ok(Self {
+            request_timeout: (group.times.lease / 5).max(Duration::from_millis(500)),
+            leases: GroupLeases::new(client, &namespace, &group.name, (name, identity), group.times.lease),
+            group: group.name,
+            sharding: Sharding { shared: Arc::new(shared) },
+        })
+    }
+
+    /// Which keys this replica may act on: none, until it runs.
+    pub fn sharding(&self) -> Sharding {
+        self.sharding.clone()
+    }
+
+    /// Joins the group, and leaves it when `stop` is cancelled: as soon as the work that was begun has ended.
+    ///
+    /// A server that cannot be reached is asked again for ever; this replica owns nothing meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the lease to expire.
+    pub async fn run(self, stop: CancellationToken) {
+        let shared = Arc::clone(&self.sharding.shared);
+        let mut in_flight: InFlight = None;
+        let mut stopping = false;
+        loop {
+            let (action, deadline, gone, view) = {
+                let mut state = shared.state.lock();
+                state.tick(now());
+                (state.poll_action(), state.next_deadline(), state.is_gone(), Arc::clone(state.view()))
+            };
+            shared.view.send_if_modified(|told| {
+                let changed = *told != view;
+                if changed {
+                    tracing::info!(
+                        group = self.group,
+                        members = view.members(),
+                        active = view.active,
+                        "the shares of keys change"
+                    );
+                    *told = view;
+                }
+                changed
+            });
+            if gone {
+                return;
+            }
+            if let Some(action) = action {
+                in_flight = Some(self.send(action));
+                continue;
+            }
+            // An answer counts before a deadline that passed with it.
+            tokio::select! {
+                biased;
+                answer = answer(&mut in_flight) => {
+                    in_flight = None;
+                    shared.state.lock().answer(answer, now());
+                }
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    shared.state.lock().stop(now());
+                }
+                () = shared.wake.notified() => {}
+                () = sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    fn send(&self, action: super::state::Action) -> BoxFuture<'static, Answer> {
+        let answer = self.leases.send(action, Timestamp::now());
+        let (timeout, group) = (self.request_timeout, self.group.clone());
+        async move {
+            let problem = match tokio::time::timeout(timeout, answer).await {
+                Ok(Ok(answer)) => return answer,
+                Ok(Err(problem)) => problem,
+                Err(_) => format!("no answer in {timeout:?}"),
+            };
+            tracing::warn!(group, problem, "a request about the leases of a shard group failed");
+            Answer::Failed
+        }
+        .boxed()
+    }
+}
+
+impl Runnable for ShardMember {
+    fn name(&self) -> String {
+        format!("member of the shard group {}", self.group)
+    }
+
+    /// Before the controllers, and until they have stopped.
+    fn group(&self) -> RunnableGroup {
+        RunnableGroup::Caches
+    }
+
+    fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
+        (*self).run(stop).map(Ok).boxed()
+    }
+}
+
+impl fmt::Debug for ShardMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardMember").field("group", &self.group).finish_non_exhaustive()
+    }
+}
+
+async fn answer(in_flight: &mut InFlight) -> Answer {
+    match in_flight {
+        Some(request) => request.await,
+        None => std::future::pending().await,
+    }
+}

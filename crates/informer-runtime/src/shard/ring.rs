@@ -1,0 +1,65 @@
+//! Whose key it is: rendezvous hashing over the members of a group.
+//!
+//! A member's score of a key is `mix(fnv(key) ^ mix(fnv(member)))`, where `fnv` is FNV-1a of 64 bits over the bytes of the text and `mix` is
+//! the last step of SplitMix64. The highest score owns the key; of equal ones, the name that sorts last. Replicas of two
+//! releases must agree on this, so it never changes under the same [`SCHEME`].
+
+use std::sync::Arc;
+
+/// Names this way of choosing owners, in what members publish.
+pub(super) const SCHEME: &str = "v1";
+
+/// A member and the hash of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seat {
+    name: Arc<str>,
+    seed: u64,
+}
+
+/// A set of members, each of which owns its share of all keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ring {
+    seats: Arc<[Seat]>,
+}
+
+impl Ring {
+    pub(crate) fn new(names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let mut names: Vec<Arc<str>> = names.into_iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        let seat = |name: Arc<str>| Seat { seed: mix(fnv(&name)), name };
+        Self { seats: names.into_iter().map(seat).collect() }
+    }
+
+    pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.seats.iter().map(|seat| &seat.name)
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.names().any(|member| **member == *name)
+    }
+
+    /// The member that a key belongs to; nobody, where there are none.
+    pub(crate) fn owner(&self, key: &str) -> Option<&Arc<str>> {
+        let key = fnv(key);
+        let highest = self.seats.iter().max_by_key(|seat| (mix(key ^ seat.seed), &seat.name));
+        highest.map(|seat| &seat.name)
+    }
+
+    pub(crate) fn gives(&self, key: &str, member: &str) -> bool {
+        self.owner(key).is_some_and(|owner| **owner == *member)
+    }
+}
+
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn mix(hash: u64) -> u64 {
+    let hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}

@@ -1,0 +1,476 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use informer_core::ResourceVersion;
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::{Action, Answer, Claims, Publication, Record, ShardState};
+use crate::shard::ShardTimes;
+use crate::shard::ring::Ring;
+
+const KEYS: usize = 24;
+
+fn keys() -> Vec<Arc<str>> {
+    (0..KEYS).map(|number| format!("default/web-{number}").into()).collect()
+}
+
+/// Microseconds.
+const SECOND: u64 = 1_000_000;
+
+/// Leases as a server keeps them.
+#[derive(Default)]
+struct Server {
+    leases: BTreeMap<Arc<str>, Record>,
+    version: u64,
+}
+
+impl Server {
+    fn serve(&mut self, sender: &Arc<str>, action: &Action) -> Answer {
+        match action {
+            Action::List => Answer::Listed(self.version.into(), self.leases.values().cloned().collect()),
+            Action::Create(_) if self.leases.contains_key(sender) => Answer::Conflict,
+            Action::Create(publication) => self.write(sender, publication),
+            Action::Update(version, publication) => match self.leases.get(sender) {
+                None => Answer::Missing,
+                Some(lease) if lease.version != *version => Answer::Conflict,
+                Some(_) => self.write(sender, publication),
+            },
+            Action::Delete(name, version) => match self.leases.get(name) {
+                None => Answer::Missing,
+                Some(lease) if lease.version != *version => Answer::Conflict,
+                Some(_) => {
+                    self.version += 1;
+                    self.leases.remove(name);
+                    Answer::Deleted
+                }
+            },
+        }
+    }
+
+    fn write(&mut self, name: &Arc<str>, publication: &Publication) -> Answer {
+        self.version += 1;
+        let version = ResourceVersion::from(self.version);
+        let record = Record {
+            name: Arc::clone(name),
+            version: version.clone(),
+            beat: publication.beat.to_string(),
+            duration: Some(ShardTimes::default().lease),
+            claims: Claims::Share(publication.ring.clone()),
+            left: publication.leaving,
+        };
+        self.leases.insert(Arc::clone(name), record);
+        Answer::Written(version)
+    }
+}
+
+struct Replica {
+    name: Arc<str>,
+    state: ShardState,
+    /// How fast its clock runs, in thousandths.
+    rate: u64,
+    flight: u64,
+    flying: bool,
+    /// Work: the key, its term, and when it ends.
+    work: Vec<(Arc<str>, u64, u64)>,
+    killed: bool,
+    ticks: u64,
+}
+
+enum Event {
+    Arrive {
+        replica: usize,
+        flight: u64,
+        action: Action,
+    },
+    Return {
+        replica: usize,
+        flight: u64,
+        answer: Answer,
+    },
+    /// The one that was asked for last counts.
+    Tick {
+        replica: usize,
+        number: u64,
+    },
+    Join,
+    Stop,
+    Kill,
+}
+
+/// Several replicas, one server, and a network that delays and loses.
+struct World {
+    base: Instant,
+    now: u64,
+    /// Until when the network is bad.
+    bad_until: u64,
+    rng: StdRng,
+    server: Server,
+    replicas: Vec<Replica>,
+    events: BinaryHeap<Reverse<(u64, u64)>>,
+    bodies: BTreeMap<u64, Event>,
+    sequence: u64,
+    keys: Vec<Arc<str>>,
+    /// The last fence under which each key was acted upon.
+    fences: BTreeMap<Arc<str>, ResourceVersion>,
+    most: usize,
+}
+
+impl World {
+    fn new(seed: u64, bad_until: u64) -> Self {
+        Self {
+            base: tokio::time::Instant::now().into_std(),
+            now: 0,
+            bad_until,
+            rng: StdRng::seed_from_u64(seed),
+            server: Server::default(),
+            replicas: Vec::new(),
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            sequence: 0,
+            keys: keys(),
+            fences: BTreeMap::new(),
+            most: 0,
+        }
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence)));
+        self.bodies.insert(self.sequence, event);
+    }
+
+    /// What a replica's clock shows.
+    fn local(&self, replica: usize) -> Instant {
+        self.base + Duration::from_micros(self.now * self.replicas[replica].rate / 1000)
+    }
+
+    /// How long a message takes; nothing where it is lost.
+    fn delay(&mut self) -> Option<u64> {
+        if self.now >= self.bad_until || self.rng.random_bool(0.7) {
+            return Some(self.rng.random_range(SECOND / 1000..SECOND / 20));
+        }
+        self.rng.random_bool(0.6).then(|| self.rng.random_range(0..25 * SECOND))
+    }
+
+    fn join(&mut self) {
+        let name: Arc<str> = format!("member-{}", self.replicas.len()).into();
+        let rate = self.rng.random_range(1000..1099);
+        let now = self.base + Duration::from_micros(self.now * rate / 1000);
+        let state = ShardState::new(Arc::clone(&name), ShardTimes::default(), now);
+        self.replicas.push(Replica {
+            name,
+            state,
+            rate,
+            flight: 0,
+            flying: false,
+            work: vec![],
+            killed: false,
+            ticks: 0,
+        });
+        self.drive(self.replicas.len() - 1);
+    }
+
+    /// What the driver does after each event.
+    fn drive(&mut self, index: usize) {
+        let now = self.local(index);
+        let replica = &mut self.replicas[index];
+        if replica.killed {
+            return;
+        }
+        replica.state.tick(now);
+        if let Some(action) = replica.state.poll_action() {
+            assert!(!std::mem::replace(&mut replica.flying, true), "one request at a time");
+            replica.flight += 1;
+            let (flight, timeout) = (replica.flight, 3 * SECOND * 1000 / replica.rate);
+            if let Some(delay) = self.delay() {
+                self.at(self.now + delay, Event::Arrive { replica: index, flight, action });
+            }
+            self.at(self.now + timeout, Event::Return { replica: index, flight, answer: Answer::Failed });
+        }
+        let replica = &self.replicas[index];
+        if let Some(deadline) = replica.state.next_deadline() {
+            let wait = u64::try_from(deadline.saturating_duration_since(now).as_micros()).unwrap();
+            // A loop that is scheduled late, sometimes.
+            let late = if self.rng.random_bool(0.1) { self.rng.random_range(0..SECOND) } else { 0 };
+            let replica = &mut self.replicas[index];
+            replica.ticks += 1;
+            let (rate, number) = (replica.rate, replica.ticks);
+            self.at(self.now + wait * 1000 / rate + 1 + late, Event::Tick { replica: index, number });
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let candidates = |world: &Self| -> Vec<usize> {
+            (0..world.replicas.len()).filter(|&index| !world.replicas[index].killed).collect()
+        };
+        match event {
+            Event::Arrive { replica, flight, action } => {
+                let sender = Arc::clone(&self.replicas[replica].name);
+                let answer = self.server.serve(&sender, &action);
+                if let Some(delay) = self.delay() {
+                    self.at(self.now + delay, Event::Return { replica, flight, answer });
+                }
+            }
+            Event::Return { replica: index, flight, answer } => {
+                let now = self.local(index);
+                let replica = &mut self.replicas[index];
+                if replica.flight == flight
+                    && std::mem::replace(&mut replica.flying, false)
+                    && !replica.killed
+                {
+                    replica.state.answer(answer, now);
+                    self.drive(index);
+                }
+            }
+            Event::Tick { replica, number } if self.replicas[replica].ticks == number => self.drive(replica),
+            Event::Tick { .. } => {}
+            Event::Join => self.join(),
+            Event::Stop | Event::Kill => {
+                let alive = candidates(self);
+                if alive.len() < 2 {
+                    return;
+                }
+                let index = alive[self.rng.random_range(0..alive.len())];
+                if matches!(event, Event::Kill) {
+                    self.replicas[index].killed = true;
+                } else {
+                    let now = self.local(index);
+                    self.replicas[index].state.stop(now);
+                    self.drive(index);
+                }
+            }
+        }
+    }
+
+    /// Begins and ends work on keys.
+    fn work(&mut self) {
+        for index in 0..self.replicas.len() {
+            let (now, key) = (self.local(index), Arc::clone(&self.keys[self.rng.random_range(0..KEYS)]));
+            let ends = self.now + self.rng.random_range(0..10 * SECOND);
+            let replica = &mut self.replicas[index];
+            if replica.killed {
+                continue;
+            }
+            let real = self.now;
+            let over: Vec<_> = replica.work.extract_if(.., |(_, _, ends)| *ends <= real).collect();
+            let wake = over.iter().fold(false, |wake, (key, term, _)| replica.state.exit(key, *term) || wake);
+            if let Ok(term) = replica.state.enter(&key, now) {
+                replica.work.push((key, term, ends));
+            }
+            if wake {
+                self.drive(index);
+            }
+        }
+    }
+
+    /// Who acts on a key, or may.
+    fn owners(&mut self, key: &Arc<str>) -> Vec<(usize, ResourceVersion)> {
+        let mut owners = Vec::new();
+        for index in 0..self.replicas.len() {
+            let now = self.local(index);
+            let replica = &mut self.replicas[index];
+            if replica.killed {
+                continue;
+            }
+            let mut acts = replica.state.check(key, now).ok();
+            for (worked, term, _) in &replica.work {
+                if worked == key {
+                    acts = acts.or(replica.state.recheck(key, *term, now).ok());
+                }
+            }
+            owners.extend(acts.map(|fence| (index, fence.version)));
+        }
+        owners
+    }
+
+    fn check(&mut self) {
+        for key in self.keys.clone() {
+            let owners = self.owners(&key);
+            assert!(owners.len() <= 1, "{key} is owned by {owners:?} at {} us", self.now);
+            let Some((_, fence)) = owners.into_iter().next() else { continue };
+            if let Some(before) = self.fences.insert(key, fence.clone()) {
+                assert!(!fence.is_older_than(&before), "fences grow: {fence} after {before}");
+            }
+        }
+    }
+
+    fn run_until(&mut self, end: u64) {
+        while let Some(&Reverse((time, sequence))) = self.events.peek() {
+            if time > end {
+                break;
+            }
+            self.events.pop();
+            self.now = self.now.max(time);
+            let event = self.bodies.remove(&sequence).expect("each event has a body");
+            self.handle(event);
+            if self.rng.random_bool(0.5) {
+                self.check();
+            }
+            if self.rng.random_bool(0.3) {
+                self.work();
+            }
+            self.most = self.most.max(self.server.leases.len());
+        }
+        self.now = end;
+        self.check();
+    }
+
+    fn owned(&mut self) -> Vec<Option<usize>> {
+        let keys = self.keys.clone();
+        keys.iter().map(|key| self.owners(key).first().map(|(index, _)| *index)).collect()
+    }
+}
+
+fn seconds(seconds: u64) -> u64 {
+    seconds * SECOND
+}
+
+#[test]
+fn one_replica_owns_every_key() {
+    let mut world = World::new(1, 0);
+    world.join();
+    world.run_until(seconds(1));
+    assert_eq!(world.owned(), vec![Some(0); KEYS]);
+}
+
+#[test]
+fn a_share_of_the_keys_moves_to_one_that_joins_and_back_when_it_leaves() {
+    let mut world = World::new(2, 0);
+    for _ in 0..4 {
+        world.join();
+    }
+    world.run_until(seconds(30));
+    let before = world.owned();
+    assert!(before.iter().all(Option::is_some));
+    world.join();
+    world.run_until(seconds(60));
+    let joined = world.owned();
+    let moved = before.iter().zip(&joined).filter(|(before, after)| before != after).count();
+    assert!(moved > 0 && moved <= KEYS / 5 * 2, "{moved} of {KEYS}");
+    assert!(before.iter().zip(&joined).all(|(before, after)| before == after || *after == Some(4)));
+    let now = world.local(4);
+    world.replicas[4].state.stop(now);
+    world.drive(4);
+    world.run_until(seconds(90));
+    assert_eq!(world.owned(), before);
+    assert!(world.replicas[4].state.is_gone());
+    assert_eq!(world.server.leases.len(), 4, "its Lease is deleted");
+}
+
+#[test]
+fn keys_of_a_killed_replica_move_when_its_lease_has_passed_and_its_lease_is_deleted_later() {
+    let mut world = World::new(3, 0);
+    (0..3).for_each(|_| world.join());
+    world.run_until(seconds(30));
+    let before = world.owned();
+    world.replicas[0].killed = true;
+    world.run_until(seconds(40));
+    let owners = world.owned();
+    let kept = |(before, after): (&Option<usize>, &Option<usize>)| match before {
+        Some(0) => after.is_none(),
+        _ => before == after,
+    };
+    assert!(before.iter().zip(&owners).all(kept), "nothing moves before");
+    world.run_until(seconds(30 + 15 + 3));
+    assert!(world.owned().iter().all(|owner| owner.is_some_and(|owner| owner != 0)));
+    world.run_until(seconds(120));
+    assert_eq!(world.server.leases.len(), 2);
+}
+
+#[test]
+fn a_key_is_not_taken_while_work_on_it_goes_on_elsewhere() {
+    let mut world = World::new(4, 0);
+    world.join();
+    world.run_until(seconds(5));
+    let now = world.local(0);
+    let keys = world.keys.clone();
+    let terms: Vec<u64> =
+        keys.iter().map(|key| world.replicas[0].state.enter(key, now).expect("it owns all")).collect();
+    let work = keys.iter().zip(terms).map(|(key, term)| (Arc::clone(key), term, seconds(60)));
+    world.replicas[0].work.extend(work);
+    world.join();
+    world.run_until(seconds(55));
+    let now = world.local(1);
+    assert!(keys.iter().all(|key| world.replicas[1].state.check(key, now).is_err()));
+    world.run_until(seconds(75));
+    assert!(world.owned().contains(&Some(1)));
+}
+
+#[test]
+fn a_replica_whose_claims_cannot_be_read_holds_all_keys_until_its_lease_has_passed() {
+    let mut world = World::new(5, 0);
+    let record = Record {
+        name: "newer".into(),
+        version: ResourceVersion::from(1_u64),
+        beat: String::new(),
+        duration: None,
+        claims: Claims::Unreadable,
+        left: false,
+    };
+    world.server.leases.insert("newer".into(), record);
+    world.join();
+    world.run_until(seconds(13));
+    assert!(world.owned().iter().all(Option::is_none));
+    world.run_until(seconds(18));
+    assert!(world.owned().iter().all(Option::is_some));
+}
+
+#[test]
+fn a_replica_that_cannot_renew_owns_nothing_before_others_may() {
+    let mut world = World::new(6, 0);
+    world.join();
+    world.run_until(seconds(5));
+    world.server.leases.clear();
+    world.run_until(seconds(8));
+    assert!(world.owned().iter().all(Option::is_some), "it made another one");
+    assert!(world.replicas[0].state.view().active);
+}
+
+#[test]
+fn only_the_share_of_the_new_member_moves_and_shares_are_even() {
+    let names: Vec<Arc<str>> = (0..10).map(|number| format!("replica-{number}").into()).collect();
+    let (nine, ten) = (Ring::new(names[..9].iter().cloned()), Ring::new(names.clone()));
+    let mut shares = BTreeMap::<_, u32>::new();
+    for key in (0..10_000).map(|number| format!("namespace-{}/name-{number}", number % 7)) {
+        let (before, after) = (nine.owner(&key).unwrap(), ten.owner(&key).unwrap());
+        assert!(before == after || *after == names[9]);
+        *shares.entry(Arc::clone(after)).or_default() += 1;
+    }
+    assert!(shares.len() == 10 && shares.values().all(|share| (880..=1120).contains(share)), "{shares:?}");
+}
+
+#[test]
+fn the_hash_is_the_documented_one_for_ever() {
+    let ring = Ring::new(["a", "b", "c"].map(Arc::from));
+    let owners: String =
+        (0..24).map(|number| &**ring.owner(&format!("default/web-{number}")).unwrap()).collect();
+    assert_eq!(owners, "cabcbababacccabcccbbcbba");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_two_replicas_act_on_a_key_and_after_quiet_each_has_one_owner(seed: u64, first in 1_usize..5) {
+        let mut world = World::new(seed, seconds(240));
+        (0..first).for_each(|_| world.join());
+        for _ in 0..world.rng.random_range(0..8) {
+            let time = world.rng.random_range(0..seconds(240));
+            let event = match world.rng.random_range(0..3) {
+                0 => Event::Stop,
+                1 => Event::Kill,
+                _ => Event::Join,
+            };
+            world.at(time, event);
+        }
+        world.run_until(seconds(240));
+        world.at(seconds(240), Event::Join);
+        world.run_until(seconds(360));
+        let owners = world.owned();
+        prop_assert!(owners.iter().all(Option::is_some), "{owners:?}");
+    }
+}

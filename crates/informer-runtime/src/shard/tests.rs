@@ -1,0 +1,207 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Verb};
+use informer_client::Client;
+use informer_core::Gvr;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{NotOwned, ShardGroup, ShardView, Sharding};
+
+const KEYS: usize = 60;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn client(server: &ApiServer) -> Client {
+    Client::from_service(server.service(), "default")
+}
+
+fn leases(server: &ApiServer) -> Vec<Value> {
+    server.list(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default").expect("it is served")
+}
+
+fn keys() -> impl Iterator<Item = String> {
+    (0..KEYS).map(|number| format!("default/web-{number}"))
+}
+
+/// Who reconciled each key last, and when; and who is at it now.
+#[derive(Default)]
+struct Journal {
+    last: BTreeMap<String, (usize, Instant)>,
+    busy: BTreeMap<String, usize>,
+    reconciles: usize,
+}
+
+/// A replica with a small controller: it reconciles each key that it gains once, for half a second.
+struct Replica {
+    sharding: Sharding,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    fn start(server: &ApiServer, number: usize, journal: &Arc<Mutex<Journal>>) -> Self {
+        let member = ShardGroup::new("websites").identity(format!("replica-{number}")).member(client(server));
+        let member = member.expect("a valid group");
+        let (sharding, stop) = (member.sharding(), CancellationToken::new());
+        let (running, journal) = (member.run(stop.clone()), Arc::clone(journal));
+        let (shards, stopping) = (sharding.clone(), stop.clone());
+        let controller = async move {
+            let mut changes = shards.changes();
+            let mut before: Arc<ShardView> = Arc::default();
+            let mut work = tokio::task::JoinSet::new();
+            while !stopping.is_cancelled() {
+                let after = Arc::clone(&*changes.borrow_and_update());
+                for key in keys().filter(|key| after.owns(key) && !before.owns(key)) {
+                    work.spawn(reconcile(shards.clone(), key, number, Arc::clone(&journal)));
+                }
+                before = after;
+                tokio::select! {
+                    changed = changes.changed() => changed.expect("the member runs"),
+                    () = stopping.cancelled() => {}
+                }
+            }
+            while work.join_next().await.is_some() {}
+        };
+        let task = async {
+            tokio::join!(running, controller);
+        };
+        Self { sharding, stop, task: tokio::spawn(task) }
+    }
+
+    fn share(&self) -> usize {
+        keys().filter(|key| self.sharding.owns(key)).count()
+    }
+}
+
+async fn reconcile(sharding: Sharding, key: String, number: usize, journal: Arc<Mutex<Journal>>) {
+    let Ok(owned) = sharding.enter(&key) else { return };
+    let other = journal.lock().busy.insert(key.clone(), number);
+    assert_eq!(other, None, "two at a time");
+    sleep(Duration::from_millis(500)).await;
+    owned.check().expect("the lease holds");
+    let mut journal = journal.lock();
+    journal.busy.remove(&key);
+    journal.reconciles += 1;
+    journal.last.insert(key, (number, Instant::now()));
+}
+
+struct Three {
+    server: ApiServer,
+    journal: Arc<Mutex<Journal>>,
+    replicas: Vec<Replica>,
+}
+
+impl Three {
+    async fn start() -> Self {
+        let (server, journal) = (ApiServer::builder().build(), Arc::default());
+        let replicas = (0..3).map(|number| Replica::start(&server, number, &journal)).collect();
+        sleep(seconds(20)).await;
+        Self { server, journal, replicas }
+    }
+
+    fn owners(&self) -> Vec<usize> {
+        keys().map(|key| self.replicas.iter().filter(|replica| replica.sharding.owns(&key)).count()).collect()
+    }
+
+    fn last(&self) -> BTreeMap<String, (usize, Instant)> {
+        self.journal.lock().last.clone()
+    }
+
+    /// The replica that reconciled each key last is the one that owns it.
+    fn is_settled(&self) -> bool {
+        let last = self.last();
+        keys().all(|key| last.get(&key).is_some_and(|(number, _)| self.replicas[*number].sharding.owns(&key)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_three_replicas_each_key_has_one_that_reconciles_it() {
+    let three = Three::start().await;
+    assert_eq!(three.owners(), [1; KEYS]);
+    assert!(three.is_settled());
+    let reconciles = three.journal.lock().reconciles;
+    sleep(seconds(120)).await;
+    assert_eq!(three.journal.lock().reconciles, reconciles, "nothing moves without a reason");
+    let shares: Vec<usize> = three.replicas.iter().map(Replica::share).collect();
+    assert!(shares.iter().all(|share| (10..=30).contains(share)), "{shares:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_a_replica_that_is_dropped_move_within_its_lease_and_three_seconds() {
+    let mut three = Three::start().await;
+    let before = three.last();
+    let dropped = three.replicas.remove(2);
+    dropped.task.abort();
+    let begun = Instant::now();
+    sleep(seconds(10)).await;
+    assert_eq!(three.last(), before, "nothing moves before its lease may have passed");
+    while !three.owners().iter().all(|owners| *owners == 1) {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(begun.elapsed() <= seconds(18), "after {:?}", begun.elapsed());
+    sleep(seconds(1)).await;
+    let after = three.last();
+    for (key, (owner, time)) in &before {
+        let (next, moved) = after[key];
+        assert!(
+            next != 2 && (*owner == 2 || (next, moved) == (*owner, *time)),
+            "{key}: {owner}, then {next}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_a_replica_that_stops_move_at_once_and_its_lease_is_deleted() {
+    let mut three = Three::start().await;
+    let stopped = three.replicas.remove(0);
+    stopped.stop.cancel();
+    sleep(seconds(4)).await;
+    assert_eq!(three.owners(), [1; KEYS]);
+    assert_eq!(stopped.sharding.check("default/web-0"), Err(NotOwned::NoLease));
+    stopped.task.await.expect("no panic");
+    assert_eq!(leases(&three.server).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_cannot_reach_the_server_owns_nothing_before_its_lease_has_passed() {
+    let three = Three::start().await;
+    three.server.faults().on(FaultMatch::verb(Verb::Patch)).then(FaultAction::NeverAnswer);
+    sleep(Duration::from_millis(12_100)).await;
+    assert_eq!(three.owners(), [0; KEYS]);
+    three.server.faults().clear();
+    sleep(seconds(20)).await;
+    assert_eq!(three.owners(), [1; KEYS]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_wrote_into_a_lease_stays() {
+    let server = ApiServer::builder().build();
+    let replica = Replica::start(&server, 0, &Arc::default());
+    sleep(seconds(5)).await;
+    let mut lease = leases(&server).remove(0);
+    lease["metadata"]["labels"]["team"] = json!("blue");
+    server.update(&Gvr::new("coordination.k8s.io", "v1", "leases"), "default", lease).expect("it is valid");
+    sleep(seconds(10)).await;
+    assert_eq!(replica.share(), KEYS);
+    let lease = leases(&server).remove(0);
+    assert_eq!(lease["metadata"]["labels"]["team"], "blue");
+    assert_eq!(lease["spec"]["holderIdentity"], "replica-0");
+}
+
+#[test]
+fn a_group_that_cannot_work_is_refused() {
+    let server = ApiServer::builder().build();
+    let refused = |group: ShardGroup| group.member(client(&server)).expect_err("it cannot work").to_string();
+    assert!(refused(ShardGroup::new("")).contains("its name and namespace"));
+    assert!(refused(ShardGroup::new("a").namespace("../b")).contains("its name and namespace"));
+    assert!(refused(ShardGroup::new("a").lease_duration(seconds(0))).contains("from a second to an hour"));
+    assert!(refused(ShardGroup::new("a").retry_period(seconds(6))).contains("three retry periods"));
+}

@@ -1,0 +1,163 @@
+//! The Leases of a group on the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use informer_client::Client;
+use informer_core::{Gvr, ResourceVersion};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::leader::lease::{exchange, json_request};
+
+use super::peer::{Claims, Record};
+use super::ring::{Ring, SCHEME};
+use super::state::{Action, Answer, MEMBERS_MAX, Publication};
+
+/// A list of the Leases of a group: each names up to 256 members of up to 96 bytes, and a few more may have been left behind.
+const LIST_BYTES_MAX: usize = 32 << 20;
+
+const GROUP_LABEL: &str = "informer/shard-group";
+
+/// What a member publishes: the scheme, a count of renewals, the members among which it takes its share.
+const RING_ANNOTATION: &str = "informer/shard-ring";
+
+/// The Leases of one group, one of which is ours.
+pub(super) struct GroupLeases {
+    client: Client,
+    path: String,
+    group: String,
+    name: Arc<str>,
+    identity: String,
+    lease: Duration,
+}
+
+impl GroupLeases {
+    pub(super) fn new(
+        client: Client,
+        namespace: &str,
+        group: &str,
+        own: (Arc<str>, String),
+        lease: Duration,
+    ) -> Self {
+        let path = Gvr::new("coordination.k8s.io", "v1", "leases").path(Some(namespace));
+        let (name, identity) = own;
+        Self { client, path, group: group.to_owned(), name, identity, lease }
+    }
+
+    /// Asks the server. An error says what the trouble was.
+    pub(super) fn send(
+        &self,
+        action: Action,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Answer, String>> + Send + 'static {
+        let request = self.request(&action, now);
+        let client = self.client.clone();
+        async move {
+            let (status, body) = exchange(&client, request, LIST_BYTES_MAX).await?;
+            match (status, &action) {
+                (StatusCode::NOT_FOUND, Action::Update(..) | Action::Delete(..)) => Ok(Answer::Missing),
+                (StatusCode::CONFLICT, _) => Ok(Answer::Conflict),
+                (status, Action::List) if status.is_success() => read_list(&body),
+                (status, Action::Delete(..)) if status.is_success() => Ok(Answer::Deleted),
+                (status, _) if status.is_success() => Ok(Answer::Written(version(&body)?)),
+                (status, _) => {
+                    let message = body["message"].as_str().unwrap_or("without a reason");
+                    Err(format!("the server said {}: {message}", status.as_u16()))
+                }
+            }
+        }
+    }
+
+    fn request(&self, action: &Action, now: Timestamp) -> Request<Bytes> {
+        let named = |name: &str| format!("{}/{name}", self.path);
+        match action {
+            Action::List => {
+                let label = GROUP_LABEL.replace('/', "%2F");
+                let uri = format!("{}?labelSelector={label}%3D{}", self.path, self.group);
+                json_request(Method::GET, uri, None)
+            }
+            Action::Delete(name, version) => {
+                let preconditions = json!({"resourceVersion": version.to_string()});
+                let options =
+                    json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+                json_request(Method::DELETE, named(name), Some(options))
+            }
+            Action::Create(publication) => {
+                let mut lease = self.lease(publication, now);
+                lease["apiVersion"] = json!("coordination.k8s.io/v1");
+                lease["kind"] = json!("Lease");
+                lease["spec"]["acquireTime"] = lease["spec"]["renewTime"].clone();
+                json_request(Method::POST, self.path.clone(), Some(lease))
+            }
+            // A patch, so that what others have put into it stays.
+            Action::Update(version, publication) => {
+                let mut lease = self.lease(publication, now);
+                lease["metadata"]["resourceVersion"] = json!(version.to_string());
+                let mut request = json_request(Method::PATCH, named(&self.name), Some(lease));
+                let merge = http::HeaderValue::from_static("application/merge-patch+json");
+                request.headers_mut().insert(http::header::CONTENT_TYPE, merge);
+                request
+            }
+        }
+    }
+
+    fn lease(&self, publication: &Publication, now: Timestamp) -> Value {
+        let names: Vec<&str> = publication.ring.names().map(|name| &**name).collect();
+        let ring = format!("{SCHEME} {} {}", publication.beat, names.join(","));
+        let holder = if publication.leaving { "" } else { &self.identity };
+        json!({
+            "metadata": {
+                "name": &*self.name,
+                "labels": {GROUP_LABEL: self.group},
+                "annotations": {RING_ANNOTATION: ring},
+            },
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": self.lease.as_secs(),
+                "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
+            },
+        })
+    }
+}
+
+fn version(object: &Value) -> Result<ResourceVersion, String> {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.map(ResourceVersion::from).ok_or_else(|| "the answer has no version".to_owned())
+}
+
+fn read_list(list: &Value) -> Result<Answer, String> {
+    let items = list["items"].as_array().ok_or("the answer is no list")?;
+    let records = items.iter().map(read_record).collect::<Result<_, _>>()?;
+    Ok(Answer::Listed(version(list)?, records))
+}
+
+/// Reads what makes sense: anybody may have written the Lease. What cannot be read may claim anything.
+fn read_record(lease: &Value) -> Result<Record, String> {
+    let name = lease["metadata"]["name"].as_str().ok_or("a Lease has no name")?;
+    let spec = &lease["spec"];
+    let published = lease["metadata"]["annotations"][RING_ANNOTATION].as_str();
+    let claims = published.and_then(read_ring).map_or(Claims::Unreadable, Claims::Share);
+    let beat = [published, spec["renewTime"].as_str()].map(Option::unwrap_or_default);
+    Ok(Record {
+        name: name.into(),
+        version: version(lease)?,
+        beat: beat.join(" "),
+        duration: spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs),
+        left: claims == Claims::Share(Ring::default()) && spec["holderIdentity"].as_str() == Some(""),
+        claims,
+    })
+}
+
+fn read_ring(published: &str) -> Option<Ring> {
+    let mut words = published.split(' ');
+    if words.next() != Some(SCHEME) {
+        return None;
+    }
+    words.next()?.parse::<u64>().ok()?;
+    let names = words.next()?.split(',').filter(|name| !name.is_empty());
+    let ring = Ring::new(names.map(Arc::from));
+    (words.next().is_none() && ring.names().len() <= MEMBERS_MAX).then_some(ring)
+}
