@@ -99,32 +99,32 @@ impl Default for ShardTimes {
 /// Reconcile what can be entered; what cannot be is dropped, and enqueued again when it is gained.
 ///
 /// ```no_run
-/// # async fn example(client: informer_client::Client, stop: informer_runtime::CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
-/// # fn keys() -> Vec<String> { Vec::new() }
-/// # fn enqueue(_: &str) {}
-/// use informer_runtime::ShardGroup;
+/// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # fn keys() -> Vec<informer_core::ObjectKey> { Vec::new() }
+/// use informer_runtime::{Controller, ControllerOptions, Manager, Outcome, ShardGroup};
+/// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// let member = ShardGroup::new("websites").member(client)?;
-/// let sharding = member.sharding();
-/// let running = tokio::spawn(member.run(stop));
-///
-/// // In the reconciler:
-/// # let reconcile = async |key: &str| {
-/// let Ok(owned) = sharding.enter(key) else { return };
-/// // ... read, decide, and before each write:
-/// if owned.check().is_err() { return }
-/// // ... write, with the uid and the version that were read.
-/// # };
-///
-/// // Beside it: what is gained is enqueued. `keys` are those in the cache.
-/// let mut changes = sharding.changes();
-/// loop {
-///     let before = changes.borrow_and_update().clone();
-///     if changes.changed().await.is_err() { break }
-///     let after = changes.borrow().clone();
-///     keys().iter().filter(|key| after.owns(key) && !before.owns(key)).for_each(|key| enqueue(key));
-/// }
-/// # running.await?; Ok(()) }
+/// let member = ShardGroup::new("websites").member(client.clone())?;
+/// let (sharding, shards) = (member.sharding(), member.sharding());
+/// let controller = Controller::new::<ConfigMap>("websites")
+///     // Every replica reconciles; there is no leader.
+///     .with_options(ControllerOptions::new().leader_only(false))
+///     .reconcile(move |request, ctx| {
+///         let sharding = sharding.clone();
+///         async move {
+///             let Ok(owned) = sharding.enter(request.key.as_str()) else { return Ok(Outcome::Done) };
+///             let map = ctx.get::<ConfigMap>(&request.key)?;
+///             // Before each write, which names the uid and the version that were read:
+///             owned.check()?;
+///             # drop(map);
+///             Ok(Outcome::Done)
+///         }
+///     });
+/// // What is gained is enqueued; `keys` are those in the cache.
+/// let handle = controller.handle();
+/// tokio::spawn(async move { shards.enqueue_gained(keys, |key| handle.enqueue(key.into())).await });
+/// Manager::new(client).add(member).controller(controller).run_until(std::future::pending::<()>()).await?;
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "it makes a member"]

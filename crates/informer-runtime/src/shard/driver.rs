@@ -71,12 +71,12 @@ impl ShardMember {
                 (state.poll_action(), state.next_deadline(), state.is_gone(), Arc::clone(state.view()))
             };
             shared.view.send_if_modified(|told| {
-                let changed = *told != view;
+                let changed = told.number != view.number;
                 if changed {
                     tracing::info!(
                         group = self.group,
                         members = view.members(),
-                        active = view.active,
+                        active = view.is_active(),
                         "the shares of keys change"
                     );
                     *told = view;

@@ -48,8 +48,27 @@ impl Sharding {
         self.check(key).is_ok()
     }
 
-    /// What this replica owns, now and later: the keys that the later view owns and the former did not are gained, and have to be
-    /// enqueued. Views may be skipped where many come at once; it is the last that counts.
+    /// Enqueues the keys that are gained, until this replica is gone for good. `keys` tells all there are, such as those of the
+    /// cache; it is asked after each change.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends it; a later call begins with all keys that are owned.
+    pub async fn enqueue_gained<K: AsRef<str>>(&self, keys: impl Fn() -> Vec<K>, mut enqueue: impl FnMut(K)) {
+        let mut changes = self.changes();
+        let mut before: Arc<ShardView> = Arc::default();
+        loop {
+            let after = Arc::clone(&*changes.borrow_and_update());
+            keys().into_iter().filter(|key| after.gained_since(&before, key.as_ref())).for_each(&mut enqueue);
+            before = after;
+            if changes.wait_for(|view| view.number != before.number).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What this replica owns, now and later. Views may be skipped where many come at once: what is gained between two is said by
+    /// [`ShardView::gained_since`].
     pub fn changes(&self) -> watch::Receiver<Arc<ShardView>> {
         self.shared.view.subscribe()
     }
@@ -60,7 +79,7 @@ impl fmt::Debug for Sharding {
         let view = Arc::clone(&*self.shared.view.borrow());
         f.debug_struct("Sharding")
             .field("name", &view.name)
-            .field("active", &view.active)
+            .field("active", &view.is_active())
             .finish_non_exhaustive()
     }
 }

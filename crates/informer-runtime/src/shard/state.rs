@@ -27,7 +27,7 @@ use informer_core::ResourceVersion;
 
 use super::peer::{Claims, Peer, Record};
 use super::ring::Ring;
-use super::view::ShardView;
+use super::view::{ShardView, Share};
 use super::{NotOwned, ShardFence, ShardTimes};
 
 #[cfg(test)]
@@ -468,14 +468,13 @@ impl ShardState {
             Claims::Share(ring) if rings.contains(ring) => None,
             claims => Some((Arc::clone(name), claims.clone())),
         });
-        let view = ShardView {
-            name: Arc::clone(&self.name),
+        let share = Share {
             active: self.trusted.is_some() && self.phase == Phase::Member,
             others: others.collect(),
             rings,
         };
-        if *self.view != view {
-            self.view = Arc::new(view);
+        if let Some(next) = self.view.next(share) {
+            self.view = Arc::new(next);
         }
     }
 }

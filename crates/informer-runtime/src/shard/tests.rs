@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{NotOwned, ShardGroup, ShardView, Sharding};
+use super::{NotOwned, ShardGroup, Sharding};
 
 const KEYS: usize = 60;
 
@@ -54,19 +54,14 @@ impl Replica {
         let (running, journal) = (member.run(stop.clone()), Arc::clone(journal));
         let (shards, stopping) = (sharding.clone(), stop.clone());
         let controller = async move {
-            let mut changes = shards.changes();
-            let mut before: Arc<ShardView> = Arc::default();
             let mut work = tokio::task::JoinSet::new();
-            while !stopping.is_cancelled() {
-                let after = Arc::clone(&*changes.borrow_and_update());
-                for key in keys().filter(|key| after.owns(key) && !before.owns(key)) {
-                    work.spawn(reconcile(shards.clone(), key, number, Arc::clone(&journal)));
-                }
-                before = after;
-                tokio::select! {
-                    changed = changes.changed() => changed.expect("the member runs"),
-                    () = stopping.cancelled() => {}
-                }
+            let gained = shards.enqueue_gained(
+                || keys().collect(),
+                |key| drop(work.spawn(reconcile(shards.clone(), key, number, Arc::clone(&journal)))),
+            );
+            tokio::select! {
+                () = gained => {}
+                () = stopping.cancelled() => {}
             }
             while work.join_next().await.is_some() {}
         };

@@ -427,7 +427,7 @@ fn a_replica_that_cannot_renew_owns_nothing_before_others_may() {
     world.server.leases.clear();
     world.run_until(seconds(8));
     assert!(world.owned().iter().all(Option::is_some), "it made another one");
-    assert!(world.replicas[0].state.view().active);
+    assert!(world.replicas[0].state.view().is_active());
 }
 
 #[test]
