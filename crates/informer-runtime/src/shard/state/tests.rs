@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Action, Answer, Claims, Publication, Record, ShardState};
+use super::{Action, Answer, Claims, Peer, Publication, Record, ShardState};
 use crate::shard::ShardTimes;
 use crate::shard::ring::Ring;
 
@@ -417,6 +417,24 @@ fn a_replica_whose_claims_cannot_be_read_holds_all_keys_until_its_lease_has_pass
     assert!(world.owned().iter().all(Option::is_none));
     world.run_until(seconds(18));
     assert!(world.owned().iter().all(Option::is_some));
+}
+
+#[test]
+fn a_list_that_was_asked_for_before_the_lease_passed_shows_no_death_however_late_it_comes() {
+    let (start, lease) = (tokio::time::Instant::now().into_std(), Duration::from_secs(15));
+    let record = Record {
+        name: "other".into(),
+        version: ResourceVersion::from(1_u64),
+        beat: "1".to_owned(),
+        duration: Some(lease),
+        claims: Claims::Share(Ring::new(["other".into()])),
+        left: false,
+    };
+    let peer = Peer::new(record.clone(), lease, start);
+    let (before, after) = (start + lease - Duration::from_millis(1), start + lease);
+    let peer = peer.observe(record.clone(), before, after + lease);
+    assert!(peer.claims().is_some(), "a renewal may have come behind the list");
+    assert!(peer.observe(record, after, after + lease).claims().is_none());
 }
 
 #[test]
