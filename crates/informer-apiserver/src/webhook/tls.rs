@@ -4,24 +4,88 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustls::pki_types::CertificateDer;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// A client that trusts the certificates of a `caBundle`, and nobody where there is none.
 pub(super) fn trusting(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let pem = STANDARD.decode(ca_bundle.unwrap_or_default()).unwrap_or_default();
-    for certificate in CertificateDer::pem_slice_iter(&pem).flatten() {
-        roots.add(certificate).map_err(|error| error.to_string())?;
+    let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
+    for certificate in &bundle {
+        roots.add(certificate.clone()).map_err(|error| error.to_string())?;
     }
     if roots.is_empty() && !pem.is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
     let provider = crate::tls::default_provider().ok_or("no provider of TLS primitives")?;
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    if bundle.is_empty() {
+        return Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()));
+    }
+    let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let authorities = authorities.build().map_err(|error| error.to_string())?;
+    let verifier = Arc::new(Bundle { authorities, bundle });
+    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+/// Trusts what the certificates of a bundle have signed, and these certificates themselves: a `caBundle` may hold the
+/// webhook's own one, signed by somebody who is not in it, as upstream's x509 takes it.
+#[derive(Debug)]
+struct Bundle {
+    authorities: Arc<WebPkiServerVerifier>,
+    bundle: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Bundle {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let judged =
+            self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match judged {
+            // Its times were looked at before its issuer.
+            Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
+                if self.bundle.iter().any(|certificate| certificate == end_entity) =>
+            {
+                rustls::client::verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
 }
 
 /// Why a handshake failed.
@@ -46,4 +110,41 @@ pub(super) fn failure(error: &std::io::Error, host: &str) -> String {
         other => other.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CertificateAuthority;
+
+    fn judge(
+        bundle: &[u8],
+        shown: &CertificateDer<'_>,
+        name: &str,
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let bundle: Vec<_> = CertificateDer::pem_slice_iter(bundle).flatten().collect();
+        let mut roots = RootCertStore::empty();
+        bundle.iter().for_each(|certificate| roots.add(certificate.clone()).expect("it is a certificate"));
+        let provider = crate::tls::default_provider().expect("tests have one");
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = Bundle { authorities: authorities.build().expect("there is a root"), bundle };
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        verifier.verify_server_cert(shown, &[], &name, &[], now).map(drop)
+    }
+
+    #[test]
+    fn a_bundle_may_hold_the_certificate_of_the_webhook_itself() {
+        let authority = CertificateAuthority::new("test").expect("keys can be made");
+        let own = authority.issue_for(["localhost"]).expect("a name");
+        let other = authority.issue_for(["localhost"]).expect("a name");
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("it was just made");
+        let (bundle, now) = (own.chain().as_bytes(), UnixTime::now());
+        judge(bundle, &der(own.chain()), "localhost", now).expect("it is in the bundle");
+        let stranger = judge(bundle, &der(other.chain()), "localhost", now);
+        assert!(matches!(stranger, Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))));
+        judge(bundle, &der(own.chain()), "elsewhere", now).expect_err("of another name");
+        let late = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1 << 34));
+        judge(bundle, &der(own.chain()), "localhost", late).expect_err("it has expired");
+    }
 }
