@@ -19,6 +19,15 @@ use serde_json::{Value, json};
 use crate::fixture::{SOON, Server};
 use crate::old_types::OldDeployment;
 
+/// A deployment that a server takes.
+fn deployable() -> Value {
+    let containers = json!([{"name": "main", "image": "a:1"}]);
+    json!({"spec": {
+        "replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"type": "Recreate"},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}},
+    }})
+}
+
 #[tokio::test(start_paused = true)]
 async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
     let server = Server::start();
@@ -30,7 +39,10 @@ async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
         "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [main, {"name": "s", "image": "b"}]}},
     });
-    let owned = json!([{"manager": "kubectl", "operation": "Update"}]);
+    let owned = json!([{
+        "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:minReadySeconds": {}}},
+    }]);
     server.create("deployments", "default/web", json!({"metadata": {"managedFields": owned}, "spec": spec}));
     let client = server.client();
     let web = client.get::<OldDeployment>("default/web").await.unwrap().unwrap();
@@ -149,7 +161,8 @@ async fn what_did_not_change_is_not_sent_and_what_it_is_cannot_be_changed() {
 async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list() {
     let server = Server::start();
     let main = json!({"name": "main", "image": "a:1", "command": ["run"]});
-    let spec = json!({"replicas": 1, "selector": {}, "template": {"spec": {"containers": [main]}}});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [main]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
     server.create("deployments", "default/web", json!({"spec": spec}));
     let kind = ScopedKind::of::<OldDeployment>();
     let cache = server.cache().only_form::<Typed<OldDeployment>>(&kind).build();
@@ -174,11 +187,7 @@ async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list(
 #[tokio::test(start_paused = true)]
 async fn status_and_the_rest_do_not_leak_into_each_other() {
     let server = Server::start();
-    server.create(
-        "deployments",
-        "default/web",
-        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
-    );
+    server.create("deployments", "default/web", deployable());
     let client = server.client();
     let web = client.get::<Deployment>("default/web").await.unwrap().unwrap();
     let mut edited = web.edit();
@@ -208,11 +217,7 @@ async fn status_and_the_rest_do_not_leak_into_each_other() {
 #[tokio::test(start_paused = true)]
 async fn scale_eviction_and_token_have_doors_of_their_own() {
     let server = Server::start();
-    server.create(
-        "deployments",
-        "default/web",
-        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
-    );
+    server.create("deployments", "default/web", deployable());
     server.pod("default/web-0");
     let client = server.client();
     let scale = client.subresource("scale");
@@ -420,11 +425,7 @@ async fn an_object_is_created_then_changed_then_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_status_is_patched_apart_from_the_rest() {
     let server = Server::start();
-    server.create(
-        "deployments",
-        "default/web",
-        json!({"spec": {"replicas": 1, "selector": {}, "template": {}}}),
-    );
+    server.create("deployments", "default/web", deployable());
     let client = server.client();
     let web = || {
         Deployment::deserialize(json!({
