@@ -15,6 +15,9 @@ const BEFORE_RESET: Duration = Duration::from_millis(80);
 /// Reads a request and answers it as the script says.
 pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) -> io::Result<()> {
     let Some(request) = request::read(&mut stream).await? else { return Ok(()) };
+    if let Some(version) = &request.question {
+        return answer_question(&mut stream, version).await;
+    }
     let attempt = session.arrive(request);
     let outcome = async {
         let Attempt { delay, answer, .. } = match attempt {
@@ -34,6 +37,17 @@ pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) ->
     drop(stream);
     session.answered();
     outcome
+}
+
+/// Yes: the server has that version. No script says so, since client-go does not ask; the wait that is recorded of the
+/// request behind it is that from the failure on.
+async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()> {
+    let body = format!(
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
+    );
+    let head = head("200 OK", "application/json", body.len(), "");
+    stream.write_all((head + &body).as_bytes()).await?;
+    stream.shutdown().await
 }
 
 async fn send_list(stream: &mut TcpStream, list: &ListAnswer, session: &Arc<Session>) -> io::Result<()> {

@@ -18,6 +18,8 @@ pub(crate) struct Request {
     pub(crate) kind: RequestKind,
     /// The kind, then the query in the order of its names, without what is drawn at random.
     pub(crate) text: String,
+    /// The version that ours asks about, by a list of one object, after nobody has answered.
+    pub(crate) question: Option<String>,
 }
 
 /// Reads the head of a request; the rest, which a `GET` does not have, is left.
@@ -55,6 +57,10 @@ fn parse(head: &str) -> Option<Request> {
         (false, _, true) => RequestKind::Page,
         (false, _, false) => RequestKind::List,
     };
+    let asks = kind == RequestKind::List
+        && value("limit").as_deref() == Some("1")
+        && value("resourceVersionMatch").as_deref() == Some("NotOlderThan");
+    let question = value("resourceVersion").filter(|_| asks);
     let seconds = value("timeoutSeconds").and_then(|text| text.parse::<u64>().ok());
     let shown = parameters.iter().filter_map(|(name, value)| show(name, value, seconds));
     let query = shown.collect::<Vec<_>>().join("&");
@@ -63,7 +69,7 @@ fn parse(head: &str) -> Option<Request> {
     } else {
         format!("{verb} {path}")
     };
-    Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned() })
+    Some(Request { kind, text: format!("{verb} {query}").trim_end().to_owned(), question })
 }
 
 /// A parameter as it is compared. The timeout is drawn at random from a range, so the range is what is compared; and
@@ -105,9 +111,22 @@ mod tests {
             ("", RequestKind::List, "list"),
         ] {
             let head = format!("GET /api/v1/configmaps{target} HTTP/1.1\r\n\r\n");
-            assert_eq!(parse(&head), Some(Request { kind, text: text.to_owned() }), "{target}");
+            let request = Request { kind, text: text.to_owned(), question: None };
+            assert_eq!(parse(&head), Some(request), "{target}");
         }
         assert_eq!(parse("GET / HTTP/1.1\r\n\r\n").map(|request| request.text), Some("GET /".to_owned()));
         assert_eq!(parse("nothing"), None);
+    }
+
+    #[test]
+    fn a_list_of_one_object_that_must_not_be_older_is_a_question() {
+        let asked = |query: &str| {
+            let head = format!("GET /api/v1/configmaps?{query} HTTP/1.1\r\n\r\n");
+            parse(&head).and_then(|request| request.question)
+        };
+        let question = "limit=1&resourceVersion=10&resourceVersionMatch=NotOlderThan";
+        assert_eq!(asked(question).as_deref(), Some("10"));
+        assert_eq!(asked("limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan"), None);
+        assert_eq!(asked(&format!("watch=1&{question}")), None);
     }
 }
