@@ -16,7 +16,7 @@ const WORDS: [&str; 24] = [
     "trace", "metric",
 ];
 
-/// Object `n`. The first [`crate::NAMESPACE_OBJECTS`] pods and so on are spread evenly over the namespaces.
+/// Object `n`. Objects are spread evenly over the namespaces, one after the other.
 pub(crate) fn object(kind: BenchKind, seed: u64, n: usize) -> Value {
     let mut workload = StdRng::seed_from_u64(seed ^ (n / A_WORKLOAD) as u64);
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);

@@ -4,7 +4,7 @@
 //! or of a streaming list is recorded, and every later one is those bytes. Live events go through a gate: while it is closed they are
 //! encoded and kept; when it opens, they are all there.
 //!
-//! The control port takes a line and answers a line; [`Control`] says which.
+//! The control port takes a line and answers a line; `control.rs` has the side of who asks.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
