@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use informer_cache::handler::on_event_async;
 use informer_cache::{Event, HandlerOptions, HandlerRegistration, InformerRun, SharedInformer};
-use informer_client::{Client, KubeListWatch, Lazy, StreamingLists};
+use informer_client::{Client, Encodings, KubeListWatch, Lazy, StreamingLists};
 use informer_core::Object;
 use informer_store::Indexers;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -95,6 +95,8 @@ impl Session {
         let client = Client::new(kube_client::Config::new(url.parse()?))?;
         let streaming = if streaming { StreamingLists::Auto } else { StreamingLists::Off };
         let source = KubeListWatch::<Config>::all(client).streaming_lists(streaming);
+        // As client-go here: what scripts send is JSON, and a 406 is not to be taken for the want of another encoding.
+        let source = source.encodings(Encodings::Json);
         let log = Arc::new(Log(Mutex::new((Vec::new(), Instant::now()))));
         let seen = Arc::clone(&log);
         let informer = SharedInformer::builder(source)
