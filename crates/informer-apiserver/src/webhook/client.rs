@@ -82,7 +82,7 @@ impl Webhooks {
         if let Some(service) = &call.config.service {
             let server_name = format!("{}.{}.svc", service.name, service.namespace);
             let host = format!("{server_name}:{}", service.port.unwrap_or(PORT));
-            let path = service.path.clone().filter(|path| !path.is_empty()).unwrap_or_else(|| "/".to_owned());
+            let path = cleaned(service.path.as_deref().unwrap_or_default());
             let route = self.service(&service.namespace, &service.name);
             let authority = route.ok_or_else(|| format!("service {:?} not found", service.name));
             let path = format!("{path}{timeout}");
@@ -97,8 +97,7 @@ impl Webhooks {
             Some(_) => host.clone(),
             None => format!("{host}:{PORT}"),
         };
-        let path = if uri.path().is_empty() { "/" } else { uri.path() };
-        let path = format!("{path}{timeout}");
+        let path = format!("{}{timeout}", cleaned(uri.path()));
         let url = format!("https://{host}{path}");
         Ok(Target { url, host, server_name, authority: Ok(authority), path })
     }
@@ -200,5 +199,33 @@ fn refusal(status: u16, said: &str) -> String {
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         500.. => format!("an error on the server ({said:?}) has prevented the request from succeeding"),
         _ => format!("the server responded with the status code {status} but did not return more information"),
+    }
+}
+
+/// A path as upstream's client asks for it: without empty segments, `.`, `..` and a slash at its end. Configurations of envtest
+/// have two slashes at the beginning, which Go's servers redirect.
+fn cleaned(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cleaned;
+
+    #[test]
+    fn paths_are_asked_for_in_their_shortest_form() {
+        let cases =
+            [("", "/"), ("/", "/"), ("//failing", "/failing"), ("/a/./b/../c/", "/a/c"), ("/../x", "/x")];
+        for (path, asked) in cases {
+            assert_eq!(cleaned(path), asked, "{path}");
+        }
     }
 }
