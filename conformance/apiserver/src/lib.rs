@@ -19,5 +19,5 @@ pub use hooks::Reply;
 pub use real::{RealServer, StartError, attach};
 pub use run::{Answer, RunError, Transcript, run};
 pub use scenario::{Scenario, Step};
-pub use suite::{Outcome, Suite, SuiteError};
+pub use suite::{Outcome, RUNS_MAX, Suite, SuiteError};
 pub use target::{SendError, Target};
