@@ -72,6 +72,9 @@ const SERVER_WITHIN: Duration = Duration::from_secs(90);
 /// How long changes go on in front of a fault, and after it: both sides of it are history that matters.
 const AROUND: Duration = Duration::from_millis(300);
 
+/// Changes that set a later state apart from the one that is kept.
+const CHANGES_MIN: u64 = 5;
+
 /// The ordeal's own state.
 struct Ordeal {
     bench: Bench,
@@ -156,9 +159,11 @@ impl Ordeal {
             () = fault::change(bench, self.objects, seed, &mut changes) => {}
         }
         if quietly {
+            self.tell_apart(seed, &mut changes).await?;
+            let (bench, cable) = (&self.bench, self.peer.cable());
             fault.happen(bench, cable, &mut StdRng::seed_from_u64(seed)).await?;
         }
-        let there = read(bench).await?;
+        let there = read(&self.bench).await?;
         let settled = settle(&mut self.peer, &there).await?;
         self.outcome.changes += changes;
         let name = fault.name();
@@ -175,6 +180,19 @@ impl Ordeal {
             }
         }
         Ok(())
+    }
+
+    /// Brings the peer to a version beyond that of the older state: one that has seen nothing since cannot tell the two apart,
+    /// whatever their uids are.
+    async fn tell_apart(&mut self, seed: u64, changes: &mut u64) -> Result<(), Failure> {
+        let before = *changes;
+        let writes = fault::change_until(&self.bench, self.objects, seed, changes, before + CHANGES_MIN);
+        tokio::time::timeout(SERVER_WITHIN, writes).await.map_err(|_| "the server takes no changes")?;
+        let there = read(&self.bench).await?;
+        match settle(&mut self.peer, &there).await?.differences.first() {
+            Some(difference) => Err(format!("before the server goes back: {difference}").into()),
+            None => Ok(()),
+        }
     }
 
     async fn reconnect(&mut self, plan: &Plan) -> Result<(), Failure> {

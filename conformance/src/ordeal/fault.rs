@@ -149,6 +149,11 @@ const PACE: Duration = Duration::from_millis(5);
 /// Changes objects for as long as it is polled, and counts what the server took. What it does not take is no failure:
 /// the server may be gone.
 pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &mut u64) {
+    change_until(bench, objects, seed, changes, u64::MAX).await;
+}
+
+/// As [`change`], until so many were taken.
+pub(super) async fn change_until(bench: &Bench, objects: usize, seed: u64, changes: &mut u64, enough: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     for turn in 0_u64.. {
         let name = format!("map-{}", rng.random_range(0..objects));
@@ -159,6 +164,9 @@ pub(super) async fn change(bench: &Bench, objects: usize, seed: u64, changes: &m
             _ => bench.change(&name, &format!("{seed}-{turn}")).await.is_ok(),
         };
         *changes += u64::from(taken);
+        if *changes >= enough {
+            return;
+        }
         tokio::time::sleep(PACE).await;
     }
 }
