@@ -49,6 +49,9 @@ pub struct Reply {
     pub silent: bool,
     /// Answers a conversion: each object gets the wanted version, and these members.
     pub convert: Option<Value>,
+    /// In a conversion: what each version calls the one member of `spec` whose name changes.
+    #[serde(default)]
+    pub names: BTreeMap<String, String>,
 }
 
 /// The webhooks of one run.
@@ -138,7 +141,10 @@ async fn answer(
     let reply = {
         let mut kept = kept.lock();
         kept.asked.entry(name.clone()).or_default().push(asked.clone());
-        kept.replies.get(&name).cloned()
+        // One webhook converts all objects of a definition: what it says of some is told by their names.
+        let object = asked["request"]["objects"][0]["metadata"]["name"].as_str().unwrap_or_default();
+        let of_object = kept.replies.get(&format!("{name}.{object}"));
+        of_object.or_else(|| kept.replies.get(&name)).cloned()
     };
     let reply = reply.unwrap_or(Reply { status: Some(404), raw: Some(String::new()), ..Reply::default() });
     if reply.silent {
@@ -157,7 +163,7 @@ fn body_of(reply: &Reply, asked: &Value) -> String {
     let mut whole = json!({"apiVersion": asked["apiVersion"], "kind": asked["kind"]});
     let mut response = reply.response.clone().unwrap_or_else(|| json!({}));
     if let Some(members) = &reply.convert {
-        response = converted(members, &asked["request"]);
+        response = converted(reply, members, &asked["request"]);
     }
     if response.get("uid").is_none() {
         response["uid"] = asked["request"]["uid"].clone();
@@ -172,13 +178,25 @@ fn body_of(reply: &Reply, asked: &Value) -> String {
     whole.to_string()
 }
 
-/// The answer to a conversion that only swaps the version, and adds members.
-fn converted(members: &Value, request: &Value) -> Value {
+/// The answer to a conversion that swaps the version, renames a member, and adds others.
+fn converted(reply: &Reply, members: &Value, request: &Value) -> Value {
     let mut objects = request["objects"].clone();
+    let version =
+        |api_version: &Value| api_version.as_str().and_then(|text| Some(text.rsplit_once('/')?.1.to_owned()));
+    let name = |api_version: &Value| version(api_version).and_then(|version| reply.names.get(&version));
     for object in objects.as_array_mut().into_iter().flatten() {
+        if let (Some(from), Some(to)) = (name(&object["apiVersion"]), name(&request["desiredAPIVersion"]))
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+            && let Some(value) = spec.remove(from)
+        {
+            spec.insert(to.clone(), value);
+        }
         object["apiVersion"] = request["desiredAPIVersion"].clone();
         for (name, value) in members.as_object().into_iter().flatten() {
-            object[name] = value.clone();
+            match (object.get_mut(name).and_then(Value::as_object_mut), value.as_object()) {
+                (Some(there), Some(more)) => there.extend(more.clone()),
+                _ => object[name] = value.clone(),
+            }
         }
     }
     json!({"convertedObjects": objects, "result": {"status": "Success"}})

@@ -117,7 +117,8 @@ impl Run<'_> {
             self.streams.remove(name);
         }
         if let Some(name) = &step.reviews {
-            let asked = self.hooks.as_ref().map(|hooks| hooks.asked(name)).unwrap_or_default();
+            let mut asked = self.hooks.as_ref().map(|hooks| hooks.asked(name)).unwrap_or_default();
+            asked.truncate(step.events.unwrap_or(usize::MAX));
             let answer = Answer { step: format!("reviews {name}"), events: Some(asked), ..Answer::default() };
             self.keep(step, answer);
         }

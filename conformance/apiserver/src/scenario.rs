@@ -46,7 +46,7 @@ pub struct Step {
     pub watch: Option<String>,
     /// Reads from the stream of this name.
     pub read: Option<String>,
-    /// How many events are read; without it the stream is read to its end.
+    /// How many events are read; without it the stream is read to its end. Of reviews, how many count at most.
     pub events: Option<usize>,
     /// Takes what the webhook of this name was asked since the last time.
     pub reviews: Option<String>,

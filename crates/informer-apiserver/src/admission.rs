@@ -7,6 +7,7 @@
 //! object asks again, as upstream does. Where no webhook is configured there is no attempt, and nothing of this happens.
 //!
 //! What a webhook has seen is what is stored: an answer carries the whole object, uid and generated name included.
+//! Webhooks of [conversion](crate::convert) are asked in the same way.
 //!
 //! # Lock order
 //!
@@ -20,6 +21,7 @@ mod matching;
 mod review;
 
 use std::fmt;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -27,7 +29,10 @@ use serde_json::{Map, Value};
 pub(crate) use attributes::{Attributes, Operation, ReviewKind};
 pub(crate) use hooks::HookCache;
 
+use crate::convert::Converted;
 use crate::error::ApiError;
+use crate::kinds::Resource;
+use crate::storage::Stored;
 
 /// Questions that one write may leave; each change that it meets costs two. Upstream gives up on a patch after five.
 pub(crate) const QUESTIONS_MAX: usize = 64;
@@ -53,7 +58,19 @@ pub(crate) struct Occasion {
 }
 
 /// What the write path wants to know.
-pub(crate) struct Question {
+pub(crate) enum Question {
+    /// What webhooks say about an object.
+    Review(Review),
+    /// What a stored object is in the version of the resource.
+    Show(Arc<Resource>, Arc<Stored>),
+    /// How an object of the resource's version is stored, in the place of one of this version (0 for none).
+    Store(Arc<Resource>, Object, u64),
+    /// What an object is in the version of the resource.
+    Other(Arc<Resource>, Object),
+}
+
+/// What webhooks are asked about.
+pub(crate) struct Review {
     pub(crate) occasion: Occasion,
     pub(crate) object: Option<Object>,
     pub(crate) old: Option<Object>,
@@ -68,6 +85,11 @@ pub(crate) struct Attempt {
 #[derive(Default)]
 struct State {
     said: Vec<Said>,
+    /// Stored objects in the version of the request, by their versions.
+    shown: Vec<(u64, Result<Arc<Stored>, ApiError>)>,
+    converted: Vec<Stores>,
+    /// Objects, and what they are in other versions.
+    others: Vec<(String, Object, Result<Object, ApiError>)>,
     question: Option<Question>,
     warnings: Vec<String>,
 }
@@ -79,6 +101,14 @@ struct Said {
     outcome: Result<Option<Object>, ApiError>,
 }
 
+/// How an object is to be stored.
+struct Stores {
+    version: u64,
+    /// Taken in the present run of the write.
+    taken: bool,
+    outcome: Result<Converted, ApiError>,
+}
+
 impl Attempt {
     pub(crate) fn new(attributes: Attributes) -> Self {
         Self { attributes, state: Mutex::default() }
@@ -86,7 +116,9 @@ impl Attempt {
 
     /// Before the write is decided, again.
     pub(crate) fn begin(&self) {
-        self.state.lock().said.iter_mut().for_each(|said| said.taken = false);
+        let mut state = self.state.lock();
+        state.said.iter_mut().for_each(|said| said.taken = false);
+        state.converted.iter_mut().for_each(|stores| stores.taken = false);
     }
 
     /// What webhooks say about an object; it becomes what they made of it. Where they have not been asked, the error is
@@ -100,8 +132,8 @@ impl Attempt {
         let mut state = self.state.lock();
         let known = state.said.iter_mut().find(|said| said.occasion == occasion && !said.taken);
         let Some(said) = known else {
-            let question = Question { occasion, object: object.cloned(), old: old.cloned() };
-            state.question = Some(question);
+            let review = Review { occasion, object: object.cloned(), old: old.cloned() };
+            state.question = Some(Question::Review(review));
             return Err(ApiError::internal("webhooks have not been asked"));
         };
         said.taken = true;
@@ -116,6 +148,65 @@ impl Attempt {
     /// What the write ended for.
     pub(crate) fn take_question(&self) -> Option<Question> {
         self.state.lock().question.take()
+    }
+
+    /// A stored object in the version of a resource, as the webhook says.
+    pub(crate) fn show(
+        &self,
+        resource: &Arc<Resource>,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let mut state = self.state.lock();
+        if let Some((_, known)) = state.shown.iter().find(|(version, _)| *version == stored.version) {
+            return known.clone();
+        }
+        state.question = Some(Question::Show(Arc::clone(resource), Arc::clone(stored)));
+        Err(ApiError::internal("the conversion webhook has not been asked"))
+    }
+
+    /// How an object of the version of a resource is stored in the place of one of this version, as the webhook says.
+    pub(crate) fn store(
+        &self,
+        resource: &Arc<Resource>,
+        object: &Object,
+        version: u64,
+    ) -> Result<Converted, ApiError> {
+        let mut state = self.state.lock();
+        let known = state.converted.iter_mut().find(|stores| stores.version == version && !stores.taken);
+        let Some(stores) = known else {
+            state.question = Some(Question::Store(Arc::clone(resource), object.clone(), version));
+            return Err(ApiError::internal("the conversion webhook has not been asked"));
+        };
+        stores.taken = true;
+        stores.outcome.clone()
+    }
+
+    /// An object in the version of another resource, as the webhook says.
+    pub(crate) fn other(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
+        let mut state = self.state.lock();
+        let version = &resource.kind.api_version;
+        let known = state.others.iter().find(|(known, of, _)| known == version && of == object);
+        if let Some((_, _, outcome)) = known {
+            return outcome.clone();
+        }
+        state.question = Some(Question::Other(Arc::clone(resource), object.clone()));
+        Err(ApiError::internal("the conversion webhook has not been asked"))
+    }
+
+    pub(crate) fn has_question(&self) -> bool {
+        self.state.lock().question.is_some()
+    }
+
+    pub(crate) fn is_in(&self, resource: &Resource, object: Object, outcome: Result<Object, ApiError>) {
+        self.state.lock().others.push((resource.kind.api_version.clone(), object, outcome));
+    }
+
+    pub(crate) fn shown(&self, version: u64, outcome: Result<Arc<Stored>, ApiError>) {
+        self.state.lock().shown.push((version, outcome));
+    }
+
+    pub(crate) fn stores(&self, version: u64, outcome: Result<Converted, ApiError>) {
+        self.state.lock().converted.push(Stores { version, taken: false, outcome });
     }
 
     pub(crate) fn answer(&self, occasion: Occasion, outcome: Result<Option<Object>, ApiError>) {

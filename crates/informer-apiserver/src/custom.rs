@@ -1,12 +1,14 @@
 //! Custom resources: their definitions, and what the schemas of those say about objects.
 
+mod conversion;
 mod definition;
 mod lifecycle;
 mod rules;
 mod shape;
 mod validate;
 
-pub(crate) use definition::check_definition;
+pub(crate) use conversion::{failed, read, review, shown, take};
+pub(crate) use definition::{change_definition, check_definition};
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
 
 use std::collections::HashMap;
@@ -44,6 +46,11 @@ impl Schema {
     /// Takes out what the schema does not know, and fills in its defaults. Answers the paths of unknown fields.
     pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
         shape::shape(&self.root, object)
+    }
+
+    /// Takes out what the schema does not know.
+    pub(crate) fn prune(&self, object: &mut Map<String, Value>) {
+        drop(shape::prune_all(&self.root, object));
     }
 
     /// What is wrong with an object. What an update leaves as it was is tolerated.

@@ -350,7 +350,7 @@ fn named(kind: &Kind, name: &str) -> Details {
 
 impl Cause {
     /// Field and message of one or several causes, each said once.
-    fn all_told(causes: &[Self]) -> String {
+    pub(crate) fn all_told(causes: &[Self]) -> String {
         let mut all: Vec<String> = Vec::new();
         for cause in causes {
             let told = format!("{}: {}", cause.field, cause.message);

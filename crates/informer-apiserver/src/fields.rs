@@ -22,5 +22,5 @@ pub(crate) use element::Element;
 pub(crate) use managed::{Managed, ManagerId, Operation};
 pub(crate) use set::Set;
 pub(crate) use types::Type;
-pub(crate) use update::{Applied, Applier, Conflict, Failed, Updater};
+pub(crate) use update::{Applied, Applier, Conflict, Convert, Failed, Updater};
 pub(crate) use walk::validate;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 pub(crate) use builtin::built_in;
 pub(crate) use subresources::Subresource;
 
+use crate::convert::Converter;
 use crate::custom::Schema;
 use crate::server::parse;
 use crate::storage::{EventType, Stored, draft};
@@ -53,6 +54,8 @@ pub struct Kind {
     pub(crate) columns: Vec<PrinterColumn>,
     /// Custom kinds with a definition: what it says of their objects.
     pub(crate) schema: Option<Arc<Schema>>,
+    /// Custom kinds with a definition: what clients are warned of who use this version.
+    pub(crate) deprecated: Option<String>,
 }
 
 /// Where `/scale` finds its numbers, as JSON paths without the leading dot.
@@ -124,6 +127,7 @@ impl Kind {
             scale: None,
             columns: Vec::new(),
             schema: None,
+            deprecated: None,
         }
     }
 
@@ -184,7 +188,7 @@ impl Kind {
     /// What clients are warned of who use the kind at all.
     pub(crate) fn deprecated(&self) -> Option<String> {
         let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-        self.is("", "Endpoints").then(|| text.to_owned())
+        self.is("", "Endpoints").then(|| text.to_owned()).or_else(|| self.deprecated.clone())
     }
 
     /// `core`, or `apps`: how error messages name the package of the kind's type.
@@ -223,6 +227,8 @@ pub(crate) struct Resource {
     pub(crate) changed: tokio::sync::watch::Sender<()>,
     /// The version that is stored, where this is another one of the same objects.
     pub(crate) stored_as: Option<Arc<Kind>>,
+    /// Makes the objects of one version those of another; without it they differ in what their schemas say alone.
+    pub(crate) converter: Option<Arc<Converter>>,
 }
 
 impl Resource {
@@ -249,22 +255,33 @@ impl Resource {
         Some(object)
     }
 
-    /// An object in this version: itself where it is stored so.
-    pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Arc<Stored> {
-        if self.stored_as.is_none() {
-            return Arc::clone(stored);
+    /// Whether an object is stored in this version. Those of a definition may be in one that was stored earlier.
+    pub(crate) fn is_shown(&self, stored: &Stored) -> bool {
+        match self.kind.schema {
+            Some(_) => stored.is_in(&self.kind.api_version),
+            None => self.stored_as.is_none(),
+        }
+    }
+
+    /// An object in this version: itself where it is stored so. `None` where a webhook has to be asked first.
+    pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
+        if self.is_shown(stored) {
+            return Some(Arc::clone(stored));
+        }
+        if let Some(converter) = &self.converter {
+            return converter.known(&self.kind, stored, event);
         }
         let Value::Object(mut object) = parse(stored.as_slice()) else {
-            return Arc::clone(stored);
+            return Some(Arc::clone(stored));
         };
         object.insert("apiVersion".into(), self.kind.api_version.clone().into());
         if self.kind.is("events.k8s.io", "Event") {
             events::from_core(&mut object);
         }
         if let Some(schema) = &self.kind.schema {
-            schema.shape(&mut object);
+            schema.prune(&mut object);
         }
-        Arc::new(draft(&self.kind, stored.key.clone(), &object).seal_unstored(stored.version, event))
+        Some(Arc::new(draft(&self.kind, stored.key.clone(), &object).seal_unstored(stored.version, event)))
     }
 }
 
@@ -273,6 +290,18 @@ impl Resource {
 pub(crate) struct Registry {
     by_gvr: BTreeMap<Gvr, Arc<Resource>>,
     ordered: Vec<Arc<Resource>>,
+    /// By group and plural: the definitions that are served.
+    definitions: BTreeMap<(String, String), Arc<Defined>>,
+}
+
+/// A definition that is served, and where its objects are, also those of versions that are not served.
+#[derive(Debug)]
+pub(crate) struct Defined {
+    pub(crate) spec: Value,
+    pub(crate) table: usize,
+    pub(crate) changed: tokio::sync::watch::Sender<()>,
+    /// All versions, also those that are not served.
+    pub(crate) versions: Vec<Arc<Resource>>,
 }
 
 /// Whether a group, and a version of it, are known.
@@ -299,13 +328,25 @@ impl Registry {
         resource
     }
 
+    pub(crate) fn definition(&self, group: &str, plural: &str) -> Option<Arc<Defined>> {
+        self.definitions.get(&(group.to_owned(), plural.to_owned())).cloned()
+    }
+
+    pub(crate) fn define(&mut self, group: &str, plural: &str, defined: Option<Defined>) {
+        let name = (group.to_owned(), plural.to_owned());
+        match defined {
+            Some(defined) => self.definitions.insert(name, Arc::new(defined)),
+            None => self.definitions.remove(&name),
+        };
+    }
+
     /// Keeps the kinds of which this is true.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
         self.ordered.retain(|resource| keep(&resource.kind));
         self.by_gvr.retain(|_, resource| keep(&resource.kind));
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> + Clone {
         self.ordered.iter()
     }
 
@@ -313,6 +354,15 @@ impl Registry {
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
         self.ordered.iter().find(named).cloned()
+    }
+
+    /// The same, also of a version that is defined and not served.
+    pub(crate) fn defined(&self, like: &Gvr, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
+        match self.definition(&like.group, &like.resource) {
+            Some(defined) => defined.versions.iter().find(named).cloned(),
+            None => self.by_kind(api_version, kind),
+        }
     }
 
     pub(crate) fn group(&self, group: &str) -> GroupKnown {
@@ -341,7 +391,7 @@ impl Registry {
 }
 
 /// The order of versions in discovery: stable before beta before alpha, then by number.
-fn version_priority(version: &str) -> (u8, u32, u32) {
+pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
     let number = |text: &str| text.parse::<u32>().ok();
     let rest = version.strip_prefix('v').unwrap_or("");
     for (word, rank) in [("beta", 1), ("alpha", 0)] {

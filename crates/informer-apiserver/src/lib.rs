@@ -34,6 +34,7 @@
 mod admission;
 mod auth;
 mod clock;
+mod convert;
 mod custom;
 mod error;
 mod faults;

@@ -81,7 +81,7 @@ pub(crate) async fn list(
         (None, _) => Wanted::Newest,
     };
     let (version, map) = state(shared, resource, wanted, rewind).await?.ok_or_else(ApiError::list_too_old)?;
-    Ok(page(shared, resource, filter, (version, map), Part { start: "", limit }))
+    page(shared, resource, filter, (version, map), Part { start: "", limit }).await
 }
 
 /// The state that was asked for; `None` where it is before the history.
@@ -113,28 +113,29 @@ async fn next_page(
     let (version, start) = read_token(token)?;
     let wanted = version.map_or(Wanted::Newest, Wanted::Exactly);
     match state(shared, resource, wanted, 0).await? {
-        Some(state) => Ok(page(shared, resource, filter, state, Part { start: &start, limit })),
+        Some(state) => page(shared, resource, filter, state, Part { start: &start, limit }).await,
         None => Err(ApiError::continue_too_old(write_token(-1, start))),
     }
 }
 
 /// Picks the items of a page.
-fn page(
+async fn page(
     shared: &Shared,
     resource: &Resource,
     filter: &Filter,
     (version, map): (u64, OrderedMap),
     Part { start, limit }: Part<'_>,
-) -> Page {
+) -> Result<Page, ApiError> {
     let prefix = filter.prefix();
+    let shown = shared.presentable(resource, &map, &prefix).await?;
     let first = format!("{prefix}{start}");
-    let mut found = map
+    let mut found = shown
         .from(&first)
         .take_while(|stored| stored.key.as_str().starts_with(&prefix))
         .filter_map(|stored| filter.pick(resource, stored, EventType::Modified));
     if limit == 0 {
         let items = found.collect();
-        return Page { version, items, continue_token: None, remaining: None };
+        return Ok(Page { version, items, continue_token: None, remaining: None });
     }
     let items: Vec<_> = found.by_ref().take(limit).collect();
     let more = found.next().is_some();
@@ -146,15 +147,20 @@ fn page(
     if continue_token.is_some() {
         shared.storage.write().keep_page(resource.table, version, map);
     }
-    Page { version, items, continue_token, remaining }
+    Ok(Page { version, items, continue_token, remaining })
 }
 
 /// Everything that matches now, in one page.
-pub(crate) fn everything(shared: &Shared, resource: &Resource, filter: &Filter) -> Page {
-    let storage = shared.storage.read();
-    let state = (storage.version(), storage.live(resource.table));
-    drop(storage);
-    page(shared, resource, filter, state, Part { start: "", limit: 0 })
+pub(crate) async fn everything(
+    shared: &Shared,
+    resource: &Resource,
+    filter: &Filter,
+) -> Result<Page, ApiError> {
+    let state = {
+        let storage = shared.storage.read();
+        (storage.version(), storage.live(resource.table))
+    };
+    page(shared, resource, filter, state, Part { start: "", limit: 0 }).await
 }
 
 /// The error of a page whose version has expired; the outer error is that of a token that cannot be read.

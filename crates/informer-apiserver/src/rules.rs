@@ -31,6 +31,7 @@ pub(crate) use addresses::keep_allocated;
 pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new};
 
 pub(crate) use checks::{LABEL_RULE, is_label};
+pub(crate) use hook_checks::check_conversion;
 
 use crate::error::Cause;
 use crate::kinds::Kind;

@@ -86,11 +86,11 @@ impl Filter {
         stored: &Arc<Stored>,
         event: EventType,
     ) -> Option<Arc<Stored>> {
-        if resource.stored_as.is_none() {
+        if resource.is_shown(stored) {
             // Nothing is copied of what does not match.
             return self.matches(stored).then(|| Arc::clone(stored));
         }
-        Some(resource.present(stored, event)).filter(|stored| self.matches(stored))
+        resource.present(stored, event).filter(|stored| self.matches(stored))
     }
 
     /// The prefix that all keys of the result have.

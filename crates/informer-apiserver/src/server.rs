@@ -76,17 +76,19 @@ pub struct Controllers {
     pub namespaces: bool,
     /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
     pub garbage: bool,
+    /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
+    pub roles: bool,
 }
 
 impl Controllers {
     /// None of them, as in envtest.
-    pub const NONE: Self = Self { namespaces: false, garbage: false };
+    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false };
 }
 
 impl Default for Controllers {
     /// All of them.
     fn default() -> Self {
-        Self { namespaces: true, garbage: true }
+        Self { namespaces: true, garbage: true, roles: true }
     }
 }
 
@@ -267,10 +269,11 @@ impl ApiServer {
                 table: core.table,
                 changed: core.changed.clone(),
                 stored_as: Some(Arc::new(core.kind.clone())),
+                converter: None,
             },
             None => {
                 let table = self.shared.storage.write().add_table();
-                Resource { kind, table, changed: watch::Sender::default(), stored_as: None }
+                Resource { kind, table, changed: watch::Sender::default(), stored_as: None, converter: None }
             }
         };
         registry.add(resource);
@@ -347,7 +350,7 @@ impl ApiServer {
         self.shared.delete(scope, name, &DeleteOptions::now()).map(drop)
     }
 
-    /// One object.
+    /// One object. One that a webhook would have to convert is answered in the version that it is stored in.
     ///
     /// # Errors
     ///
@@ -355,7 +358,7 @@ impl ApiServer {
     pub fn get(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let stored = self.shared.find(&resource, some(namespace), name)?;
-        Ok(parse(resource.present(&stored, EventType::Modified).as_slice()))
+        Ok(parse(resource.present(&stored, EventType::Modified).unwrap_or(stored).as_slice()))
     }
 
     /// All objects of a kind in a namespace, or in all of them where it is empty, in the order of their keys.
@@ -370,7 +373,10 @@ impl ApiServer {
         Ok(live
             .iter()
             .filter(|stored| filter.matches(stored))
-            .map(|stored| parse(stored.as_slice()))
+            .map(|stored| match resource.present(stored, EventType::Modified) {
+                Some(shown) => parse(shown.as_slice()),
+                None => parse(stored.as_slice()),
+            })
             .collect())
     }
 

@@ -67,6 +67,8 @@ struct Table {
     paged: VecDeque<(u64, OrderedMap)>,
     /// Counts the times when all watchers had to go.
     epoch: u64,
+    /// Nothing comes any more: watchers go once they have seen everything.
+    closed: bool,
 }
 
 /// A version before the history.
@@ -122,6 +124,7 @@ impl Storage {
             dropped: 0,
             paged: VecDeque::new(),
             epoch: 0,
+            closed: false,
         });
         self.tables.len() - 1
     }
@@ -257,6 +260,9 @@ impl Storage {
         }
         let first = table.ring.partition_point(|event| event.version <= cursor);
         let events: Vec<_> = table.ring.iter().skip(first).take(max).cloned().collect();
+        if table.closed && events.is_empty() {
+            return Err(Ended::Disconnected);
+        }
         let complete = first + events.len() == table.ring.len();
         let version = match events.last() {
             Some(last) if !complete => last.version,
@@ -280,6 +286,30 @@ impl Storage {
     /// Jumps ahead, as a server restored from a backup does to make its versions new.
     pub(crate) fn skip_to(&mut self, version: u64) {
         self.version = self.version.max(version);
+    }
+
+    /// Puts objects in the place of what they were, if that is still there, under the versions that they have. Ends every watch;
+    /// there is no history before it.
+    pub(crate) fn reshape(&mut self, table: usize, drafts: Vec<(Draft, u64)>) {
+        for (draft, version) in drafts {
+            let same = self.get(table, draft.key()).is_some_and(|stored| stored.version == version);
+            if same {
+                self.tables[table].live.insert(Arc::new(draft.seal(version, EventType::Modified)));
+            }
+        }
+        let version = self.version;
+        let table = &mut self.tables[table];
+        while table.ring.front().is_some() {
+            table.drop_oldest();
+        }
+        table.floor = version;
+        table.paged.clear();
+        table.epoch += 1;
+    }
+
+    /// Ends every watch of one kind for ever, after what has happened.
+    pub(crate) fn close(&mut self, table: usize) {
+        self.tables[table].closed = true;
     }
 
     /// Ends every watch of one kind.

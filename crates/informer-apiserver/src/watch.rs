@@ -91,6 +91,22 @@ impl Rows {
     }
 }
 
+/// Refuses a watch of a version in which the objects cannot be had.
+async fn driver_can_show(shared: &Shared, request: &WatchRequest<'_>) -> Result<(), ApiError> {
+    let resource = request.resource;
+    if resource.converter.is_none() {
+        return Ok(());
+    }
+    let live = shared.storage.read().live(resource.table);
+    shared.presentable(resource, &live, "").await.map(drop).map_err(|error| {
+        let (api_version, kind) = (&resource.kind.api_version, &resource.kind.kind);
+        let why = error.message();
+        let message =
+            format!("storage is (re)initializing: failed to list {api_version}, Kind={kind}: {why}");
+        ApiError::retry_later(429, "TooManyRequests", &message, 1)
+    })
+}
+
 /// What a watch request asks for.
 pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
@@ -121,10 +137,11 @@ impl WatchDriver {
         if wants_initial && let Some(version) = asked {
             error = shared.reach(version).await.err();
         }
+        driver_can_show(shared, &request).await?;
         let mut driver = Self::at_now(shared, &request, &options);
         match asked {
             _ if error.is_some() => driver.error = error,
-            _ if wants_initial => driver.load_initial(request.rewind, options.bookmarks),
+            _ if wants_initial => driver.load_initial(request.rewind, options.bookmarks).await?,
             Some(version) if version > 0 => driver.resume(version, request.rewind),
             _ => {}
         }
@@ -166,19 +183,24 @@ impl WatchDriver {
         driver
     }
 
-    fn load_initial(&mut self, rewind: u64, bookmark: bool) {
+    async fn load_initial(&mut self, rewind: u64, bookmark: bool) -> Result<(), ApiError> {
+        let (version, map) = self.initial_state(rewind);
+        self.cursor = version;
+        let shown = self.shared.presentable(&self.resource, &map, &self.filter.prefix()).await?;
+        let items = self.matching(&shown);
+        self.initial = Some(Initial { items: items.into_iter(), version, bookmark });
+        Ok(())
+    }
+
+    fn initial_state(&mut self, rewind: u64) -> (u64, OrderedMap) {
         let storage = self.shared.storage.read();
         let table = self.resource.table;
+        self.epoch = storage.epoch(table);
         let version = storage.version().saturating_sub(rewind).max(storage.floor(table));
-        let (version, map) = match rewind {
+        match rewind {
             0 => (storage.version(), storage.live(table)),
             _ => (version, storage.at(table, version).unwrap_or_default()),
-        };
-        self.epoch = storage.epoch(table);
-        drop(storage);
-        self.cursor = version;
-        let items = self.matching(&map);
-        self.initial = Some(Initial { items: items.into_iter(), version, bookmark });
+        }
     }
 
     fn matching(&self, map: &OrderedMap) -> Vec<Arc<Stored>> {
@@ -221,7 +243,12 @@ impl WatchDriver {
                 return Some(Item::Event(line));
             }
             self.changed.mark_unchanged();
-            match self.pull() {
+            let converted = self.convert().await;
+            if converted == 0 {
+                self.ended = true;
+                continue;
+            }
+            match self.pull(converted) {
                 Err(ended) => self.end(ended),
                 Ok(None) => {}
                 Ok(Some(version)) => {
@@ -263,14 +290,18 @@ impl WatchDriver {
     }
 
     /// Pulls events into the queue. `Some(version)` where there are none and the stream is complete up to there.
-    fn pull(&mut self) -> Result<Option<u64>, Ended> {
-        let pulled =
-            self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX)?;
+    fn pull(&mut self, max: usize) -> Result<Option<u64>, Ended> {
+        let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, max)?;
         let Pulled { events, version } = pulled;
         self.cursor = self.cursor.max(version);
         let none = events.is_empty();
         for event in events {
-            let event = &*self.presented(event);
+            let Some(event) = self.presented(event) else {
+                // What was converted is forgotten already: whoever watches on gets it.
+                self.ended = true;
+                break;
+            };
+            let event = &*event;
             if let Some(kind) = self.view(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
                     (Some(rows), Some((stored, version))) => {
@@ -285,14 +316,41 @@ impl WatchDriver {
     }
 
     /// The event in the version that is watched.
-    fn presented(&self, event: Arc<Event>) -> Arc<Event> {
-        if self.resource.stored_as.is_none() {
-            return event;
+    fn presented(&self, event: Arc<Event>) -> Option<Arc<Event>> {
+        let states = [&event.previous, &event.next];
+        if states.into_iter().flatten().all(|stored| self.resource.is_shown(stored)) {
+            return Some(event);
         }
         let natural = if event.previous.is_some() { EventType::Modified } else { EventType::Added };
-        let of =
-            |stored: &Option<Arc<Stored>>| stored.as_ref().map(|one| self.resource.present(one, natural));
-        Arc::new(Event::new(event.version, of(&event.previous), of(&event.next)))
+        let of = |stored: &Option<Arc<Stored>>| match stored {
+            Some(stored) => self.resource.present(stored, natural).map(Some),
+            None => Some(None),
+        };
+        Some(Arc::new(Event::new(event.version, of(&event.previous)?, of(&event.next)?)))
+    }
+
+    /// Asks for what is to come in the version that is watched; answers how many events can be had. Where the next one cannot,
+    /// the stream ends as upstream, and the watch that follows is told why. Dropping the future loses nothing, since nothing is
+    /// taken.
+    async fn convert(&self) -> usize {
+        if self.resource.converter.is_none() {
+            return BATCH_MAX;
+        }
+        let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX);
+        let Ok(Pulled { events, .. }) = pulled else { return BATCH_MAX };
+        let states =
+            |event: &Arc<Event>| [&event.previous, &event.next].into_iter().flatten().cloned().collect();
+        let all: Vec<Arc<Stored>> = events.iter().flat_map(|event| -> Vec<_> { states(event) }).collect();
+        if self.shared.presented(&self.resource, &all, EventType::Modified).await.is_ok() {
+            return BATCH_MAX;
+        }
+        for (index, event) in events.iter().enumerate() {
+            let both: Vec<_> = states(event);
+            if self.shared.presented(&self.resource, &both, EventType::Modified).await.is_err() {
+                return index;
+            }
+        }
+        events.len()
     }
 
     /// How this stream sees an event: objects enter and leave its selectors.

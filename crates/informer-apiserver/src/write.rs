@@ -12,28 +12,31 @@ mod namespace;
 mod own;
 mod patch;
 mod pods;
+mod roles;
 mod scale;
+mod scope;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use informer_core::ObjectKey;
 use jiff::{Timestamp, Unit};
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
-pub(crate) use metadata::json_type;
+pub(crate) use metadata::{check_converted, json_type};
 pub(crate) use patch::{JsonPatch, PatchType};
 pub(crate) use scale::{NewScale, selector_text};
+use scope::Drafted;
+pub(crate) use scope::Scope;
 
-use crate::admission::{Attempt, Occasion, Operation, Phase};
+use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Resource, Traits};
 use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
-use crate::storage::{Changed, Draft, EventType, Expect, Stored, draft};
+use crate::storage::{self, Changed, Draft, EventType, Expect, Stored, draft};
 use merge::{check_new, check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 
@@ -48,21 +51,6 @@ const PREFIX_MAX: usize = 58;
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
 type Object = Map<String, Value>;
-
-/// Where a write goes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope<'a> {
-    pub(crate) resource: &'a Arc<Resource>,
-    pub(crate) namespace: Option<&'a str>,
-    /// Decide everything and write nothing.
-    pub(crate) dry_run: bool,
-    /// What happens to fields that are not known.
-    pub(crate) validation: Validation,
-    /// Webhooks are asked, where there are any.
-    pub(crate) admission: Option<&'a Attempt>,
-    /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
-    pub(crate) manager: Option<&'a str>,
-}
 
 /// What happens to fields that are not known; in any case they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,58 +93,6 @@ impl Written {
 
     fn stored(stored: Arc<Stored>, created: bool) -> Self {
         Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
-    }
-}
-
-impl<'a> Scope<'a> {
-    /// A write that is really done.
-    pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
-        let validation = Validation::Unchecked;
-        Self { resource, namespace, dry_run: false, validation, admission: None, manager: None }
-    }
-
-    /// The object as it is stored: with the defaults of the version that it is stored in.
-    fn draft(&self, key: ObjectKey, object: &Object) -> Draft {
-        let kind = self.resource.storage_kind();
-        match self.resource.to_stored(object) {
-            Some(object) => draft(kind, key, &object),
-            None => draft(kind, key, object),
-        }
-    }
-
-    fn kind(&self) -> &Kind {
-        &self.resource.kind
-    }
-
-    /// Asks webhooks about an object that is to be new, or to come after `old` of this version, or to go (then there is none).
-    pub(crate) fn admit(
-        &self,
-        phase: Phase,
-        object: Option<&mut Object>,
-        old: Option<(&Object, u64)>,
-    ) -> Result<(), ApiError> {
-        let Some(attempt) = self.admission else { return Ok(()) };
-        let operation = match (&object, old) {
-            (None, _) => Operation::Delete,
-            (Some(_), None) => Operation::Create,
-            (Some(_), Some(_)) => Operation::Update,
-        };
-        let version = old.map_or(0, |(_, version)| version);
-        let mut object = object;
-        if let (Phase::Validate, Operation::Update, Some(object)) = (phase, operation, &mut object) {
-            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
-        }
-        let occasion = Occasion { phase, operation, version };
-        attempt.review(occasion, object.as_deref_mut(), old.map(|(old, _)| old))?;
-        match object {
-            Some(object) => metadata::check_namespace(self.namespace, object),
-            None => Ok(()),
-        }
-    }
-
-    fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
-        let namespace = self.namespace.unwrap_or_default();
-        ObjectKey::new(namespace, name).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 
@@ -209,7 +145,8 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         metadata::wipe(&mut object);
-        self.own_created(kind, &mut object, own::By { manager: scope.manager, mode });
+        let by = own::By { manager: scope.manager, mode, conversion: scope.conversion };
+        self.own_created(kind, &mut object, by);
         self.store_new(scope, object, mode)
     }
 
@@ -241,20 +178,26 @@ impl Shared {
             scope.admit(Phase::Validate, Some(&mut object), None)?;
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();
-            let draft = scope.draft(scope.key(&name)?, &object);
+            let Drafted { draft, back } = scope.draft(scope.key(&name)?, &mut object, 0)?;
+            let shown = match &back {
+                Some(Ok(back)) => Some(storage::draft(kind, scope.key(&name)?, back)),
+                _ => None,
+            };
+            let shown = shown.as_ref().unwrap_or(&draft);
             let unversioned = scope.dry_run.then(|| match named {
-                Some(version) => draft.preview(version),
-                None => draft.unversioned(),
+                Some(version) => shown.preview(version),
+                None => shown.unversioned(),
             });
             match self.commit(scope, draft, Expect::Absent) {
                 Ok(stored) => {
-                    let stored = scope.resource.present(&stored, EventType::Modified);
+                    let stored = scope.shown(stored, back);
+                    self.after_write(scope, &name);
+                    let stored = stored?;
                     let written = match unversioned {
                         // What is not stored has no version.
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };
-                    self.after_write(scope, &name);
                     return Ok(written);
                 }
                 Err(Changed) if generates => {}
@@ -352,7 +295,7 @@ impl Shared {
                 return Err(ApiError::version_missing(kind, name));
             }
             let mut new = object.clone();
-            self.own_replaced(scope, &current, &mut new, mode);
+            self.own_replaced(scope, &current, &mut new, mode)?;
             match self.replace(scope, &current, new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
@@ -384,7 +327,7 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        let shown = scope.resource.present(current, EventType::Modified);
+        let shown = scope.present(current)?;
         let Value::Object(mut old) = parse(shown.as_slice()) else {
             return Err(ApiError::unknown_resource());
         };
@@ -418,10 +361,11 @@ impl Shared {
         if is_same(&old, &new) {
             return Ok(Ok(Written::stored(shown, false)));
         }
-        let draft = scope.draft(key, &new);
-        let committed = self.commit(scope, draft, Expect::At(current.version));
-        let present = |stored| scope.resource.present(&stored, EventType::Modified);
-        Ok(committed.map(|stored| Written::stored(present(stored), false)))
+        let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
+        match self.commit(scope, draft, Expect::At(current.version)) {
+            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false))),
+            Err(changed) => Ok(Err(changed)),
+        }
     }
 
     /// Writes an object as it is, if nothing has changed meanwhile.
@@ -431,7 +375,7 @@ impl Shared {
         current: &Stored,
         object: &Object,
     ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
-        let draft = scope.draft(current.key.clone(), object);
+        let Drafted { draft, .. } = scope.draft(current.key.clone(), &mut object.clone(), current.version)?;
         Ok(self.commit(scope, draft, Expect::At(current.version)))
     }
 
@@ -445,7 +389,7 @@ impl Shared {
         let kind = scope.kind();
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            let shown = scope.resource.present(&current, EventType::Modified);
+            let shown = scope.present(&current)?;
             let patched = patch.apply(&self.schema, parse(shown.as_slice()))?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
             let warnings = self.shaped(scope, &mut object, true)?;
@@ -453,7 +397,7 @@ impl Shared {
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(ApiError::modified(kind, name));
             }
-            self.own_replaced(scope, &current, &mut object, mode);
+            self.own_replaced(scope, &current, &mut object, mode)?;
             match self.replace(scope, &current, object, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);

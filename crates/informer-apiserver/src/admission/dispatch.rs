@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::hooks::Hook;
 use super::matching::{Seen, Write};
 use super::review::{self, Verdict};
-use super::{Attempt, Object, Operation, Phase, Question};
+use super::{Attempt, Object, Operation, Phase, Question, Review};
 use crate::error::ApiError;
 use crate::server::Shared;
 use crate::webhook::Post;
@@ -28,7 +28,21 @@ enum Failure {
 impl Shared {
     /// Asks the webhooks about a write, and keeps what they say.
     pub(crate) async fn answer(&self, attempt: &Attempt, question: Question) {
-        let Question { occasion, object, old } = question;
+        let Review { occasion, object, old } = match question {
+            Question::Review(review) => review,
+            Question::Show(resource, stored) => {
+                let shown = self.presented_anew(&resource, &stored).await;
+                return attempt.shown(stored.version, shown);
+            }
+            Question::Other(resource, object) => {
+                let converted = self.convert_whole(&resource, &object).await;
+                return attempt.is_in(&resource, object, converted);
+            }
+            Question::Store(resource, object, version) => {
+                let converted = self.convert_to_store(&resource, object).await;
+                return attempt.stores(version, converted);
+            }
+        };
         let asked =
             Asked { attempt, phase: occasion.phase, operation: occasion.operation, old: old.as_ref() };
         let outcome = match occasion.phase {

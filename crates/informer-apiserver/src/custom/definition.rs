@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::Schema;
 use crate::error::Cause;
-use crate::kinds::{Kind, ScalePaths, Traits};
+use crate::kinds::{Kind, ScalePaths, Traits, version_priority};
+use crate::rules::check_conversion;
 use crate::table::PrinterColumn;
 
 type Object = Map<String, Value>;
@@ -40,6 +41,56 @@ pub(crate) fn check_definition(object: &mut Object) -> Vec<Cause> {
         }
     }
     check_versions(&spec["versions"], &mut causes);
+    check_conversion(&spec["conversion"], "spec.conversion", &mut causes);
+    causes
+}
+
+/// What the server decides about a changed definition, and what may not change.
+pub(crate) fn change_definition(old: &Object, new: &mut Object) -> Vec<Cause> {
+    let (Some(was), Some(spec)) = (old.get("spec").cloned(), new.get("spec").cloned()) else {
+        return Vec::new();
+    };
+    let mut causes = Vec::new();
+    let conditions = old.get("status").map(|status| status["conditions"].clone()).unwrap_or_default();
+    let established = |one: &Value| one["type"] == "Established" && one["status"] == "True";
+    if conditions.as_array().into_iter().flatten().any(established) {
+        for (field, old, new) in [
+            ("spec.scope", &was["scope"], &spec["scope"]),
+            ("spec.names.kind", &was["names"]["kind"], &spec["names"]["kind"]),
+        ] {
+            if old != new {
+                causes.push(Cause::invalid(field, &new.to_string(), "field is immutable"));
+            }
+        }
+    }
+    let names = |versions: &Value| -> Vec<Value> {
+        versions.as_array().into_iter().flatten().map(|version| version["name"].clone()).collect()
+    };
+    let stored = spec["versions"].as_array().into_iter().flatten().find(|version| version["storage"] == true);
+    let stored = stored.map(|version| version["name"].clone());
+    let Some(status) = new.get_mut("status").and_then(Value::as_object_mut) else { return causes };
+    let held = status.entry("storedVersions").or_insert_with(|| json!([]));
+    if let (Some(held), Some(stored)) = (held.as_array_mut(), stored)
+        && !held.contains(&stored)
+    {
+        held.push(stored);
+    }
+    let there = names(&spec["versions"]);
+    for (index, version) in held.as_array().into_iter().flatten().enumerate() {
+        if !there.contains(version) {
+            let name = version.as_str().unwrap_or_default();
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {name} and removes \
+                 {name} from status.storedVersions"
+            );
+            causes.push(Cause::invalid(
+                &format!("status.storedVersions[{index}]"),
+                &version.to_string(),
+                &why,
+            ));
+        }
+    }
     causes
 }
 
@@ -59,6 +110,11 @@ fn fill(spec: &mut Value) {
     }
     if spec["conversion"].is_null() {
         spec["conversion"] = json!({"strategy": "None"});
+    }
+    if let Some(service) = spec["conversion"].pointer_mut("/webhook/clientConfig/service")
+        && let Some(service) = service.as_object_mut()
+    {
+        service.entry("port").or_insert_with(|| 443.into());
     }
 }
 
@@ -170,10 +226,31 @@ pub(super) fn kinds(spec: &Value) -> Vec<Served> {
         });
         kind.columns =
             version["additionalPrinterColumns"].as_array().into_iter().flatten().map(column).collect();
+        kind.deprecated = deprecation(spec, version);
         kind.schema = Some(std::sync::Arc::new(Schema::new(version["schema"]["openAPIV3Schema"].clone())));
         Served { kind, stored: version["storage"] == true, served: version["served"] == true }
     };
     spec["versions"].as_array().into_iter().flatten().map(version).collect()
+}
+
+/// What clients are warned of who use a version.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(stated) = version["deprecationWarning"].as_str() {
+        return Some(stated.to_owned());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let others = spec["versions"].as_array().into_iter().flatten();
+    let better = others
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| version_priority(other) > version_priority(&name))
+        .max_by_key(|other| version_priority(other));
+    let instead = better.map_or(String::new(), |better| format!("; use {group}/{better} {kind}"));
+    Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
 fn column(column: &Value) -> PrinterColumn {

@@ -6,8 +6,10 @@ use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
 use super::definition::{Served, kinds};
-use crate::kinds::{Kind, Resource};
+use crate::convert::Converter;
+use crate::kinds::{Defined, Kind, Resource};
 use crate::server::{Shared, parse};
+use crate::storage::draft;
 use crate::write::{DeleteOptions, Scope};
 
 /// Holds a definition until its objects are gone.
@@ -66,39 +68,76 @@ impl Shared {
         drop(self.settle(Scope::new(resource, None), &current, &object));
     }
 
-    /// Registers the kinds of a definition. They share one table; what is stored is in one version.
+    /// Registers the kinds of a definition. They share one table; what is stored is in one version. Where another definition
+    /// of the same name was served, its watches end, and so does its history: as upstream, whose caches start anew.
     pub(crate) fn serve(&self, spec: &Value) {
         let all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
             return;
         };
         let stored = Arc::new(stored);
+        let (group, plural) = (stored.gvr.group.clone(), stored.gvr.resource.clone());
         let mut registry = self.registry.write();
+        let before = registry.definition(&group, &plural);
+        if before.as_ref().is_some_and(|before| before.spec == *spec) {
+            return;
+        }
         let known = all.iter().find_map(|served| registry.get(&served.kind.gvr));
-        let (table, changed) = match known {
-            Some(known) => (known.table, known.changed.clone()),
-            None => (self.storage.write().add_table(), tokio::sync::watch::Sender::default()),
+        let (table, changed) = match (&before, known) {
+            (Some(before), _) => (before.table, before.changed.clone()),
+            (None, Some(known)) => (known.table, known.changed.clone()),
+            (None, None) => (self.storage.write().add_table(), tokio::sync::watch::Sender::default()),
         };
         registry.retain(|kind| !(kind.is_custom() && is_of(kind, &stored)));
-        for Served { kind, stored: is_stored, .. } in all.into_iter().filter(|served| served.served) {
+        let shaped: Vec<Kind> = all.iter().map(|served| served.kind.clone()).collect();
+        let mut versions = Vec::new();
+        for Served { kind, stored: is_stored, served } in all {
             let stored_as = (!is_stored).then(|| Arc::clone(&stored));
-            registry.add(Resource { kind, table, changed: changed.clone(), stored_as });
+            let converter = Converter::new(&spec["conversion"]).map(Arc::new);
+            let resource = Resource { kind, table, changed: changed.clone(), stored_as, converter };
+            versions.push(if served { registry.add(resource) } else { Arc::new(resource) });
         }
+        let defined = Defined { spec: spec.clone(), table, changed: changed.clone(), versions };
+        registry.define(&group, &plural, Some(defined));
+        drop(registry);
+        if before.is_some() {
+            self.reshape(table, &shaped);
+            changed.send_replace(());
+        }
+    }
+
+    /// Fits what is stored to a changed definition, with the versions that it has: what a schema does not know any more is not
+    /// shown any more, and what has a default now has it.
+    fn reshape(&self, table: usize, kinds: &[Kind]) {
+        let live = self.storage.read().live(table);
+        let shaped = live.iter().filter_map(|stored| {
+            let Value::Object(mut object) = parse(stored.as_slice()) else { return None };
+            let kind = kinds.iter().find(|kind| object["apiVersion"] == kind.api_version)?;
+            kind.schema.as_ref()?.shape(&mut object);
+            Some((draft(kind, stored.key.clone(), &object), stored.version))
+        });
+        let shaped: Vec<_> = shaped.collect();
+        self.storage.write().reshape(table, shaped);
     }
 
     /// Takes a definition away: its objects first.
     fn wind_up(&self, resource: &Arc<Resource>, mut definition: Value) {
         let spec = &definition["spec"];
         let gvrs: Vec<Gvr> = kinds(spec).into_iter().map(|served| served.kind.gvr).collect();
-        let served = gvrs.iter().find_map(|gvr| self.resource(gvr).ok());
+        let stored = |gvr: &&Gvr| self.resource(gvr).is_ok_and(|resource| resource.stored_as.is_none());
+        let served = gvrs.iter().find(stored).or(gvrs.iter().find(|gvr| self.resource(gvr).is_ok()));
+        let served = served.and_then(|gvr| self.resource(gvr).ok());
         let left = served.as_ref().map_or(0, |served| self.delete_all(served));
         if left > 0 {
             // Whoever removes the last of them comes back here.
             return;
         }
         if let Some(served) = served {
-            self.registry.write().retain(|kind| !gvrs.contains(&kind.gvr));
-            self.storage.write().disconnect(served.table);
+            let mut registry = self.registry.write();
+            registry.retain(|kind| !gvrs.contains(&kind.gvr));
+            registry.define(&served.kind.gvr.group, &served.kind.gvr.resource, None);
+            drop(registry);
+            self.storage.write().close(served.table);
             self.announce(&served);
         }
         let kept = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();

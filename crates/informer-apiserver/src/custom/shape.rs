@@ -24,6 +24,13 @@ const METADATA: [&str; 15] = [
 
 /// Prunes and defaults an object; answers the paths of what was pruned, in their order.
 pub(super) fn shape(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
+    let unknown = prune_all(schema, object);
+    defaults(schema, object);
+    unknown
+}
+
+/// Prunes an object; answers the paths of what was pruned, in their order.
+pub(super) fn prune_all(schema: &Value, object: &mut Map<String, Value>) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|name, _| {
@@ -38,7 +45,6 @@ pub(super) fn shape(schema: &Value, object: &mut Map<String, Value>) -> Vec<Stri
     object_of(schema, object, "", true, &mut fields);
     fields.sort();
     unknown.extend(fields);
-    defaults(schema, object);
     unknown
 }
 

@@ -206,7 +206,7 @@ impl<'a> Kind<'a> {
 
     fn updater(&self) -> Updater<'_> {
         let types = [("v1", self.of)].into();
-        Updater { version: "v1", types, ignored: &self.ignored, now: "2026-01-01T00:00:00Z" }
+        Updater { version: "v1", types, convert: None, ignored: &self.ignored, now: "2026-01-01T00:00:00Z" }
     }
 }
 

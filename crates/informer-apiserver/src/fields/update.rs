@@ -29,13 +29,17 @@ const UNOWNED: [&str; 12] = [
     "metadata.resourceVersion",
 ];
 
+/// An object in another version, or why it cannot be had.
+pub(crate) type Convert<'a> = &'a dyn Fn(&str, &Value) -> Result<Value, Failed>;
+
 /// Writes to objects of one kind in one version.
-#[derive(Debug)]
 pub(crate) struct Updater<'a> {
     /// The version of the request.
     pub(crate) version: &'a str,
     /// The type of the objects in each version that is served.
     pub(crate) types: BTreeMap<&'a str, Type<'a>>,
+    /// Makes an object one of another version; without it objects are the same in all versions.
+    pub(crate) convert: Option<Convert<'a>>,
     /// What the server takes back in this request, whoever writes it.
     pub(crate) ignored: &'a Set,
     /// The time of the write.
@@ -174,7 +178,11 @@ impl<'a> Updater<'a> {
                 continue;
             };
             if !changes.contains_key(version) {
-                changes.insert(version, compare(of, live, new)?.without(self.ignored));
+                let compared = match self.convert {
+                    Some(convert) => compare(of, &convert(version, live)?, &convert(version, new)?)?,
+                    None => compare(of, live, new)?,
+                };
+                changes.insert(version, compared.without(self.ignored));
             }
             let changes = &changes[version];
             let conflict = owned.set.intersection(&changes.modified.clone().union(&changes.added));

@@ -9,10 +9,10 @@ use crate::requests::Verb;
 use crate::write::Scope;
 
 impl Call<'_> {
-    /// What webhooks are told of a write, with its options; `None` where there are no webhooks. A body that cannot be
+    /// What webhooks are told of a write, with its options; `None` where there are no webhooks that might be asked. A body that cannot be
     /// read is left to the write itself.
     pub(super) fn attempt(&self, body: &[u8], options: Value) -> Option<Attempt> {
-        if !self.shared.has_hooks() {
+        if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
         }
         let kind = self.kind();
@@ -78,7 +78,7 @@ impl Call<'_> {
         let Some(attempt) = attempt else { return write(scope) };
         for _ in 0..QUESTIONS_MAX {
             attempt.begin();
-            let written = write(Scope { admission: Some(attempt), ..scope });
+            let written = write(Scope { admission: Some(attempt), conversion: Some(attempt), ..scope });
             match attempt.take_question() {
                 Some(question) => self.shared.answer(attempt, question).await,
                 None => return written.map_err(|error| error.warned(attempt.warnings())),

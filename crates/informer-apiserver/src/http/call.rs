@@ -59,6 +59,7 @@ impl Call<'_> {
                 _ => Validation::Warn,
             },
             admission: None,
+            conversion: None,
             manager: Some(self.manager()),
         }
     }
@@ -211,7 +212,15 @@ impl Call<'_> {
             0 => self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?,
             by => self.past(by)?,
         };
-        let stored = self.route.resource.present(&stored, EventType::Modified);
+        let resource = &self.route.resource;
+        // Without a version upstream reads what is stored, and not what it has kept.
+        let stored = match asked {
+            None => self.shared.presented_anew(resource, &stored).await?,
+            Some(_) => {
+                let mut shown = self.shared.presented(resource, &[stored], EventType::Modified).await?;
+                shown.remove(0)
+            }
+        };
         if self.route.subresource.as_deref() == Some("scale") {
             return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
         }
@@ -310,7 +319,7 @@ impl Call<'_> {
             return Ok(answer);
         }
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
-        let page = list::everything(self.shared, &self.route.resource, &filter);
+        let page = list::everything(self.shared, &self.route.resource, &filter).await?;
         for stored in &page.items {
             let attempt = self.attempt(&[], told());
             let delete = |scope: Scope<'_>| self.shared.delete(scope, stored.key.name(), &options);

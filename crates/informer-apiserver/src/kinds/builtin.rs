@@ -208,6 +208,7 @@ fn kind(resource: Resource<'_>) -> Kind {
         scale: None,
         columns: Vec::new(),
         schema: None,
+        deprecated: None,
     }
 }
 

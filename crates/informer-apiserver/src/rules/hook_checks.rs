@@ -83,10 +83,14 @@ fn conditions(at: &At<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn versions(at: &At<'_>, causes: &mut Vec<Cause>) {
-    let field = at.at("admissionReviewVersions");
-    let given: Vec<&str> = at.items("admissionReviewVersions").iter().filter_map(Value::as_str).collect();
+    review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
+}
+
+fn review_versions(at: &At<'_>, name: &str, none: &str, causes: &mut Vec<Cause>) {
+    let field = at.at(name);
+    let given: Vec<&str> = at.items(name).iter().filter_map(Value::as_str).collect();
     if given.is_empty() {
-        causes.push(required(&field, "must specify one of v1, v1beta1"));
+        causes.push(required(&field, none));
         return;
     }
     let mut seen = HashSet::new();
@@ -99,8 +103,40 @@ fn versions(at: &At<'_>, causes: &mut Vec<Cause>) {
         }
     }
     if !given.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
-        let shown = at.get("admissionReviewVersions").map(ToString::to_string).unwrap_or_default();
+        let shown = at.get(name).map(ToString::to_string).unwrap_or_default();
         causes.push(Cause::invalid(&field, &shown, "must include at least one of v1, v1beta1"));
+    }
+}
+
+/// What a definition says of how its versions become each other.
+pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const STRATEGIES: &[&str] = &["None", "Webhook"];
+    let at = At { value: conversion, old: None, path: path.to_owned() };
+    match at.text("strategy") {
+        "" => causes.push(required(&at.at("strategy"), "")),
+        other if !STRATEGIES.contains(&other) => {
+            causes.push(unsupported(&at.at("strategy"), other, STRATEGIES));
+        }
+        _ => {}
+    }
+    // Upstream names the parts of its own type.
+    let (webhook, client_path) = (at.part("webhook"), at.at("webhookClientConfig"));
+    let reviews = At { value: webhook.value, old: None, path: path.to_owned() };
+    let given = webhook.get("clientConfig").is_some();
+    if at.text("strategy") == "Webhook" {
+        match given {
+            true => client(&At { path: client_path, ..webhook.part("clientConfig") }, causes),
+            false => causes.push(required(&client_path, "required when strategy is set to Webhook")),
+        }
+        review_versions(&reviews, "conversionReviewVersions", "", causes);
+        return;
+    }
+    let why = "should not be set when strategy is not set to Webhook";
+    if given {
+        causes.push(Cause::forbidden(&client_path, why));
+    }
+    if !reviews.items("conversionReviewVersions").is_empty() {
+        causes.push(Cause::forbidden(&reviews.at("conversionReviewVersions"), why));
     }
 }
 
@@ -145,6 +181,10 @@ fn check_service(at: &At<'_>, causes: &mut Vec<Cause>) {
             causes.push(required(&at.at(name), ""));
         }
     }
+    if let Some(port) = at.number("port").filter(|port| !(1..=65_535).contains(port)) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        causes.push(Cause::invalid(&at.at("port"), &port.to_string(), why));
+    }
     let path = at.text("path");
     let mut wrong = |why: &str| causes.push(Cause::invalid(&at.at("path"), &format!("{path:?}"), why));
     match path {
@@ -153,7 +193,8 @@ fn check_service(at: &At<'_>, causes: &mut Vec<Cause>) {
         path if !path.starts_with('/') => wrong("must start with a '/'"),
         _ => {}
     }
-    let steps = path.strip_prefix('/').unwrap_or(path);
+    // Upstream takes the first character away, whatever it is.
+    let steps = path.char_indices().nth(1).map_or("", |(at, _)| &path[at..]);
     for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {
             wrong(&format!("segment[{index}] may not be empty"));

@@ -8,7 +8,8 @@ use super::workloads::int_or_percent;
 use crate::error::Cause;
 
 pub(super) const ROLE: &[Check] = &[Check::Call(|at, causes| rules(at, true, causes))];
-pub(super) const CLUSTER_ROLE: &[Check] = &[Check::Call(|at, causes| rules(at, false, causes))];
+pub(super) const CLUSTER_ROLE: &[Check] =
+    &[Check::Call(|at, causes| rules(at, false, causes)), Check::Call(aggregation)];
 pub(super) const ROLE_BINDING: &[Check] = &[Check::Call(|at, causes| binding(at, true, causes))];
 pub(super) const CLUSTER_ROLE_BINDING: &[Check] = &[Check::Call(|at, causes| binding(at, false, causes))];
 pub(super) const BINDING_CHANGES: &[Check] = &[Check::Call(binding_changes)];
@@ -16,6 +17,27 @@ pub(super) const BUDGET: &[Check] = &[Check::Call(budget)];
 pub(super) const AUTOSCALER: &[Check] = &[Check::Call(autoscaler)];
 pub(super) const PRIORITY: &[Check] = &[Check::Call(priority)];
 pub(super) const PRIORITY_CHANGES: &[Check] = &[Check::Call(priority_changes)];
+
+/// Which roles a role is made of.
+fn aggregation(at: &At<'_>, causes: &mut Vec<Cause>) {
+    if at.get("aggregationRule").is_none_or(Value::is_null) {
+        return;
+    }
+    let selectors = at.items("aggregationRule.clusterRoleSelectors");
+    let field = "aggregationRule.clusterRoleSelectors";
+    if selectors.is_empty() {
+        let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        causes.push(required(field, why));
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        let selector = At { value: selector, old: None, path: format!("{field}[{index}]") };
+        let before = causes.len();
+        check_selector(&selector, causes);
+        if causes.len() > before {
+            causes.push(Cause::invalid(&selector.path, "null", "invalid label selector."));
+        }
+    }
+}
 
 fn rules(at: &At<'_>, namespaced: bool, causes: &mut Vec<Cause>) {
     for (index, rule) in at.items("rules").iter().enumerate() {

@@ -46,6 +46,24 @@ impl Stored {
         self.line.slice(self.object.clone())
     }
 
+    /// Whether it is stored in this version. Only asked of custom kinds, whose members are in the order of their names.
+    pub(crate) fn is_in(&self, api_version: &str) -> bool {
+        const NAME: &[u8] = br#"{"apiVersion":""#;
+        match self.as_slice().strip_prefix(NAME) {
+            Some(rest) => {
+                rest.strip_prefix(api_version.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
+            }
+            // Another member comes before it.
+            None => serde_json::from_slice::<serde_json::Value>(self.as_slice())
+                .is_ok_and(|object| object["apiVersion"] == api_version),
+        }
+    }
+
+    /// Whether its line announces it so.
+    pub(crate) fn is_announced_as(&self, event: super::EventType) -> bool {
+        self.line.starts_with(event.head())
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.line[self.object.clone()]
     }

@@ -10,7 +10,7 @@ use crate::error::{ApiError, Cause, Details};
 use crate::fields::{Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate};
 use crate::kinds::Kind;
 use crate::server::{Shared, parse};
-use crate::storage::{EventType, Stored};
+use crate::storage::Stored;
 
 /// The manager that takes over what client-side apply has left behind.
 const KUBECTL: &str = "kubectl";
@@ -91,7 +91,7 @@ impl Shared {
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
         let name = current.key.name();
-        let shown = scope.resource.present(current, EventType::Modified);
+        let shown = scope.present(current)?;
         let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
         let (object, warnings) = self.applied(scope, Some(&old), apply, mode)?;
         metadata::check_url_name(&object, name)?;
@@ -139,7 +139,10 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<(Object, Vec<String>), ApiError> {
         let kind = scope.kind();
-        let mut object = self.apply_managed(kind, old, apply, By { manager: scope.manager, mode })?;
+        let by = By { manager: scope.manager, mode, conversion: scope.conversion };
+        let managed = self.apply_managed(kind, old, apply, by);
+        scope.asked()?;
+        let mut object = managed?;
         let mut warnings = Vec::new();
         if let Some(why) = &apply.duplicates {
             match scope.validation {
@@ -176,7 +179,7 @@ impl Shared {
     ) -> Result<Object, ApiError> {
         let manager = by.manager.unwrap_or_default();
         check_config(kind, &apply.config)?;
-        let ownership = Ownership::new(self, kind, by.mode);
+        let ownership = Ownership::new(self, kind, by);
         let (live, managed) = match old {
             Some(old) => ownership.live(old),
             None => (Value::Object(ownership.empty()), Managed::default()),
@@ -184,7 +187,8 @@ impl Shared {
         let ownership = ownership.knowing(&managed);
         let managed = ownership.before_first_apply(&live, managed);
         let config = Value::Object(apply.config.clone());
-        let updater = ownership.updater();
+        let convert = |version: &str, object: &Value| ownership.convert(version, object);
+        let updater = ownership.updater(&convert);
         if let Some(why) = validate(updater.types[updater.version], &config, false) {
             return Err(untyped(kind, &apply.config, &why));
         }
@@ -214,7 +218,8 @@ impl Ownership<'_> {
     fn not_last_applied(&self, live: &Value, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
         let Ok(last) = serde_json::from_str::<Value>(text) else { return conflicts };
-        let updater = self.updater();
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        let updater = self.updater(&convert);
         if last["apiVersion"] != updater.version {
             return conflicts;
         }

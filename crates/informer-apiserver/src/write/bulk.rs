@@ -27,10 +27,10 @@ impl Shared {
             }
         }
         let count = drafts.len();
-        // Definitions are served from now on, too.
+        // Definitions are served from now on, too; what follows from others follows from all of them at once.
         let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
-        let names: Vec<String> =
-            drafts.iter().filter(|_| defines).map(|draft| draft.key().to_owned()).collect();
+        let names = drafts.iter().take(if defines { drafts.len() } else { 1 });
+        let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();
         let mut storage = self.storage.write();
         for draft in drafts {
             let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::metadata::{self, metadata_of_mut};
-use super::{Scope, TRIES_MAX, wire_time};
+use super::{Drafted, Scope, TRIES_MAX, wire_time};
 use crate::admission::Phase;
 use crate::custom::{CLEANUP_FINALIZER, mark_definition};
 use crate::error::{ApiError, Cause, success};
@@ -161,7 +161,8 @@ impl Shared {
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Changed>, ApiError> {
         let kind = scope.kind();
-        let Value::Object(object) = parse(current.as_slice()) else {
+        let shown = scope.present_anew(current)?;
+        let Value::Object(object) = parse(shown.as_slice()) else {
             return Err(ApiError::unknown_resource());
         };
         scope.admit(Phase::Mutate, None, Some((&object, current.version)))?;
@@ -191,13 +192,13 @@ impl Shared {
         if finalizers.is_empty() && grace == 0 && !pod {
             return Ok(self.remove_now(scope, current));
         }
-        let Some(marked) = self.mark(object, grace, &finalizers) else {
+        let Some(mut marked) = self.mark(object, grace, &finalizers) else {
             return Ok(match finalizers.is_empty() && grace == 0 {
                 true => self.remove_now(scope, current),
-                false => Ok(pending(current, options)),
+                false => Ok(pending(&shown, options)),
             });
         };
-        let draft = scope.draft(current.key.clone(), &marked);
+        let Drafted { draft, back } = scope.draft(current.key.clone(), &mut marked, current.version)?;
         let Ok(marked) = self.commit(scope, draft, Expect::At(current.version)) else {
             return Ok(Err(Changed));
         };
@@ -207,7 +208,7 @@ impl Shared {
         self.propagate(scope, &marked);
         Ok(match finalizers.is_empty() && grace == 0 {
             true => self.remove_now(scope, &marked),
-            false => Ok(pending(&marked, options)),
+            false => Ok(pending(&*scope.shown(marked, back)?, options)),
         })
     }
 

@@ -17,11 +17,17 @@ impl Shared {
         if !scope.dry_run && scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
             self.once(format!("{DEFINITIONS}/{name}"), || self.follow_definition(name));
         }
+        if !scope.dry_run && is_role(scope.kind()) {
+            self.aggregate_roles();
+        }
     }
 
     /// Called after an object was removed: it may have been what held its namespace or its definition.
     pub(super) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
         self.collect_after(removed);
+        if is_role(scope.kind()) {
+            self.aggregate_roles();
+        }
         if let Some(namespace) = removed.key.namespace()
             && self.ends(&Gvr::new("", "v1", "namespaces"), namespace)
         {
@@ -74,6 +80,10 @@ impl Shared {
         }
         Ok(self.put(scope, current, object)?.map(drop))
     }
+}
+
+fn is_role(kind: &Kind) -> bool {
+    kind.is("rbac.authorization.k8s.io", "ClusterRole")
 }
 
 /// The name of the definition that a custom kind would have.

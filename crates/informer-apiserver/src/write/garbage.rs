@@ -123,7 +123,8 @@ impl Shared {
         let registry = self.registry.read();
         let storage = self.storage.read();
         let of = |(table, key): (usize, String)| {
-            let resource = registry.iter().find(|r| r.table == table && r.stored_as.is_none())?;
+            let mut all = registry.iter().filter(|r| r.table == table);
+            let resource = all.clone().find(|r| r.stored_as.is_none()).or_else(|| all.next())?;
             Some(Dependent { resource: Arc::clone(resource), stored: Arc::clone(storage.get(table, &key)?) })
         };
         storage.dependents(uid).into_iter().filter_map(of).collect()

@@ -160,7 +160,11 @@ pub(super) fn merge_update(
     let broken = match mode {
         WriteMode::Main => {
             plug_in_change(kind, &mut new);
-            Rules::of(kind).map(|rules| rules.check(&new, Some(old))).unwrap_or_default()
+            if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+                crate::custom::change_definition(old, &mut new)
+            } else {
+                Rules::of(kind).map(|rules| rules.check(&new, Some(old))).unwrap_or_default()
+            }
         }
         WriteMode::Status => Rules::of(kind).map(|rules| rules.check_status(&new)).unwrap_or_default(),
         _ => Vec::new(),

@@ -230,6 +230,13 @@ pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
     }
 }
 
+/// Why labels or annotations that a conversion has changed are refused.
+pub(crate) fn check_converted(name: &str, members: &Value) -> Result<(), String> {
+    let metadata = Map::from_iter([(name.to_owned(), members.clone())]);
+    let causes = field_causes(&Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]));
+    if causes.is_empty() { Ok(()) } else { Err(Cause::all_told(&causes)) }
+}
+
 /// The rules for finalizers, labels and annotations, which hold for every kind.
 fn field_causes(object: &Object) -> Vec<Cause> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];

@@ -7,10 +7,12 @@ use serde_json::{Map, Value};
 
 use super::metadata::{metadata_of, metadata_of_mut};
 use super::{Object, Scope, WriteMode};
-use crate::fields::{Managed, ManagerId, Operation, Set, Type, Updater};
+use crate::admission::Attempt;
+use crate::error::ApiError;
+use crate::fields::{Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate};
 use crate::kinds::{Kind, Resource, Traits};
 use crate::server::{Shared, parse};
-use crate::storage::{EventType, Stored};
+use crate::storage::Stored;
 use crate::typed::{form, zero};
 
 const FIELDS: &str = "managedFields";
@@ -27,6 +29,8 @@ pub(super) struct By<'a> {
     /// `None`: the managers of the object are left alone.
     pub(super) manager: Option<&'a str>,
     pub(super) mode: WriteMode,
+    /// Objects are converted by a webhook, where one does that.
+    pub(super) conversion: Option<&'a Attempt>,
 }
 
 /// The part of a kind that a request is about, for the managers of its fields.
@@ -36,32 +40,58 @@ pub(super) struct Ownership<'a> {
     mode: WriteMode,
     /// Other versions of the kind that somebody manages fields in.
     others: Vec<Arc<Resource>>,
+    conversion: Option<&'a Attempt>,
     ignored: Set,
     now: String,
 }
 
 impl<'a> Ownership<'a> {
-    pub(super) fn new(shared: &'a Shared, kind: &'a Kind, mode: WriteMode) -> Self {
+    pub(super) fn new(shared: &'a Shared, kind: &'a Kind, by: By<'a>) -> Self {
+        let By { mode, conversion, .. } = by;
         let ignored = Set::of_fields(reset(kind, mode));
-        Self { shared, kind, mode, others: Vec::new(), ignored, now: shared.now() }
+        Self { shared, kind, mode, others: Vec::new(), conversion, ignored, now: shared.now() }
+    }
+
+    /// An object in another version. As upstream, it must have nothing that the other version does not know.
+    pub(super) fn convert(&self, version: &str, object: &Value) -> Result<Value, Failed> {
+        let other = self.others.iter().find(|other| other.kind.api_version == version);
+        let (Some(other), Value::Object(members)) = (other, object) else { return Ok(object.clone()) };
+        if !other.kind.is_custom() || version == self.kind.api_version {
+            return Ok(object.clone());
+        }
+        let converted = match (&other.converter, self.conversion) {
+            (Some(_), Some(attempt)) => attempt.other(other, members),
+            _ => {
+                let mut object = members.clone();
+                object.insert("apiVersion".into(), version.into());
+                Ok(object)
+            }
+        };
+        let converted = Value::Object(converted.map_err(|error| Failed::Type(error.message().to_owned()))?);
+        match validate(self.shared.field_type(&other.kind), &converted, false) {
+            Some(why) => Err(Failed::Type(why)),
+            None => Ok(converted),
+        }
     }
 
     /// Finds the types of the versions that somebody manages fields in.
     pub(super) fn knowing(mut self, managed: &Managed) -> Self {
         let registry = self.shared.registry.read();
         let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
-        self.others = others.filter_map(|version| registry.by_kind(version, &self.kind.kind)).collect();
+        let known = |version: &str| registry.defined(&self.kind.gvr, version, &self.kind.kind);
+        self.others = others.filter_map(known).collect();
         drop(registry);
         self
     }
 
-    pub(super) fn updater(&self) -> Updater<'_> {
+    pub(super) fn updater<'s>(&'s self, convert: Convert<'s>) -> Updater<'s> {
         let others = self.others.iter().map(|resource| &resource.kind);
         let types: BTreeMap<&str, Type<'_>> = others
             .chain([self.kind])
             .map(|kind| (kind.api_version.as_str(), self.shared.field_type(kind)))
             .collect();
-        Updater { version: &self.kind.api_version, types, ignored: &self.ignored, now: &self.now }
+        let convert = Some(convert);
+        Updater { version: &self.kind.api_version, types, convert, ignored: &self.ignored, now: &self.now }
     }
 
     pub(super) fn id(&self, manager: &str, operation: Operation) -> ManagerId {
@@ -106,7 +136,8 @@ impl<'a> Ownership<'a> {
         }
         let id = self.id(BEFORE, Operation::Update);
         let empty = Value::Object(self.empty());
-        self.updater().update(&empty, live, Managed::default(), &id).unwrap_or_default()
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
     }
 
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) {
@@ -114,7 +145,8 @@ impl<'a> Ownership<'a> {
         let id = ownership.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
         // What cannot be compared is managed by nobody.
-        let managed = ownership.updater().update(live, &value, managed, &id).unwrap_or_default();
+        let convert = |version: &str, object: &Value| ownership.convert(version, object);
+        let managed = ownership.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
         if let Value::Object(object) = value {
             *new = object;
         }
@@ -140,7 +172,7 @@ impl Shared {
 
     /// Says who manages the fields of a new object.
     pub(super) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
-        let By { manager: Some(manager), mode } = by else { return };
+        let Some(manager) = by.manager else { return };
         let given = take_fields(object);
         for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata_of_mut(object).remove(wiped);
@@ -149,7 +181,7 @@ impl Shared {
             true => Managed::default(),
             false => Managed::read(given.as_ref()).unwrap_or_default(),
         };
-        let ownership = Ownership::new(self, kind, mode);
+        let ownership = Ownership::new(self, kind, by);
         let empty = Value::Object(ownership.empty());
         ownership.update(&empty, object, managed, manager);
     }
@@ -157,7 +189,8 @@ impl Shared {
     /// The same for a status that the server itself writes.
     pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
         let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
-        self.own_replaced(scope, current, object, WriteMode::Status);
+        // A write of this process asks no webhook: there is nothing that could fail.
+        drop(self.own_replaced(scope, current, object, WriteMode::Status));
     }
 
     /// The same for a review, which is answered and not stored.
@@ -165,7 +198,7 @@ impl Shared {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
         {
-            self.own_created(kind, object, By { manager, mode: WriteMode::Whole });
+            self.own_created(kind, object, By { manager, mode: WriteMode::Whole, conversion: None });
         }
     }
 
@@ -176,20 +209,22 @@ impl Shared {
         current: &Arc<Stored>,
         object: &mut Object,
         mode: WriteMode,
-    ) {
+    ) -> Result<(), ApiError> {
         if scope.manager.is_none() {
-            return;
+            return Ok(());
         }
-        let shown = scope.resource.present(current, EventType::Modified);
+        let shown = scope.present(current)?;
         if let Value::Object(old) = parse(shown.as_slice()) {
-            self.own_updated(scope.kind(), &old, object, By { manager: scope.manager, mode });
+            let by = By { manager: scope.manager, mode, conversion: scope.conversion };
+            self.own_updated(scope.kind(), &old, object, by);
         }
+        scope.asked()
     }
 
     /// Says who manages the fields of an object that is changed from `old`.
     pub(super) fn own_updated(&self, kind: &Kind, old: &Object, object: &mut Object, by: By<'_>) {
-        let By { manager: Some(manager), mode } = by else { return };
-        let ownership = Ownership::new(self, kind, mode);
+        let By { manager: Some(manager), mode, .. } = by else { return };
+        let ownership = Ownership::new(self, kind, by);
         let given = take_fields(object);
         let held = metadata_of(old).and_then(|metadata| metadata.get(FIELDS));
         let whole = subresource(mode).is_empty();

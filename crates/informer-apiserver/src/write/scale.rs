@@ -39,7 +39,7 @@ impl Shared {
         let kind = scope.kind();
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            let old = parse(current.as_slice());
+            let old = parse(scope.present(&current)?.as_slice());
             let before = scale(kind, &old)?;
             let (wanted, managed) = self.wanted_scale(scope, &old, new)?;
             check(&wanted, name)?;
@@ -101,7 +101,7 @@ impl Shared {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(patch) => patch.apply(&self.schema, Value::Object(live.clone()))?,
             NewScale::Apply(apply) => {
-                let by = By { manager: scope.manager, mode: WriteMode::Scale };
+                let by = By { manager: scope.manager, mode: WriteMode::Scale, conversion: None };
                 Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?)
             }
         };
@@ -120,7 +120,8 @@ impl Shared {
         if let Some(message) = self.message(scales) {
             crate::typed::form(message, object);
         }
-        self.own_updated(scales, live, object, By { manager, mode: WriteMode::Scale });
+        let by = By { manager, mode: WriteMode::Scale, conversion: None };
+        self.own_updated(scales, live, object, by);
         // What was sent is judged as it was sent.
         let managed = take_fields(object);
         *object = sent;

@@ -7,6 +7,7 @@ mod kube;
 mod lists;
 mod loads;
 mod owners;
+mod roles;
 mod sockets;
 mod support;
 mod tls;

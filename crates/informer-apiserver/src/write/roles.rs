@@ -1,0 +1,78 @@
+//! The part of the controller that aggregates ClusterRoles, where it is switched on: a role with an `aggregationRule` has the
+//! rules of all roles that its selectors select.
+
+use informer_core::{Gvr, LabelSelector};
+use serde_json::{Value, json};
+
+use super::{Application, Scope, WriteMode, selector_text};
+use crate::server::{Shared, parse};
+
+/// The manager of the rules, as upstream.
+const MANAGER: &str = "clusterrole-aggregation-controller";
+/// Roles aggregate roles that aggregate roles: so often at most all of them are looked at after one write.
+const ROUNDS_MAX: usize = 32;
+
+impl Shared {
+    /// Brings all roles up to date.
+    pub(super) fn aggregate_roles(&self) {
+        if !self.controllers.roles {
+            return;
+        }
+        self.once("clusterroles".to_owned(), || {
+            for _ in 0..ROUNDS_MAX {
+                if !self.aggregate_once() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Answers whether anything has changed.
+    fn aggregate_once(&self) -> bool {
+        let gvr = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
+        let Ok(resource) = self.resource(&gvr) else { return false };
+        let live = self.storage.read().live(resource.table);
+        let roles: Vec<Value> = live.iter().map(|stored| parse(stored.as_slice())).collect();
+        let scope = Scope { manager: Some(MANAGER), ..Scope::new(&resource, None) };
+        let mut changed = false;
+        for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
+            let name = role["metadata"]["name"].as_str().unwrap_or_default();
+            let rules = rules_of(role, &roles);
+            if role["rules"].as_array().is_some_and(|held| *held == rules)
+                || rules.is_empty() && role["rules"].is_null()
+            {
+                continue;
+            }
+            let mut config = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+            });
+            if !rules.is_empty() {
+                config["rules"] = rules.into();
+            }
+            let Value::Object(config) = config else { continue };
+            let apply = Application { config, force: true, duplicates: None };
+            // A role that goes or changes meanwhile brings us here again.
+            changed |= self.apply(scope, name, &apply, WriteMode::Main).is_ok();
+        }
+        changed
+    }
+}
+
+/// The rules of all roles that a role selects, each once: by its selectors, then by the names of the roles.
+fn rules_of(role: &Value, roles: &[Value]) -> Vec<Value> {
+    let mut rules = Vec::new();
+    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+        let selector: LabelSelector =
+            selector_text(selector).parse().unwrap_or_else(|_| LabelSelector::nothing());
+        let selected = roles.iter().filter(|other| {
+            other["metadata"]["name"] != role["metadata"]["name"]
+                && selector.matches_with(|label| other["metadata"]["labels"][label].as_str())
+        });
+        for rule in selected.flat_map(|other| other["rules"].as_array().into_iter().flatten()) {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        }
+    }
+    rules
+}

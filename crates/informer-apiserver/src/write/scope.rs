@@ -1,0 +1,170 @@
+//! Where a write goes, and what that makes of the object.
+
+use std::sync::Arc;
+
+use informer_core::ObjectKey;
+use serde_json::Value;
+
+use super::metadata::{self, metadata_of_mut};
+use super::{Object, Validation};
+use crate::admission::{Attempt, Occasion, Operation, Phase};
+use crate::convert::Converted;
+use crate::error::ApiError;
+use crate::kinds::{Kind, Resource};
+use crate::storage::{Draft, EventType, Stored, draft};
+
+/// Where a write goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: Option<&'a str>,
+    /// Decide everything and write nothing.
+    pub(crate) dry_run: bool,
+    /// What happens to fields that are not known.
+    pub(crate) validation: Validation,
+    /// Webhooks are asked, where there are any.
+    pub(crate) admission: Option<&'a Attempt>,
+    /// Objects are converted by a webhook, where one does that. Writes of this process leave objects in the version that they
+    /// are stored in.
+    pub(crate) conversion: Option<&'a Attempt>,
+    /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
+    pub(crate) manager: Option<&'a str>,
+}
+
+/// An object that is ready to be stored.
+pub(super) struct Drafted {
+    pub(super) draft: Draft,
+    /// What it is in the version of the request, where a webhook said so.
+    pub(super) back: Option<Result<Object, ApiError>>,
+}
+
+impl<'a> Scope<'a> {
+    /// A write that is really done.
+    pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
+        let validation = Validation::Unchecked;
+        Self {
+            resource,
+            namespace,
+            dry_run: false,
+            validation,
+            admission: None,
+            conversion: None,
+            manager: None,
+        }
+    }
+
+    /// A stored object in the version of the resource.
+    pub(crate) fn present(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, ApiError> {
+        match (self.resource.present(stored, EventType::Modified), self.conversion) {
+            (Some(shown), _) => Ok(shown),
+            (None, Some(attempt)) => attempt.show(self.resource, stored),
+            (None, None) => Ok(Arc::clone(stored)),
+        }
+    }
+
+    /// Ends a write that waits for a webhook.
+    pub(crate) fn asked(&self) -> Result<(), ApiError> {
+        match self.conversion {
+            Some(attempt) if attempt.has_question() => {
+                Err(ApiError::internal("the conversion webhook has not been asked"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, whatever was said of it before: deletions look at what is stored.
+    pub(crate) fn present_anew(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, ApiError> {
+        match (&self.resource.converter, self.conversion) {
+            (Some(_), Some(attempt)) if !self.resource.is_shown(stored) => {
+                attempt.show(self.resource, stored)
+            }
+            _ => self.present(stored),
+        }
+    }
+
+    /// The object as it is stored, in the place of one of this version (0 for none): with the defaults of the version that
+    /// it is stored in. Where a webhook converts it, the object becomes what the webhook was shown.
+    pub(super) fn draft(
+        &self,
+        key: ObjectKey,
+        object: &mut Object,
+        version: u64,
+    ) -> Result<Drafted, ApiError> {
+        let kind = self.resource.storage_kind();
+        let plain = |draft: Draft| Drafted { draft, back: None };
+        if self.resource.converter.is_none() {
+            return Ok(plain(match self.resource.to_stored(object) {
+                Some(object) => draft(kind, key, &object),
+                None => draft(kind, key, object),
+            }));
+        }
+        match (self.conversion, &self.resource.stored_as) {
+            (Some(attempt), Some(_)) => {
+                let Converted { object: shown, stored, back } =
+                    attempt.store(self.resource, object, version)?;
+                *object = shown;
+                Ok(Drafted { draft: draft(kind, key, &stored), back: Some(back) })
+            }
+            (Some(_), _) => Ok(plain(draft(self.kind(), key, object))),
+            (None, _) => {
+                // It stays in the version that it has.
+                let mut kind = self.kind().clone();
+                if let Some(version) = object.get("apiVersion").and_then(Value::as_str) {
+                    version.clone_into(&mut kind.api_version);
+                }
+                Ok(plain(draft(&kind, key, object)))
+            }
+        }
+    }
+
+    /// What was written, in the version of the resource.
+    pub(super) fn shown(
+        &self,
+        stored: Arc<Stored>,
+        back: Option<Result<Object, ApiError>>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match (back, &self.resource.converter) {
+            (Some(back), _) if self.dry_run => {
+                let shown = draft(self.kind(), stored.key.clone(), &back?);
+                Ok(Arc::new(shown.seal_unstored(stored.version, EventType::Modified)))
+            }
+            (Some(back), Some(converter)) => Ok(converter.keep(self.kind(), &stored, &back?)),
+            _ => Ok(self.resource.present(&stored, EventType::Modified).unwrap_or(stored)),
+        }
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.resource.kind
+    }
+
+    /// Asks webhooks about an object that is to be new, or to come after `old` of this version, or to go (then there is none).
+    pub(crate) fn admit(
+        &self,
+        phase: Phase,
+        object: Option<&mut Object>,
+        old: Option<(&Object, u64)>,
+    ) -> Result<(), ApiError> {
+        let Some(attempt) = self.admission else { return Ok(()) };
+        let operation = match (&object, old) {
+            (None, _) => Operation::Delete,
+            (Some(_), None) => Operation::Create,
+            (Some(_), Some(_)) => Operation::Update,
+        };
+        let version = old.map_or(0, |(_, version)| version);
+        let mut object = object;
+        if let (Phase::Validate, Operation::Update, Some(object)) = (phase, operation, &mut object) {
+            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
+        }
+        let occasion = Occasion { phase, operation, version };
+        attempt.review(occasion, object.as_deref_mut(), old.map(|(old, _)| old))?;
+        match object {
+            Some(object) => metadata::check_namespace(self.namespace, object),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
+        let namespace = self.namespace.unwrap_or_default();
+        ObjectKey::new(namespace, name).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+}
