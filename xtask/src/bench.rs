@@ -10,6 +10,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 
 use crate::report::Report;
+use peers::Turns;
 
 /// What to measure, and how often: informers, unless told otherwise.
 #[derive(Debug, Args)]
@@ -19,20 +20,28 @@ pub(crate) struct Bench {
     command: Option<BenchCommand>,
     #[command(flatten)]
     informers: informers::Informers,
-    /// How often each program runs; figures are medians.
-    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
+    #[command(flatten)]
+    turns: Turns,
 }
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
     /// The work queue, beside those of client-go and controller-runtime.
     Workqueue,
+    /// Informers beside client-go's and kube-rs's reflector: what is measured where nothing is named.
+    Informers(informers::Informers),
+    /// What an informer costs, against the number of its objects.
+    Curve(informers::Curve),
+    /// Two informers of each of ten kinds, in one process.
+    Kinds(informers::Kinds),
 }
 
 pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
-    match bench.command {
-        Some(BenchCommand::Workqueue) => workqueue::run(root, usize::from(bench.runs)),
-        None => informers::run(root, &bench.informers, usize::from(bench.runs)),
+    match &bench.command {
+        Some(BenchCommand::Workqueue) => workqueue::run(root, bench.turns),
+        Some(BenchCommand::Informers(options)) => informers::run(root, options, bench.turns),
+        Some(BenchCommand::Curve(options)) => informers::curve(root, options, bench.turns),
+        Some(BenchCommand::Kinds(options)) => informers::kinds(root, options, bench.turns),
+        None => informers::run(root, &bench.informers, bench.turns),
     }
 }

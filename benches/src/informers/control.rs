@@ -1,24 +1,28 @@
-//! The control port of the server, from the side of a peer.
+//! The control port of a server: a line is a command, a line is its answer.
+
+use std::future::Future;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::{Encoding, Failure, Where};
+use super::arguments::Encoding;
+use super::{Failure, Where};
 
-pub(crate) struct Control {
+/// The side of a peer.
+pub(super) struct Control {
     answers: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
 }
 
 impl Control {
-    pub(crate) async fn connect(place: &Where) -> Result<Self, Failure> {
+    pub(super) async fn connect(place: &Where) -> Result<Self, Failure> {
         let (read, commands) = TcpStream::connect(&place.control).await?.into_split();
         Ok(Self { answers: BufReader::new(read).lines(), commands })
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
+    pub(super) async fn ask(&mut self, command: &str) -> Result<String, Failure> {
         self.commands.write_all(format!("{command}\n").as_bytes()).await?;
         let answer = self.answers.next_line().await?.ok_or("the server has gone")?;
         match answer.strip_prefix("error: ") {
@@ -27,15 +31,40 @@ impl Control {
         }
     }
 
-    /// Has the first list encoded, so that nobody waits for that.
-    pub(crate) async fn prepare(&mut self, place: &Where) -> Result<f64, Failure> {
-        let streaming = if place.list { "" } else { " streaming" };
-        let protobuf = if place.encoding == Encoding::Protobuf { " protobuf" } else { "" };
-        Ok(self.ask(&format!("prepare{streaming}{protobuf}")).await?.parse()?)
+    /// Has the first list encoded, so that nobody waits for that. Returns its bytes.
+    pub(super) async fn prepare(
+        &mut self,
+        place: &Where,
+        encoding: Encoding,
+        metadata: bool,
+    ) -> Result<f64, Failure> {
+        let mut command = "prepare".to_owned();
+        let words = [
+            (!place.list, " streaming"),
+            (encoding == Encoding::Protobuf, " protobuf"),
+            (metadata, " metadata"),
+        ];
+        words.iter().filter(|word| word.0).for_each(|word| command.push_str(word.1));
+        Ok(self.ask(&command).await?.parse()?)
     }
 
     /// Processor seconds of the server.
-    pub(crate) async fn cpu(&mut self) -> Result<f64, Failure> {
+    pub(super) async fn cpu(&mut self) -> Result<f64, Failure> {
         Ok(self.ask("cpu").await?.parse::<f64>()? / 1e9)
+    }
+}
+
+/// The side of a server: answers commands until the peer goes away.
+pub(super) async fn answer<F>(stream: TcpStream, command: impl Fn(String) -> F)
+where
+    F: Future<Output = Result<String, Failure>>,
+{
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let answer = command(line).await.unwrap_or_else(|error| format!("error: {error}"));
+        if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+            break;
+        }
     }
 }

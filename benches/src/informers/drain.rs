@@ -2,39 +2,48 @@
 
 use bytes::Bytes;
 use http::{Request, header};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
+use http_body_util::BodyExt;
 use serde_json::json;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::control::Control;
-use crate::{Encoding, Failure, Where, gauge};
+use super::arguments::Encoding;
+use super::control::Control;
+use super::{Failure, Where, gauge, resource};
 
-pub(crate) async fn drain(place: &Where) -> Result<(), Failure> {
+/// What ends the first state of a streaming list, in JSON and in protobuf.
+const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
+
+pub(super) async fn drain(place: &Where) -> Result<(), Failure> {
     let mut control = Control::connect(place).await?;
-    let bytes = control.prepare(place).await?;
-    let address = place.server.strip_prefix("http://").ok_or("the server has no http URL")?;
-    let (query, accept) = match (place.list, place.encoding) {
-        (true, Encoding::Json) => ("", "application/json"),
-        (true, Encoding::Protobuf) => ("", "application/vnd.kubernetes.protobuf"),
-        (false, Encoding::Json) => ("?watch=true&sendInitialEvents=true", "application/json"),
-        (false, Encoding::Protobuf) => {
-            ("?watch=true&sendInitialEvents=true", "application/vnd.kubernetes.protobuf;stream=watch")
-        }
+    control.prepare(place, place.encoding, false).await?;
+    let accept = match (place.list, place.encoding) {
+        (_, Encoding::Json) => "application/json",
+        (true, Encoding::Protobuf) => "application/vnd.kubernetes.protobuf",
+        (false, Encoding::Protobuf) => "application/vnd.kubernetes.protobuf;stream=watch",
     };
+    let query = if place.list {
+        ""
+    } else {
+        "?allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
+    };
+    let client = place.client().await?;
     let server_before = control.cpu().await?;
     let (start, busy) = (Instant::now(), gauge::cpu());
-    let stream = TcpStream::connect(address).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let uri = format!("{}{query}", place.kind.gvr().path(None));
-    let request = Request::get(uri).header(header::HOST, address).header(header::ACCEPT, accept);
-    let mut body = sender.send_request(request.body(Empty::<Bytes>::new())?).await?.into_body();
-    let mut left = bytes;
-    while left > 0.0 {
-        let frame = body.frame().await.ok_or("the list is shorter than it was")??;
-        left -= frame.data_ref().map_or(0.0, |data| data.len() as f64);
+    let uri = format!("{}{query}", resource(place.kind, 0).gvr().path(None));
+    let request = Request::get(uri).header(header::ACCEPT, accept).body(Bytes::new())?;
+    let answer = client.request(request).await?;
+    if !answer.status().is_success() {
+        return Err(format!("the server answers {}", answer.status()).into());
+    }
+    let (mut body, mut bytes, mut tail) = (answer.into_body(), 0, Vec::new());
+    // A list ends by itself.
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the list broke off: {error}"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        bytes += data.len();
+        if !place.list && ends(&mut tail, &data) {
+            break;
+        }
     }
     let (spent, busy) = (start.elapsed(), gauge::cpu() - busy);
     println!(
@@ -43,8 +52,17 @@ pub(crate) async fn drain(place: &Where) -> Result<(), Failure> {
             "initial sync, s": spent.as_secs_f64(),
             "initial sync, client CPU s": busy.as_secs_f64(),
             "initial sync, server CPU s": control.cpu().await? - server_before,
-            "bytes of the first list, MB": bytes / 1e6,
+            "bytes of the first list, MB": bytes as f64 / 1e6,
         })
     );
     Ok(())
+}
+
+/// Whether the state is told, by the last bytes that came: `tail` are those before `data`.
+fn ends(tail: &mut Vec<u8>, data: &[u8]) -> bool {
+    /// Longer than the bookmark of any kind.
+    const LAST: usize = 2048;
+    tail.extend_from_slice(&data[data.len().saturating_sub(LAST)..]);
+    tail.drain(..tail.len().saturating_sub(LAST));
+    memchr::memmem::find(tail, INITIAL_END).is_some()
 }

@@ -5,18 +5,30 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time of all threads.
-pub(crate) fn cpu() -> Duration {
+pub(super) fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
 /// Nanoseconds since 1970: a clock that all processes of a machine share.
-pub(crate) fn wall_nanos() -> u64 {
+pub(super) fn wall_nanos() -> u64 {
     let now = Duration::try_from(clock_gettime(ClockId::Realtime)).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The moment, as a label of fixed length.
+pub(super) fn stamp() -> String {
+    format!("t{:019}", wall_nanos())
+}
+
+/// How often this process has allocated so far, and how many bytes; nothing where that is not counted.
+pub(super) fn allocations() -> Option<(f64, f64)> {
+    let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
+    let times = stats.allocations + stats.reallocations;
+    (times > 0).then(|| (times as f64, stats.bytes_allocated as f64))
+}
+
 /// Resident kilobytes now, and at most since [`forget_peak`]; zero where the system does not tell.
-pub(crate) fn resident() -> (f64, f64) {
+pub(super) fn resident() -> (f64, f64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -26,7 +38,7 @@ pub(crate) fn resident() -> (f64, f64) {
 }
 
 /// Begins a new peak.
-pub(crate) fn forget_peak() {
+pub(super) fn forget_peak() {
     // Where this is not allowed the peak stays what it was, and says so by being equal before and after.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

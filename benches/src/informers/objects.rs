@@ -5,9 +5,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
 
-use crate::BenchKind;
+use super::arguments::Kind;
 
-const NAMESPACES: usize = 80;
+/// The group of custom resources.
+pub(super) const GROUP: &str = "bench.informer.dev";
+/// Over how many namespaces objects are spread.
+pub(super) const NAMESPACES: usize = 80;
 /// Objects of one workload are alike.
 const A_WORKLOAD: usize = 25;
 const WORDS: [&str; 24] = [
@@ -17,34 +20,50 @@ const WORDS: [&str; 24] = [
 ];
 
 /// Object `n`. Objects are spread evenly over the namespaces, one after the other.
-pub(crate) fn object(kind: BenchKind, seed: u64, n: usize) -> Value {
+pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     let mut workload = StdRng::seed_from_u64(seed ^ (n / A_WORKLOAD) as u64);
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
     let name = workload_name(&mut workload);
     match kind {
-        BenchKind::Pod => pod(n, &name, &mut workload, &mut own),
-        BenchKind::Crd => widget(n, &name, &mut workload, &mut own),
-        BenchKind::Configmap => {
+        Kind::Pod | Kind::Crd => pod(n, &name, &mut workload, &mut own),
+        Kind::Configmap => {
             json!({"metadata": metadata(n, &name, &mut own), "data": settings(&mut own, 1, 38)})
         }
-        BenchKind::Secret => {
+        Kind::Secret => {
             let length = own.random_range(700..28_000);
             json!({"metadata": metadata(n, &name, &mut own), "type": "Opaque", "data": {"value": base64(&mut own, length)}})
         }
-        BenchKind::Node => node(n, &mut own),
+        Kind::Node => node(n, &mut own),
     }
 }
 
+/// Object `n` without all that can be left out.
+pub(super) fn bare(kind: Kind, seed: u64, n: usize) -> Value {
+    let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
+    let mut metadata = match kind {
+        Kind::Node => json!({"name": name_of(n)}),
+        _ => json!({"name": name_of(n), "namespace": namespace_of(kind, n)}),
+    };
+    metadata["labels"] = json!({"app": word(&mut own), "bench-sent": "none"});
+    json!({"metadata": metadata})
+}
+
+/// The key of an object.
+pub(super) fn key(kind: Kind, n: usize) -> String {
+    let (namespace, name) = (namespace_of(kind, n), name_of(n));
+    if namespace.is_empty() { name } else { format!("{namespace}/{name}") }
+}
+
 /// The namespace of an object; empty where its kind has none.
-pub(crate) fn namespace_of(kind: BenchKind, n: usize) -> String {
+pub(super) fn namespace_of(kind: Kind, n: usize) -> String {
     match kind {
-        BenchKind::Node => String::new(),
+        Kind::Node => String::new(),
         _ => format!("team-{:02}", n % NAMESPACES),
     }
 }
 
 /// The name of an object.
-pub(crate) fn name_of(n: usize) -> String {
+pub(super) fn name_of(n: usize) -> String {
     format!("object-{n:07}")
 }
 
@@ -68,7 +87,7 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
 fn metadata(n: usize, workload: &str, own: &mut StdRng) -> Value {
     let hash = hex(own, 10);
     json!({
-        "name": name_of(n), "namespace": namespace_of(BenchKind::Pod, n), "generation": 1,
+        "name": name_of(n), "namespace": namespace_of(Kind::Pod, n), "generation": 1,
         "labels": {
             "app": workload, "app.kubernetes.io/name": workload, "pod-template-hash": hash,
             "topology.kubernetes.io/zone": format!("zone-{}", own.random_range(0..3)), "bench-sent": "none",
@@ -184,14 +203,6 @@ fn pod(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
             "podIPs": [{"ip": address}], "qosClass": "Burstable", "startTime": "2026-10-01T08:15:00Z",
         },
     })
-}
-
-/// A custom resource with the body of a pod.
-fn widget(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
-    let mut object = pod(n, name, workload, own);
-    object["apiVersion"] = Value::from("bench.informer.dev/v1");
-    object["kind"] = Value::from("Widget");
-    object
 }
 
 fn node(n: usize, own: &mut StdRng) -> Value {

@@ -1,21 +1,23 @@
 //! Our informer, through everything that is measured.
 
+use std::any::Any;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use informer::{
-    Client, Dynamic, KubeListWatch, LabelSelector, Lazy, Metadata, Representation, SharedInformer,
-    StreamingLists, Typed, on_event,
+    Client, Dynamic, Encodings, KubeListWatch, LabelSelector, Lazy, Metadata, Packed, Representation,
+    SharedInformer, StreamingLists, Typed, on_event,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
-use crate::control::Control;
-use crate::tally::Tally;
-use crate::{BenchKind, Encoding, Failure, Form, Where, gauge, objects};
+use super::arguments::{Encoding, Form, Kind};
+use super::control::Control;
+use super::tally::Tally;
+use super::{Failure, Where, gauge, objects, resource};
 
 const SYNC_MAX: Duration = Duration::from_secs(600);
 /// What is freed after the first list is given back by then.
@@ -29,38 +31,79 @@ const HANDLERS: usize = 10;
 /// Changes that come as fast as they are taken.
 const BURST: usize = 20_000;
 
-/// Reads an object as its type, as a program does that wants one field of it.
-type Read<O> = fn(&O) -> bool;
+/// Objects that are read again and again.
+const HOT: usize = 1_000;
+/// How often each of them.
+const HOT_ROUNDS: usize = 100;
 
-pub(crate) async fn peer(place: &Where, form: Form) -> Result<(), Failure> {
-    if place.encoding == Encoding::Protobuf {
-        return Err("the client does not speak protobuf".into());
-    }
+/// Reads an object as its type, as a program does that wants one field of it, and lets it keep what it read.
+type Read<O> = fn(&O) -> Option<Arc<dyn Any + Send + Sync>>;
+
+/// The view that `get` gives, when the field is there.
+macro_rules! view {
+    ($($field:tt)+) => {
+        |object| {
+            let view = object.get().ok()?;
+            black_box(view$($field)+.is_some());
+            Some(view)
+        }
+    };
+}
+
+pub(super) async fn peer(place: &Where, form: Form, only_sync: bool) -> Result<(), Failure> {
+    let asked = Asked { place, only_sync };
     let figures = match (form, place.kind) {
-        (Form::Lazy, BenchKind::Pod) => {
-            measure::<Lazy<Pod>>(place, |o| o.get().is_ok_and(|o| o.spec.is_some())).await
-        }
-        (Form::Lazy, BenchKind::Configmap) => {
-            measure::<Lazy<ConfigMap>>(place, |o| o.get().is_ok_and(|o| o.data.is_some())).await
-        }
-        (Form::Lazy, BenchKind::Secret) => {
-            measure::<Lazy<Secret>>(place, |o| o.get().is_ok_and(|o| o.data.is_some())).await
-        }
-        (Form::Lazy, BenchKind::Node) => {
-            measure::<Lazy<Node>>(place, |o| o.get().is_ok_and(|o| o.spec.is_some())).await
-        }
-        (Form::Lazy, BenchKind::Crd) => {
-            measure::<Lazy<Value>>(place, |o| o.get().is_ok_and(|o| !o["spec"].is_null())).await
-        }
-        (Form::Typed, BenchKind::Pod) => {
-            measure::<Typed<Pod>>(place, |o| o.get().is_ok_and(|o| o.spec.is_some())).await
-        }
-        (Form::Dynamic, _) => measure::<Dynamic>(place, |o| !o.value().is_null()).await,
-        (Form::Metadata, _) => measure::<Metadata<Value>>(place, |_| true).await,
-        (Form::Typed, _) => Err("typed is measured with pods".into()),
+        (Form::Lazy, Kind::Pod) => asked.measure::<Lazy<Pod>>(view!(.spec)).await,
+        (Form::Lazy, Kind::Configmap) => asked.measure::<Lazy<ConfigMap>>(view!(.data)).await,
+        (Form::Lazy, Kind::Secret) => asked.measure::<Lazy<Secret>>(view!(.data)).await,
+        (Form::Lazy, Kind::Node) => asked.measure::<Lazy<Node>>(view!(.spec)).await,
+        (Form::Lazy, Kind::Crd) => asked.measure::<Lazy<Value>>(view!(.get("spec"))).await,
+        (Form::Packed, Kind::Pod) => asked.measure::<Packed<Pod>>(view!(.spec)).await,
+        (Form::Typed, Kind::Pod) => asked.measure::<Typed<Pod>>(view!(.spec)).await,
+        // Each further type of these two would take as long to build as all that is here.
+        (Form::Packed | Form::Typed, _) => Err("measured with pods alone".into()),
+        (Form::Dynamic, _) => asked.measure::<Dynamic>(|_| None).await,
+        (Form::Metadata, _) => asked.measure::<Metadata<Value>>(|_| None).await,
     }?;
     println!("{}", Value::from(figures));
     Ok(())
+}
+
+/// What is to be measured.
+struct Asked<'a> {
+    place: &'a Where,
+    only_sync: bool,
+}
+
+impl Asked<'_> {
+    async fn measure<O: Representation>(&self, read: Read<O>) -> Result<Map<String, Value>, Failure> {
+        let place = self.place;
+        let mut control = Control::connect(place).await?;
+        control.prepare(place, place.encoding_of::<O>(), O::METADATA_ONLY).await?;
+        let informer = SharedInformer::new(source::<O>(&place.client().await?, place, 0));
+        let keys = Arc::new((0..place.objects).map(|n| objects::key(place.kind, n)).collect());
+        let mut bench = Bench { informer, tally: Arc::default(), control, keys, read, figures: Map::new() };
+        bench.add_handlers(1)?;
+        let run = bench.sync().await?;
+        if !self.only_sync {
+            bench.reads();
+            bench.lookups();
+            bench.changes(place.is_real()).await?;
+        }
+        run.stop().await;
+        Ok(bench.figures)
+    }
+}
+
+/// What an informer of kind `at` lists and watches.
+pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usize) -> KubeListWatch<O> {
+    let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
+    let encodings = match place.encoding {
+        Encoding::Json => Encodings::Json,
+        Encoding::Protobuf => Encodings::Auto,
+    };
+    let source = KubeListWatch::of(client, resource(place.kind, at));
+    source.streaming_lists(streaming).encodings(encodings)
 }
 
 /// One informer, and what it is asked.
@@ -71,33 +114,6 @@ struct Bench<O: Representation> {
     keys: Arc<Vec<String>>,
     read: Read<O>,
     figures: Map<String, Value>,
-}
-
-async fn measure<O: Representation>(place: &Where, read: Read<O>) -> Result<Map<String, Value>, Failure> {
-    let mut control = Control::connect(place).await?;
-    control.prepare(place).await?;
-    let client = Client::new(kube_client::Config::new(place.server.parse()?))?;
-    let streaming = if place.list { StreamingLists::Off } else { StreamingLists::On };
-    let source = KubeListWatch::<O>::of(client, place.kind.resource()).streaming_lists(streaming);
-    let informer = SharedInformer::new(source);
-    let keys = Arc::new((0..place.objects).map(|n| key(place.kind, n)).collect());
-    let mut bench = Bench { informer, tally: Arc::default(), control, keys, read, figures: Map::new() };
-    bench.add_handlers(1)?;
-    let run = bench.sync().await?;
-    bench.reads().await;
-    bench.lookups();
-    bench.relist().await?;
-    bench.delays(1).await?;
-    bench.bursts().await?;
-    bench.add_handlers(HANDLERS - 1)?;
-    bench.delays(HANDLERS).await?;
-    run.stop().await;
-    Ok(bench.figures)
-}
-
-fn key(kind: BenchKind, n: usize) -> String {
-    let (namespace, name) = (objects::namespace_of(kind, n), objects::name_of(n));
-    if namespace.is_empty() { name } else { format!("{namespace}/{name}") }
 }
 
 impl<O: Representation> Bench<O> {
@@ -121,10 +137,15 @@ impl<O: Representation> Bench<O> {
         let server_before = self.control.cpu().await?;
         let (before, _) = gauge::resident();
         gauge::forget_peak();
-        let (start, busy) = (Instant::now(), gauge::cpu());
+        let (start, busy, allocated) = (Instant::now(), gauge::cpu(), gauge::allocations());
         let run = self.informer.start();
         self.informer.wait_for_sync(SYNC_MAX).await?;
         let (spent, busy) = (start.elapsed(), gauge::cpu() - busy);
+        if let (Some((before, old)), Some((now, new))) = (allocated, gauge::allocations()) {
+            let each = self.keys.len() as f64;
+            self.set("allocations of the initial sync, an object", (now - before) / each);
+            self.set("bytes allocated in the initial sync, an object", (new - old) / each);
+        }
         let server = self.control.cpu().await? - server_before;
         let held = self.informer.lister().list(&LabelSelector::everything()).len();
         if held != self.keys.len() {
@@ -140,16 +161,30 @@ impl<O: Representation> Bench<O> {
         Ok(run)
     }
 
-    /// Every object typed, once.
-    async fn reads(&mut self) {
-        let (start, read) = (Instant::now(), self.read);
-        for object in self.informer.lister().list(&LabelSelector::everything()) {
+    /// Every object typed, once; then some of them again and again, while somebody holds them.
+    fn reads(&mut self) {
+        let (lister, read) = (self.informer.lister(), self.read);
+        let start = Instant::now();
+        for object in lister.list(&LabelSelector::everything()) {
             black_box(read(&object));
         }
         let spent = start.elapsed().as_secs_f64();
         let sync = self.figures["initial sync, s"].as_f64().unwrap_or_default();
         self.set("sync and every object read typed, s", sync + spent);
-        self.set("typed read of a cached object, us", spent * 1e6 / self.keys.len() as f64);
+        let start = Instant::now();
+        for at in stride(self.keys.len(), self.keys.len()) {
+            black_box(lister.get(&self.keys[at]).ok().and_then(|object| read(&object)));
+        }
+        self.set("typed read, cold, us", nanos(start.elapsed()) / self.keys.len() as f64 / 1e3);
+        let hot: Vec<_> = stride(self.keys.len(), HOT.min(self.keys.len())).collect();
+        let views: Vec<_> =
+            hot.iter().map(|&at| lister.get(&self.keys[at]).ok().and_then(|object| read(&object))).collect();
+        let start = Instant::now();
+        for &at in hot.iter().cycle().take(hot.len() * HOT_ROUNDS) {
+            black_box(lister.get(&self.keys[at]).ok().and_then(|object| read(&object)));
+        }
+        self.set("typed read, hot, us", nanos(start.elapsed()) / (hot.len() * HOT_ROUNDS) as f64 / 1e3);
+        drop(views);
     }
 
     fn lookups(&mut self) {
@@ -170,6 +205,19 @@ impl<O: Representation> Bench<O> {
         self.set("snapshot, us", nanos(start.elapsed()) / f64::from(SNAPSHOTS) / 1e3);
     }
 
+    /// What the server changes. A real one is not made to forget its history, and encodes no burst in advance.
+    async fn changes(&mut self, real: bool) -> Result<(), Failure> {
+        if !real {
+            self.relist().await?;
+        }
+        self.delays(1).await?;
+        if !real {
+            self.bursts().await?;
+        }
+        self.add_handlers(HANDLERS - 1)?;
+        self.delays(HANDLERS).await
+    }
+
     /// The server ends the watch with a 410, and nothing has changed.
     async fn relist(&mut self) -> Result<(), Failure> {
         self.tally.begin();
@@ -185,13 +233,23 @@ impl<O: Representation> Bench<O> {
 
     async fn delays(&mut self, handlers: usize) -> Result<(), Failure> {
         self.tally.begin();
-        self.control.ask(&format!("paced {PACED} {PACED_A_SECOND}")).await?;
+        let answer = self.control.ask(&format!("paced {PACED} {PACED_A_SECOND}")).await?;
         let delays = self.tally.delays(PACED * handlers).await;
         let at = |part: usize| delays[delays.len() * part / 100] as f64 / 1e3;
         let of = if handlers == 1 { "1 handler".to_owned() } else { format!("{handlers} handlers") };
         self.set(&format!("event to handler, {of}, p50 us"), at(50));
         self.set(&format!("event to handler, {of}, p99 us"), at(99));
+        self.acknowledged(&answer, &of);
         Ok(())
+    }
+
+    /// When the writes themselves were acknowledged, where the server tells.
+    fn acknowledged(&mut self, answer: &str, of: &str) {
+        let mut words = answer.split(' ').skip(1).filter_map(|word| word.parse().ok());
+        if let (Some(p50), Some(p99)) = (words.next(), words.next()) {
+            self.set(&format!("write to acknowledgement, {of}, p50 us"), p50);
+            self.set(&format!("write to acknowledgement, {of}, p99 us"), p99);
+        }
     }
 
     async fn bursts(&mut self) -> Result<(), Failure> {
@@ -234,12 +292,16 @@ impl<O: Representation> Bench<O> {
     }
 }
 
-/// Nanoseconds a lookup, in an order that no cache foresees.
+/// Numbers below `of`, `count` of them, in an order that no cache foresees.
+fn stride(of: usize, count: usize) -> impl Iterator<Item = usize> {
+    (1..=count).map(move |n| n * 7_919 % of)
+}
+
+/// Nanoseconds a lookup.
 fn lookups<O: Representation>(informer: &SharedInformer<O>, keys: &[String], count: usize) -> f64 {
     let lister = informer.lister();
-    let (start, mut at) = (Instant::now(), 0);
-    for _ in 0..count {
-        at = (at + 7_919) % keys.len();
+    let start = Instant::now();
+    for at in stride(keys.len(), count) {
         let _ = black_box(lister.get(&keys[at]));
     }
     nanos(start.elapsed()) / count as f64

@@ -20,19 +20,20 @@ use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use informer::ResourceKind;
 use informer_apiserver::{ApiBody, ApiServer, FaultMatch, History, Kind};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, watch};
 use tower::Service;
 
-use crate::{BenchKind, Failure, gauge, objects};
+use super::arguments::Kind as Content;
+use super::{Failure, Serve, control, gauge, objects, resource};
 
 /// Recorded answers are cut into pieces of this size, as a server with a large buffer writes them.
 const CHUNK: usize = 128 << 10;
 /// A label of this value is replaced by the moment at which it is sent, of the same length.
-const STAMP: &str = "t0000000000000000000";
+pub(super) const STAMP: &str = "t0000000000000000000";
 /// What ends the first state of a streaming list, in JSON and in protobuf.
 const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 /// When nothing more was encoded for so long, all of a burst is.
@@ -46,8 +47,25 @@ type Chunks = BoxStream<'static, Bytes>;
 /// What a client asked for, as far as its answer is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
+    /// Which of the kinds.
+    kind: usize,
     streaming: bool,
     protobuf: bool,
+    metadata: bool,
+}
+
+impl Shape {
+    /// What is to be accepted so that an answer has this shape.
+    fn accept(self) -> String {
+        let encoding = if self.protobuf { "vnd.kubernetes.protobuf" } else { "json" };
+        let form = match (self.metadata, self.streaming) {
+            (false, _) => "",
+            (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        };
+        let stream = if self.protobuf && self.streaming && !self.metadata { ";stream=watch" } else { "" };
+        format!("application/{encoding}{form}{stream}")
+    }
 }
 
 /// The answer to a first list, as it was at one version.
@@ -59,9 +77,9 @@ struct Recording {
 
 struct Server {
     api: ApiServer,
-    kind: BenchKind,
-    seed: u64,
-    objects: usize,
+    /// The kinds, the one that is changed first.
+    kinds: Vec<ResourceKind>,
+    options: Serve,
     recordings: Mutex<HashMap<Shape, Arc<Recording>>>,
     gate: watch::Sender<bool>,
     /// Pieces of live events that were encoded so far.
@@ -75,19 +93,20 @@ struct Server {
 }
 
 /// Loads the objects, tells where the server listens, and serves until it is killed.
-pub(crate) async fn serve(kind: BenchKind, count: usize, seed: u64) -> Result<(), Failure> {
-    let history = History { events: 4 * count.max(100_000), bytes: 8 << 30 };
-    let mut builder = ApiServer::builder().history(history);
-    if kind == BenchKind::Crd {
-        builder = builder.kind(Kind::custom("bench.informer.dev", "v1", "Widget"));
+pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
+    let history = History { events: 4 * options.objects.max(100_000), bytes: 8 << 30 };
+    let kinds: Vec<_> = (0..options.kinds.max(1)).map(|at| resource(options.kind, at)).collect();
+    let custom = kinds.iter().filter(|kind| kind.gvk().group == objects::GROUP);
+    let custom = custom.map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
+    let api = custom.fold(ApiServer::builder().history(history), |builder, kind| builder.kind(kind)).build();
+    let mut loaded = 0;
+    for (at, kind) in kinds.iter().enumerate() {
+        loaded += api.load(&kind.gvr(), (0..options.objects).map(|n| object(&options, at, n)))?;
     }
-    let api = builder.build();
-    let loaded = api.load(&kind.gvr(), (0..count).map(|n| objects::object(kind, seed, n)))?;
     let server = Arc::new(Server {
         api,
-        kind,
-        seed,
-        objects: count,
+        kinds,
+        options,
         recordings: Mutex::default(),
         gate: watch::Sender::new(true),
         encoded: AtomicU64::new(0),
@@ -117,15 +136,11 @@ pub(crate) async fn serve(kind: BenchKind, count: usize, seed: u64) -> Result<()
 impl Server {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
         let query = request.uri().query().unwrap_or_default();
-        let accept =
-            request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-        let whole = request.uri().path() == self.kind.gvr().path(None) && !accept.contains("as=");
-        let shape = Shape {
-            streaming: query.contains("watch=true") || query.contains("watch=1"),
-            protobuf: accept.starts_with("application/vnd.kubernetes.protobuf")
-                && self.kind != BenchKind::Crd,
+        let Some(shape) = self.shape(&request) else {
+            let response = self.ask(request).await?;
+            return Ok(response.map(|body| body.map_err(std::io::Error::other).boxed_unsync()));
         };
-        if whole && shape.streaming && query.contains("sendInitialEvents=true") {
+        if shape.streaming && query.contains("sendInitialEvents=true") {
             let recording = self.recorded(shape).await?;
             let after = self.request(
                 shape,
@@ -134,15 +149,37 @@ impl Server {
             let live = self.gated(self.ask(after).await?.into_body());
             return Ok(reply(&recording, live));
         }
-        if whole && !shape.streaming && !query.contains("limit=") {
+        if !shape.streaming && !query.contains("limit=") {
             return Ok(reply(&*self.recorded(shape).await?, stream::empty().boxed()));
         }
         let response = self.ask(request).await?;
-        if whole && shape.streaming {
+        if shape.streaming {
             let (head, body) = response.into_parts();
             return Ok(Response::from_parts(head, streamed(self.gated(body))));
         }
         Ok(response.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
+    }
+
+    /// What a request of all objects of a kind asks for.
+    fn shape(&self, request: &Request<Incoming>) -> Option<Shape> {
+        let query = request.uri().query().unwrap_or_default();
+        let accept = request.headers().get(header::ACCEPT);
+        let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let kind = self.kinds.iter().position(|kind| kind.gvr().path(None) == request.uri().path())?;
+        let streaming = query.contains("watch=true") || query.contains("watch=1");
+        let metadata = accept.contains("as=PartialObjectMetadata");
+        let protobuf = accept.starts_with("application/vnd.kubernetes.protobuf");
+        let is_known = metadata || !accept.contains("as=");
+        is_known.then(|| Shape {
+            kind,
+            streaming,
+            metadata,
+            protobuf: protobuf && self.has_protobuf(kind, metadata),
+        })
+    }
+
+    fn has_protobuf(&self, kind: usize, metadata: bool) -> bool {
+        metadata || self.kinds[kind].gvk().group != objects::GROUP
     }
 
     async fn ask<B>(&self, request: Request<B>) -> Result<Response<ApiBody>, Failure>
@@ -154,13 +191,8 @@ impl Server {
     }
 
     fn request(&self, shape: Shape, query: &str) -> Result<Request<Empty<Bytes>>, Failure> {
-        let accept = match (shape.protobuf, shape.streaming) {
-            (false, _) => "application/json",
-            (true, false) => "application/vnd.kubernetes.protobuf",
-            (true, true) => "application/vnd.kubernetes.protobuf;stream=watch",
-        };
-        let uri = format!("{}?{query}", self.kind.gvr().path(None));
-        Ok(Request::get(uri).header(header::ACCEPT, accept).body(Empty::new())?)
+        let uri = format!("{}?{query}", self.kinds[shape.kind].gvr().path(None));
+        Ok(Request::get(uri).header(header::ACCEPT, shape.accept()).body(Empty::new())?)
     }
 
     /// The answer to a first list: recorded now, unless something changed since the last one was.
@@ -170,7 +202,7 @@ impl Server {
         if let Some(recording) = recordings.get(&shape).filter(|recording| recording.version == version) {
             return Ok(Arc::clone(recording));
         }
-        recordings.remove(&shape);
+        recordings.retain(|_, recording| recording.version == version);
         let query = match shape.streaming {
             true => {
                 "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -233,7 +265,7 @@ impl Server {
     async fn burst(&self, count: usize) -> Result<String, Failure> {
         let label = format!("burst-{}", self.bursts.fetch_add(1, Ordering::Relaxed));
         self.gate.send_replace(false);
-        self.change((0..count.min(self.objects)).map(|n| (n, label.clone()))).await?;
+        self.change((0..count.min(self.options.objects)).map(|n| (n, label.clone()))).await?;
         let mut before = u64::MAX;
         loop {
             let encoded = self.encoded.load(Ordering::Relaxed);
@@ -252,7 +284,7 @@ impl Server {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(a_second.max(1))?);
         for n in 0..count {
             ticks.tick().await;
-            self.change([(n % self.objects, STAMP.to_owned())]).await?;
+            self.change([(n % self.options.objects, STAMP.to_owned())]).await?;
         }
         Ok("ok".to_owned())
     }
@@ -260,7 +292,7 @@ impl Server {
     /// Makes all watches end with a 410, waits until one is live again, and changes one object: who hears of that has listed.
     async fn expire(&self) -> Result<String, Failure> {
         let live = self.live.load(Ordering::Relaxed);
-        let fault = self.api.faults().on(FaultMatch::watch(self.kind.gvr().resource)).times(1).expire();
+        let fault = self.api.faults().on(FaultMatch::watch(self.kinds[0].gvr().resource)).times(1).expire();
         let again = async {
             while self.live.load(Ordering::Relaxed) == live {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -277,8 +309,8 @@ impl Server {
     /// Makes all objects what they were at first.
     async fn reset(&self) -> Result<(), Failure> {
         let changed = std::mem::take(&mut *self.changed.lock().await);
-        let first = changed.into_iter().map(|n| objects::object(self.kind, self.seed, n));
-        self.api.load(&self.kind.gvr(), first)?;
+        let first = changed.into_iter().map(|n| object(&self.options, 0, n));
+        self.api.load(&self.kinds[0].gvr(), first)?;
         Ok(())
     }
 
@@ -286,11 +318,11 @@ impl Server {
         let mut numbers = self.changed.lock().await;
         let changed = changes.into_iter().map(|(n, label)| {
             numbers.insert(n);
-            let mut object = objects::object(self.kind, self.seed, n);
+            let mut object = object(&self.options, 0, n);
             object["metadata"]["labels"]["bench-sent"] = Value::from(label);
             object
         });
-        self.api.load(&self.kind.gvr(), changed)?;
+        self.api.load(&self.kinds[0].gvr(), changed)?;
         Ok(())
     }
 
@@ -302,10 +334,15 @@ impl Server {
             "cpu" => Ok(gauge::cpu().as_nanos().to_string()),
             "prepare" => {
                 self.reset().await?;
-                let shape =
-                    Shape { streaming: line.contains("streaming"), protobuf: line.contains("protobuf") };
-                let recording = self.recorded(shape).await?;
-                Ok(recording.chunks.iter().map(Bytes::len).sum::<usize>().to_string())
+                let has = |word| line.split(' ').any(|other| other == word);
+                let mut bytes = 0;
+                for kind in 0..self.kinds.len() {
+                    let metadata = has("metadata");
+                    let protobuf = has("protobuf") && self.has_protobuf(kind, metadata);
+                    let shape = Shape { kind, streaming: has("streaming"), protobuf, metadata };
+                    bytes += self.recorded(shape).await?.chunks.iter().map(Bytes::len).sum::<usize>();
+                }
+                Ok(bytes.to_string())
             }
             "burst" => self.burst(number(1000)?).await,
             "paced" => self.paced(number(1000)?, number(100)?).await,
@@ -315,27 +352,24 @@ impl Server {
     }
 }
 
-/// Commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf]` (all objects as at first; bytes of the first list), `burst COUNT` (their label),
-/// `paced COUNT A_SECOND`, `expire` (the label of the change that follows the new list).
+/// Commands: `cpu` (nanoseconds so far), `prepare [streaming] [protobuf] [metadata]` (all objects as at first; bytes of the first
+/// lists), `burst COUNT` (their label), `paced COUNT A_SECOND`, `expire` (the label of the change that follows the new list).
 async fn accept_control(server: Arc<Server>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let server = Arc::clone(&server);
-        tokio::spawn(async move {
-            if let Err(error) = control(&server, stream).await {
-                eprintln!("the control connection broke: {error}");
-            }
-        });
+        tokio::spawn(control::answer(stream, move |line| {
+            let server = Arc::clone(&server);
+            async move { server.command(&line).await }
+        }));
     }
 }
 
-async fn control(server: &Server, stream: TcpStream) -> Result<(), Failure> {
-    let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read).lines();
-    while let Some(line) = lines.next_line().await? {
-        let answer = server.command(&line).await.unwrap_or_else(|error| format!("error: {error}"));
-        write.write_all(format!("{answer}\n").as_bytes()).await?;
+fn object(options: &Serve, kind: usize, n: usize) -> Value {
+    let content = if kind == 0 { options.kind } else { Content::Crd };
+    match options.bare {
+        true => objects::bare(content, options.seed, n),
+        false => objects::object(content, options.seed, n),
     }
-    Ok(())
 }
 
 fn reply(recording: &Recording, live: Chunks) -> Response<Body> {
@@ -360,7 +394,7 @@ fn stamped(data: Bytes) -> Bytes {
         return data;
     }
     let mut data = BytesMut::from(&data[..]);
-    let now = format!("t{:019}", gauge::wall_nanos());
+    let now = gauge::stamp();
     while let Some(at) = find(&data, STAMP.as_bytes()) {
         data[at..at + STAMP.len()].copy_from_slice(now.as_bytes());
     }

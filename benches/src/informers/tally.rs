@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::gauge;
+use super::gauge;
 
 /// The label that says why an object was changed.
-pub(crate) const LABEL: &str = "bench-sent";
+pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
 struct Heard {
@@ -25,16 +25,16 @@ struct Heard {
 
 /// What one handler, or several, heard since the last question.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(super) struct Tally {
     heard: Mutex<Heard>,
     /// Handlers read every object of a burst typed.
-    pub(crate) reads: AtomicBool,
+    pub(super) reads: AtomicBool,
     news: Notify,
 }
 
 impl Tally {
     /// Takes an event in. `read` reads the object typed.
-    pub(crate) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
+    pub(super) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
         let object = event.object();
         let Some(sent) = object.labels().get(LABEL).filter(|sent| *sent != "none") else { return };
         if let Some(sent) = sent.strip_prefix('t').and_then(|sent| sent.parse().ok()) {
@@ -55,18 +55,18 @@ impl Tally {
     }
 
     /// Forgets what was heard.
-    pub(crate) fn begin(&self) {
+    pub(super) fn begin(&self) {
         *self.heard.lock() = Heard::default();
     }
 
-    pub(crate) async fn relisted(&self) {
+    pub(super) async fn relisted(&self) {
         while !self.heard.lock().relisted {
             self.news.notified().await;
         }
     }
 
     /// Waits for so many delays, and returns them, sorted.
-    pub(crate) async fn delays(&self, count: usize) -> Vec<u64> {
+    pub(super) async fn delays(&self, count: usize) -> Vec<u64> {
         while self.heard.lock().delays.len() < count {
             self.news.notified().await;
         }
@@ -75,12 +75,12 @@ impl Tally {
         delays
     }
 
-    pub(crate) fn burst(&self) -> usize {
+    pub(super) fn burst(&self) -> usize {
         self.heard.lock().burst
     }
 
     /// Waits until all of a burst was heard. Returns events a second.
-    pub(crate) async fn burst_done(&self, count: usize) -> f64 {
+    pub(super) async fn burst_done(&self, count: usize) -> f64 {
         while self.burst() < count {
             self.news.notified().await;
         }

@@ -1,38 +1,26 @@
 //! Informers: ours, those of client-go and kube-rs's reflector, each a process of its own, on one server.
 
-use std::fmt::Write;
-use std::io::{BufRead, BufReader};
+#[path = "../../../benches/src/informers/arguments.rs"]
+mod arguments;
+mod growth;
+mod names;
+mod programs;
+mod real;
+mod server;
+mod targets;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
-use super::peers::{BenchError, Limit, Program, Samples, Target, build_ours, in_turn};
+use super::peers::{BenchError, Program, Samples, Target, Turns, build_soon, in_turn};
 use super::plot;
-use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
-
-const OURS: &str = "informer";
-const TYPED: &str = "informer, typed";
-const DYNAMIC: &str = "informer, dynamic";
-const CLIENT_GO: &str = "client-go 0.37.2";
-const CLIENT_GO_JSON: &str = "client-go, JSON";
-const CLIENT_GO_DYNAMIC: &str = "client-go, dynamic";
-const KUBE_RS: &str = "kube-rs 5.0.0";
-const KUBE_RS_DYNAMIC: &str = "kube-rs, dynamic";
-const DRAIN: &str = "HTTP alone, JSON";
-const DRAIN_PROTOBUF: &str = "HTTP alone, protobuf";
-
-const SYNC: &str = "initial sync, s";
-const SYNC_AND_READ: &str = "sync and every object read typed, s";
-const PEAK: &str = "peak RSS, MB";
-const STEADY: &str = "steady RSS an object, KB";
-const RELIST: &str = "relist, nothing changed, client CPU s";
-const EVENTS: &str = "events through one handler, a second";
-const EVENTS_TYPED: &str = "events through one handler, read typed, a second";
-const DELAY: &str = "event to handler, 1 handler, p50 us";
-const DELAY_P99: &str = "event to handler, 1 handler, p99 us";
+use arguments::Kind;
+pub(super) use growth::{Curve, Kinds, curve, kinds};
+use names::{DELAY, EVENTS, OURS, PEAK, PEAK_EACH, PEERS, RELIST, STEADY, SYNC, SYNC_CPU, SYNC_CPU_EACH};
+use programs::{Built, Lineup, Peer};
+use server::Server;
 
 /// What is plotted, in this order.
 const PLOTTED: [(&str, &str); 6] = [
@@ -56,218 +44,99 @@ pub(crate) struct Informers {
     /// Who takes part.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo, Peer::KubeRs])]
     peers: Vec<Peer>,
+    /// On which server.
+    #[arg(long, value_enum, default_value_t)]
+    server: Which,
+    /// The directory of a real server that runs already (`cargo xtask real up`); it keeps its objects. Without it one is started, and
+    /// stopped afterwards.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// Nothing after the first list.
+    #[arg(long)]
+    only_sync: bool,
+    /// Peers also in the forms that no target is about: client-go in JSON, dynamic and of metadata, kube-rs dynamic.
+    #[arg(long)]
+    all: bool,
+    /// Counts the allocations of our sync, too, in a build of its own.
+    #[arg(long)]
+    allocations: bool,
     /// Draws the medians into this file.
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum Which {
+    /// `informer-apiserver`, its first lists encoded once.
     #[default]
-    Pod,
-    /// A custom resource with the body of a pod.
-    Crd,
-    Configmap,
-    Secret,
-    Node,
+    Embedded,
+    /// kube-apiserver with etcd, over TLS.
+    Real,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Peer {
-    Ours,
-    ClientGo,
-    KubeRs,
-}
-
-pub(crate) fn run(root: &Path, options: &Informers, runs: usize) -> Report {
+pub(super) fn run(root: &Path, options: &Informers, turns: Turns) -> Report {
     let mut report = Report::new("bench");
-    if let Err(error) = measure(root, options, runs, &mut report) {
-        report.problems.push(error.to_string());
+    let outcome = match options.server {
+        Which::Embedded => embedded(root, options, turns, &mut report).map_err(|error| error.to_string()),
+        Which::Real => real::run(root, options, turns, &mut report),
+    };
+    if let Err(error) = outcome {
+        report.problems.push(error);
     }
     report
 }
 
-fn measure(root: &Path, options: &Informers, runs: usize, report: &mut Report) -> Result<(), BenchError> {
-    let ours = build_ours(root, "informer-bench")?;
-    let go = match options.peers.contains(&Peer::ClientGo).then(|| Go::find(root)) {
-        Some(Ok(go)) => Some(
-            go.build(Module::Peers, "informer-bench")
-                .map_err(|error| BenchError::Build(error.to_string()))?,
-        ),
-        Some(Err(GoError::Missing(_))) => {
-            println!("client-go skipped: no Go");
-            None
-        }
-        Some(Err(error)) => return Err(BenchError::Build(error.to_string())),
-        None => None,
-    };
-    let kube_rs = options.peers.contains(&Peer::KubeRs).then(|| build_kube_rs(root)).transpose()?;
+fn embedded(root: &Path, options: &Informers, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
+    let built = Built::build(root, &options.peers)?;
     eprintln!("loading {} objects", options.objects);
-    let server = Server::start(&ours, options)?;
-    let programs = programs(options, &server.place, &ours, go.as_deref(), kube_rs.as_deref());
-    let samples = in_turn(&programs, runs)?;
+    let (objects, kind) = (options.objects.to_string(), word(options.kind));
+    let server = Server::start(&built.ours, turns, &["--objects", &objects, "--kind", &kind])?;
+    let lineup = lineup(&built, &server, options);
+    let programs = lineup.everybody();
+    let mut samples = in_turn(&programs, turns)?;
+    if options.allocations {
+        let counted = build_soon(root, "informer-bench-counted")?;
+        for mut program in programs.iter().filter(|program| program.name.starts_with(OURS)).cloned() {
+            program.path.clone_from(&counted);
+            program.arguments.push("--only-sync".to_owned());
+            program.arguments.dedup();
+            samples.run_only(&program, turns, "allocat")?;
+        }
+    }
     drop(server);
-    println!("{}\n", samples.table(&programs));
+    tell(&programs, samples, options, &targets::embedded(options.kind), (turns, report))
+}
+
+fn lineup<'a>(built: &'a Built, server: &'a Server, options: &Informers) -> Lineup<'a> {
+    let (kind, objects) = (options.kind, options.objects);
+    Lineup { built, place: &server.place, kind, objects, only_sync: options.only_sync, all: options.all }
+}
+
+fn word(kind: Kind) -> String {
+    kind.to_possible_value().map_or_else(String::new, |kind| kind.get_name().to_owned())
+}
+
+/// Prints the table, and judges.
+fn tell(
+    programs: &[Program],
+    mut samples: Samples,
+    options: &Informers,
+    targets: &[Target],
+    (turns, report): (Turns, &mut Report),
+) -> Result<(), BenchError> {
+    samples.derive(SYNC_CPU, 1e6 / options.objects as f64, SYNC_CPU_EACH);
+    samples.derive(PEAK, 1e3 / options.objects as f64, PEAK_EACH);
+    println!("{}\n", samples.table(programs));
+    turns.tell(report);
     let ours: Vec<_> =
         programs.iter().map(|program| program.name).filter(|name| name.starts_with(OURS)).collect();
-    let peers = [CLIENT_GO, CLIENT_GO_JSON, CLIENT_GO_DYNAMIC, KUBE_RS, KUBE_RS_DYNAMIC];
-    samples.report(&ours, &peers, report);
-    targets(options.kind).iter().for_each(|target| target.judge(&samples, report));
+    samples.report(&ours, &PEERS, report);
+    targets.iter().for_each(|target| target.judge(&samples, report));
     if let Some(path) = &options.plot {
-        let picture = picture(options, &samples, &programs);
+        let picture = picture(options, &samples, programs);
         std::fs::write(path, picture).map_err(|source| BenchError::Write { path: path.clone(), source })?;
     }
     Ok(())
-}
-
-/// Whoever takes part, in the order of the table.
-fn programs(
-    options: &Informers,
-    place: &Place,
-    ours: &Path,
-    go: Option<&Path>,
-    kube_rs: Option<&Path>,
-) -> Vec<Program> {
-    let kind = options.kind.to_possible_value().map_or_else(String::new, |kind| kind.get_name().to_owned());
-    let built_in = options.kind != Kind::Crd;
-    let flags = [
-        ("--server", place.server.clone()),
-        ("--control", place.control.clone()),
-        ("--kind", kind.clone()),
-        ("--objects", options.objects.to_string()),
-    ];
-    let flags: Vec<String> = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
-    let program = |name, path: &Path, before: &[&str], after: &[&str]| Program {
-        name,
-        path: path.to_owned(),
-        arguments: before
-            .iter()
-            .map(|word| (*word).to_owned())
-            .chain(flags.clone())
-            .chain(after.iter().map(|word| (*word).to_owned()))
-            .collect(),
-    };
-    let mut programs = vec![program(DRAIN, ours, &["drain"], &[])];
-    if built_in {
-        programs.push(program(DRAIN_PROTOBUF, ours, &["drain"], &["--encoding", "protobuf"]));
-    }
-    if options.peers.contains(&Peer::Ours) {
-        programs.push(program(OURS, ours, &["peer"], &["--form", "lazy"]));
-        if options.kind == Kind::Pod {
-            programs.push(program(TYPED, ours, &["peer"], &["--form", "typed"]));
-        }
-        programs.push(program(DYNAMIC, ours, &["peer"], &["--form", "dynamic"]));
-    }
-    if let Some(go) = go {
-        if built_in {
-            programs.push(program(CLIENT_GO, go, &[], &[]));
-            programs.push(program(CLIENT_GO_JSON, go, &[], &["--encoding", "json"]));
-        }
-        programs.push(program(CLIENT_GO_DYNAMIC, go, &[], &["--dynamic"]));
-    }
-    if let Some(kube_rs) = kube_rs {
-        let objects = options.objects.to_string();
-        let place = [place.server.as_str(), &place.control, &kind, &objects].map(str::to_owned);
-        let peer = |name, word: &[&str]| Program {
-            name,
-            path: kube_rs.to_owned(),
-            arguments: place.iter().cloned().chain(word.iter().map(|word| (*word).to_owned())).collect(),
-        };
-        if built_in {
-            programs.push(peer(KUBE_RS, &[]));
-        }
-        programs.push(peer(KUBE_RS_DYNAMIC, &["dynamic"]));
-    }
-    programs
-}
-
-const fn target_of(case: &'static str, limit: Limit) -> Target {
-    Target { program: OURS, case, limit }
-}
-
-/// What is aimed at, in parts of the peers' figures.
-fn targets(kind: Kind) -> Vec<Target> {
-    let part = |case, of, at_most| target_of(case, Limit::Part { of, at_most });
-    match kind {
-        Kind::Crd => {
-            vec![part(SYNC, CLIENT_GO_DYNAMIC, 1.0 / 60.0), part(SYNC, KUBE_RS_DYNAMIC, 1.0 / 20.0)]
-        }
-        _ => vec![
-            part(SYNC, CLIENT_GO, 0.1),
-            part(SYNC_AND_READ, CLIENT_GO, 1.0 / 3.0),
-            part(PEAK, CLIENT_GO, 0.25),
-            part(PEAK, KUBE_RS, 0.1),
-            part(RELIST, CLIENT_GO, 0.05),
-            target_of(EVENTS, Limit::Times { of: CLIENT_GO, at_least: 16.0 }),
-            target_of(EVENTS_TYPED, Limit::Times { of: CLIENT_GO, at_least: 6.0 }),
-            target_of(DELAY, Limit::Scaled { at_most: 40.0, by: CLIENT_GO, case: DELAY, there: 163.0 }),
-            target_of(
-                DELAY_P99,
-                Limit::Scaled { at_most: 100.0, by: CLIENT_GO, case: DELAY_P99, there: 4000.0 },
-            ),
-        ],
-    }
-}
-
-fn build_kube_rs(root: &Path) -> Result<PathBuf, BenchError> {
-    // In a folder of its own: it has other features of the same libraries.
-    let folder = target(root).join("kube-rs");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(root)
-        .args(["build", "--quiet", "--locked", "--release", "--bin", "kube-rs-bench"])
-        .args(["--manifest-path", "conformance/kube-rs/Cargo.toml"])
-        .env("CARGO_TARGET_DIR", &folder)
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(folder.join("release/kube-rs-bench")),
-        _ => Err(BenchError::Build("kube-rs-bench".to_owned())),
-    }
-}
-
-/// Where the server is.
-#[derive(Debug, Deserialize)]
-struct Place {
-    server: String,
-    control: String,
-}
-
-/// The server of all programs, ended when dropped.
-struct Server {
-    process: Child,
-    place: Place,
-}
-
-impl Server {
-    fn start(program: &Path, options: &Informers) -> Result<Self, BenchError> {
-        let failed = |source| BenchError::Start { program: "the server".to_owned(), source };
-        let kind = options.kind.to_possible_value();
-        let kind = kind.as_ref().map_or("pod", |kind| kind.get_name());
-        let mut process = Command::new(program)
-            .args(["serve", "--objects", &options.objects.to_string(), "--kind", kind])
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        let mut line = String::new();
-        if let Some(output) = process.stdout.take() {
-            BufReader::new(output).read_line(&mut line).map_err(failed)?;
-        }
-        match serde_json::from_str(&line) {
-            Ok(place) => Ok(Self { process, place }),
-            Err(source) => {
-                let _ = process.kill();
-                Err(BenchError::Output { program: "the server".to_owned(), source })
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 fn picture(options: &Informers, samples: &Samples, programs: &[Program]) -> String {
@@ -278,8 +147,6 @@ fn picture(options: &Informers, samples: &Samples, programs: &[Program]) -> Stri
             .filter_map(|program| Some((program.name.to_owned(), samples.median(program.name, case)?)))
             .collect(),
     });
-    let mut title = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(title, "{} objects: {:?}", options.objects, options.kind);
+    let title = format!("{} objects of kind {}", options.objects, word(options.kind));
     plot::svg(&title, &panels.collect::<Vec<_>>())
 }

@@ -7,10 +7,49 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::Args;
 use thiserror::Error;
 
 use crate::go::target;
 use crate::report::Report;
+
+/// How often programs run, and how.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Turns {
+    /// How often each program runs; figures are medians.
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Runs all programs, the server included, with real-time priority (`chrt -f 10`), so that what else the machine does hardly
+    /// enters into it. Needs the right to do so.
+    #[arg(long, global = true)]
+    realtime: bool,
+}
+
+impl Turns {
+    /// A program that is started as all of them are.
+    pub(crate) fn command(self, path: &Path) -> Command {
+        if !self.realtime {
+            return Command::new(path);
+        }
+        let mut command = Command::new("chrt");
+        command.args(["-f", "10"]).arg(path);
+        command
+    }
+
+    pub(crate) fn is_realtime(self) -> bool {
+        self.realtime
+    }
+
+    pub(crate) fn runs(self) -> u16 {
+        self.runs
+    }
+
+    /// Says how, in the report.
+    pub(crate) fn tell(self, report: &mut Report) {
+        report.figure("runs of each program", f64::from(self.runs));
+        report.figure("real-time priority", if self.realtime { 10.0 } else { 0.0 });
+    }
+}
 
 /// What stops a measurement.
 #[derive(Debug, Error)]
@@ -41,7 +80,7 @@ pub(crate) enum BenchError {
 }
 
 /// A program that measures all of its cases once.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Program {
     /// What it measures, as the table calls it.
     pub(crate) name: &'static str,
@@ -51,34 +90,42 @@ pub(crate) struct Program {
 
 /// Builds a program of `benches/`, as well as can be.
 pub(crate) fn build_ours(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
+    build(root, program, "bench", "release")
+}
+
+/// Builds a program of `benches/` whose times are not measured.
+pub(crate) fn build_soon(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
+    build(root, program, "dev", "debug")
+}
+
+fn build(root: &Path, program: &str, profile: &str, folder: &str) -> Result<PathBuf, BenchError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "--profile", "bench", "--package", "informer-benches", "--bin", program])
+        .args(["build", "--quiet", "--profile", profile, "--package", "informer-benches", "--bin", program])
         .status();
     match status {
-        Ok(status) if status.success() => Ok(target(root).join("release").join(program)),
+        Ok(status) if status.success() => Ok(target(root).join(folder).join(program)),
         _ => Err(BenchError::Build(program.to_owned())),
     }
 }
 
-/// Runs every program `runs` times, in turn.
-pub(crate) fn in_turn(programs: &[Program], runs: usize) -> Result<Samples, BenchError> {
+/// Runs every program, in turn.
+pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();
-    for run in 1..=runs {
+    for run in 1..=turns.runs {
         for program in programs {
-            eprintln!("run {run} of {runs}: {}", program.name);
-            for (case, value) in figures(program)? {
-                samples.push(program.name, case, value);
-            }
+            eprintln!("run {run} of {}: {}", turns.runs, program.name);
+            samples.run(program, turns)?;
         }
     }
     Ok(samples)
 }
 
-fn figures(program: &Program) -> Result<BTreeMap<String, f64>, BenchError> {
+fn figures(program: &Program, turns: Turns) -> Result<BTreeMap<String, f64>, BenchError> {
     let name = || program.name.to_owned();
-    let output = Command::new(&program.path)
+    let output = turns
+        .command(&program.path)
         .args(&program.arguments)
         .stderr(Stdio::inherit())
         .output()
@@ -98,6 +145,40 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
+    /// Runs a program once, and adds what it tells.
+    pub(crate) fn run(&mut self, program: &Program, turns: Turns) -> Result<(), BenchError> {
+        for (case, value) in figures(program, turns)? {
+            self.push(program.name, case, value);
+        }
+        Ok(())
+    }
+
+    /// As [`run`](Self::run), of the cases alone whose names hold this.
+    pub(crate) fn run_only(&mut self, program: &Program, turns: Turns, part: &str) -> Result<(), BenchError> {
+        for (case, value) in figures(program, turns)?.into_iter().filter(|(case, _)| case.contains(part)) {
+            self.push(program.name, case, value);
+        }
+        Ok(())
+    }
+
+    /// As [`run`](Self::run), with cases named by something more.
+    pub(crate) fn run_of(&mut self, program: &Program, turns: Turns, of: &str) -> Result<(), BenchError> {
+        for (case, value) in figures(program, turns)? {
+            self.push(program.name, format!("{case}, {of}"), value);
+        }
+        Ok(())
+    }
+
+    /// Adds a case that is another one, so many times.
+    pub(crate) fn derive(&mut self, case: &str, times: f64, name: &str) {
+        let Some(programs) = self.cases.get(case) else { return };
+        let scaled = programs
+            .iter()
+            .map(|(&program, values)| (program, values.iter().map(|value| value * times).collect()));
+        let scaled = scaled.collect();
+        self.cases.insert(name.to_owned(), scaled);
+    }
+
     fn push(&mut self, program: &'static str, case: String, value: f64) {
         let values = self.cases.entry(case).or_default().entry(program).or_default();
         values.insert(values.partition_point(|&other| other < value), value);
@@ -191,6 +272,8 @@ pub(crate) enum Limit {
     Scaled { at_most: f64, by: &'static str, case: &'static str, there: f64 },
     /// At most this, everywhere.
     Plain(f64),
+    /// At most what the same program has in another case.
+    Case(&'static str),
 }
 
 impl Target {
@@ -211,6 +294,10 @@ impl Target {
                 (at_most * peer / there, format!("{at_most} where {by} takes {there}"))
             }
             Limit::Plain(at_most) => (at_most, format!("{at_most}")),
+            Limit::Case(other) => {
+                let Some(other_figure) = samples.median(self.program, other) else { return };
+                (other_figure, other.to_owned())
+            }
         };
         let (program, case, limit) = (self.program, self.case, rounded(limit));
         report.figure(format!("{case}: {program}, target ({told})"), limit);

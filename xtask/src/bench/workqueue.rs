@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::peers::{BenchError, Limit, Program, Target, build_ours, in_turn};
+use super::peers::{BenchError, Limit, Program, Target, Turns, build_ours, in_turn};
 use crate::go::{Go, GoError, Module};
 use crate::report::Report;
 
@@ -41,15 +41,15 @@ const fn target(program: &'static str, case: &'static str, limit: Limit) -> Targ
     Target { program, case, limit }
 }
 
-pub(crate) fn run(root: &Path, runs: usize) -> Report {
+pub(crate) fn run(root: &Path, turns: Turns) -> Report {
     let mut report = Report::new("bench workqueue");
-    if let Err(error) = measure(root, runs, &mut report) {
+    if let Err(error) = measure(root, turns, &mut report) {
         report.problems.push(error.to_string());
     }
     report
 }
 
-fn measure(root: &Path, runs: usize, report: &mut Report) -> Result<(), BenchError> {
+fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
     let path = build_ours(root, "workqueue-bench")?;
     let mut programs = vec![
         Program { name: PLAIN, path: path.clone(), arguments: vec!["plain".to_owned()] },
@@ -63,8 +63,9 @@ fn measure(root: &Path, runs: usize, report: &mut Report) -> Result<(), BenchErr
         Err(GoError::Missing(_)) => println!("peers skipped: no Go"),
         Err(error) => report.problems.push(error.to_string()),
     }
-    let samples = in_turn(&programs, runs)?;
+    let samples = in_turn(&programs, turns)?;
     println!("{}\n", samples.table(&programs));
+    turns.tell(report);
     samples.report(&[PLAIN, PRIORITIES], &[CLIENT_GO, RUNTIME], report);
     TARGETS.iter().for_each(|target| target.judge(&samples, report));
     Ok(())

@@ -28,18 +28,26 @@ const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const BURST: usize = 20_000;
 const LABEL: &str = "bench-sent";
+/// Objects that are read again and again, and how often each of them.
+const HOT: usize = 1_000;
+const HOT_ROUNDS: usize = 100;
+const USAGE: &str = "usage: kube-rs-bench --server URL|--kubeconfig FILE --control ADDRESS --kind KIND --objects COUNT [--dynamic] [--streaming] [--only-sync]";
 
 fn main() -> Result<(), Failure> {
-    // server, control, kind, objects, then `dynamic` or `streaming` as wanted.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [server, control, kind, objects, rest @ ..] = &arguments[..] else {
-        return Err("usage: kube-rs-bench SERVER CONTROL KIND OBJECTS [dynamic] [streaming]".into());
+    let place = Place {
+        server: value(&arguments, "--server"),
+        kubeconfig: value(&arguments, "--kubeconfig"),
+        control: value(&arguments, "--control").ok_or(USAGE)?,
+        kind: value(&arguments, "--kind").unwrap_or("pod"),
+        objects: value(&arguments, "--objects").ok_or(USAGE)?.parse()?,
+        streaming: arguments.iter().any(|word| word == "--streaming"),
+        only_sync: arguments.iter().any(|word| word == "--only-sync"),
     };
-    let has = |word: &str| rest.iter().any(|other| other == word);
-    let place = Place { server, control, kind, objects: objects.parse()?, streaming: has("streaming") };
+    let dynamic = arguments.iter().any(|word| word == "--dynamic");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let figures = runtime.block_on(async {
-        match (&**kind, has("dynamic")) {
+        match (place.kind, dynamic) {
             ("pod", false) => measure::<Pod>(&place, ()).await,
             ("configmap", false) => measure::<ConfigMap>(&place, ()).await,
             ("secret", false) => measure::<Secret>(&place, ()).await,
@@ -61,12 +69,35 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// What stands after a name.
+fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
+    let at = arguments.iter().position(|word| word == name)?;
+    arguments.get(at + 1).map(String::as_str)
+}
+
 struct Place<'a> {
-    server: &'a str,
+    server: Option<&'a str>,
+    /// How a real server is reached, which is not asked for what only the embedded one can do.
+    kubeconfig: Option<&'a str>,
     control: &'a str,
     kind: &'a str,
     objects: usize,
     streaming: bool,
+    /// Nothing after the first list.
+    only_sync: bool,
+}
+
+impl Place<'_> {
+    async fn config(&self) -> Result<Config, Failure> {
+        match (self.kubeconfig, self.server) {
+            (Some(path), _) => {
+                let kubeconfig = kube::config::Kubeconfig::read_from(path)?;
+                Ok(Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?)
+            }
+            (None, Some(server)) => Ok(Config::new(server.parse()?)),
+            (None, None) => Err(USAGE.into()),
+        }
+    }
 }
 
 async fn measure<K>(place: &Place<'_>, kind: K::DynamicType) -> Result<Map<String, Value>, Failure>
@@ -84,7 +115,7 @@ where
             if place.kind == "node" { key } else { key.within(&format!("team-{:02}", n % 80)) }
         })
         .collect();
-    let client = Client::try_from(Config::new(place.server.parse()?))?;
+    let client = Client::try_from(place.config().await?)?;
     let api: Api<K> = Api::all_with(client, &kind);
     let (store, writer) = {
         let writer = reflector::store::Writer::<K>::new(kind.clone());
@@ -123,13 +154,17 @@ where
     let (after, peak) = resident();
     set("peak RSS, MB", (peak - before) / 1e3);
     set("steady RSS an object, KB", (after - before) / held as f64);
+    if place.only_sync {
+        return Ok(figures);
+    }
 
     let begun = Instant::now();
     for object in store.state() {
         black_box(object.labels().len());
     }
     set("sync and every object read typed, s", sync + begun.elapsed().as_secs_f64());
-    set("typed read of a cached object, us", begun.elapsed().as_secs_f64() * 1e6 / held as f64);
+    set("typed read, cold, us", reads(&store, &keys, keys.len(), 1));
+    set("typed read, hot, us", reads(&store, &keys, HOT.min(keys.len()), HOT_ROUNDS));
 
     set("lookup, ns", lookups(&store, &keys, LOOKUPS));
     let (begun, mut listed) = (Instant::now(), 0);
@@ -147,13 +182,15 @@ where
     }
     set("snapshot, us", begun.elapsed().as_nanos() as f64 / f64::from(LISTS) / 1e3);
 
-    tally.begin();
-    forget_peak();
-    let ((before, _), busy) = (resident(), cpu());
-    let mut control = tokio::task::spawn_blocking(move || control.ask("expire").map(|_| control)).await??;
-    tally.until(|heard| heard.relisted).await;
-    set("relist, nothing changed, client CPU s", cpu() - busy);
-    set("relist, nothing changed, peak above before, %", (resident().1 - before) / before * 100.0);
+    if place.kubeconfig.is_none() {
+        tally.begin();
+        forget_peak();
+        let ((before, _), busy) = (resident(), cpu());
+        control = tokio::task::spawn_blocking(move || control.ask("expire").map(|_| control)).await??;
+        tally.until(|heard| heard.relisted).await;
+        set("relist, nothing changed, client CPU s", cpu() - busy);
+        set("relist, nothing changed, peak above before, %", (resident().1 - before) / before * 100.0);
+    }
 
     tally.begin();
     let paced = format!("paced {PACED} {PACED_A_SECOND}");
@@ -164,6 +201,9 @@ where
     set("event to handler, 1 handler, p50 us", delays[delays.len() / 2] as f64 / 1e3);
     set("event to handler, 1 handler, p99 us", delays[delays.len() * 99 / 100] as f64 / 1e3);
 
+    if place.kubeconfig.is_some() {
+        return Ok(figures);
+    }
     let count = BURST.min(held);
     tally.begin();
     let burst = format!("burst {count}");
@@ -178,6 +218,20 @@ where
     set("events through one handler, a second", rate);
     set("events through one handler, read typed, a second", rate);
     Ok(figures)
+}
+
+/// Microseconds a read of a cached object and of a field of it: so many of them, each so often.
+fn reads<K>(store: &Store<K>, keys: &[ObjectRef<K>], count: usize, rounds: usize) -> f64
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Clone + Eq + Hash,
+{
+    let begun = Instant::now();
+    for n in (1..=count).cycle().take(count * rounds) {
+        let object = store.get(&keys[n * 7_919 % keys.len()]);
+        black_box(object.map(|object| object.labels().len()));
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / (count * rounds) as f64
 }
 
 fn lookups<K>(store: &Store<K>, keys: &[ObjectRef<K>], count: usize) -> f64

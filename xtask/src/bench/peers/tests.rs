@@ -52,3 +52,14 @@ fn without_its_peer_a_target_is_not_judged() {
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 0.1 }));
     assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", case: CASE, there: 1.0 }));
 }
+
+#[test]
+fn a_target_may_be_another_case_of_the_same_program() {
+    let mut samples = samples(&[60.0, 80.0], &[1.0]);
+    samples.derive(CASE, 1e-3, "add, us");
+    assert_eq!(samples.median("ours", "add, us"), Some(0.07));
+    assert!(missed(&samples, Limit::Case("add, us")));
+    samples.derive(CASE, 1.5, "get, ns");
+    assert!(!missed(&samples, Limit::Case("get, ns")));
+    assert!(!missed(&samples, Limit::Case("never measured")));
+}

@@ -4,11 +4,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -21,6 +23,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
@@ -29,8 +33,14 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -42,22 +52,28 @@ const (
 	handlers     = 10
 	burst        = 20_000
 	label        = "bench-sent"
+	// Objects that are read again and again, and how often each of them.
+	hot       = 1_000
+	hotRounds = 10
 )
 
 type options struct {
-	server, control, kind, encoding string
-	objects                         int
-	dynamic                         bool
+	server, kubeconfig, control, kind, encoding string
+	objects                                     int
+	dynamic, metadata, onlySync                 bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.server, "server", "", "the URL of the server")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "how a real server is reached, which is not asked for what only the embedded one can do")
 	flag.StringVar(&o.control, "control", "", "the address of its control port")
 	flag.StringVar(&o.kind, "kind", "pod", "pod, crd, configmap, secret or node")
 	flag.StringVar(&o.encoding, "encoding", "protobuf", "protobuf or json")
 	flag.IntVar(&o.objects, "objects", 0, "how many there are")
 	flag.BoolVar(&o.dynamic, "dynamic", false, "the dynamic informer")
+	flag.BoolVar(&o.metadata, "metadata", false, "the informer of metadata")
+	flag.BoolVar(&o.onlySync, "only-sync", false, "nothing after the first list")
 	flag.Parse()
 	b := bench{options: o, figures: map[string]float64{}}
 	if err := b.run(); err != nil {
@@ -90,9 +106,16 @@ func resource(kind string) schema.GroupVersionResource {
 	}
 }
 
-// source is the informer as a factory makes it, and what starts it.
-func (b *bench) source() (cache.SharedIndexInformer, func(<-chan struct{}), error) {
-	config := &rest.Config{Host: b.server, QPS: -1}
+// config is that of a client, in the encoding that was asked for.
+func (b *bench) config() (*rest.Config, error) {
+	config := &rest.Config{Host: b.server}
+	if b.kubeconfig != "" {
+		var err error
+		if config, err = clientcmd.BuildConfigFromFlags("", b.kubeconfig); err != nil {
+			return nil, err
+		}
+	}
+	config.QPS = -1
 	if b.encoding == "protobuf" {
 		// As kubernetes.NewForConfig does for whoever asks for nothing else.
 		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -100,12 +123,31 @@ func (b *bench) source() (cache.SharedIndexInformer, func(<-chan struct{}), erro
 	} else {
 		config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
 	}
-	if b.dynamic {
-		client, err := dynamic.NewForConfig(&rest.Config{Host: b.server, QPS: -1})
+	return config, nil
+}
+
+// source is the informer as a factory makes it, and what starts it.
+func (b *bench) source() (cache.SharedIndexInformer, func(<-chan struct{}), error) {
+	config, err := b.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case b.dynamic:
+		config.AcceptContentTypes, config.ContentType = "", ""
+		client, err := dynamic.NewForConfig(config)
 		if err != nil {
 			return nil, nil, err
 		}
 		factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+		return factory.ForResource(resource(b.kind)).Informer(), factory.Start, nil
+	case b.metadata:
+		config.AcceptContentTypes, config.ContentType = "", ""
+		client, err := metadata.NewForConfig(config)
+		if err != nil {
+			return nil, nil, err
+		}
+		factory := metadatainformer.NewSharedInformerFactory(client, 0)
 		return factory.ForResource(resource(b.kind)).Informer(), factory.Start, nil
 	}
 	client, err := kubernetes.NewForConfig(config)
@@ -125,11 +167,14 @@ func (b *bench) run() error {
 	if b.control, err = connect(b.options.control); err != nil {
 		return err
 	}
-	encoding := ""
+	prepare := "prepare streaming"
 	if b.encoding == "protobuf" && !b.dynamic {
-		encoding = " protobuf"
+		prepare += " protobuf"
 	}
-	if _, err := b.control.ask("prepare streaming" + encoding); err != nil {
+	if b.metadata {
+		prepare += " metadata"
+	}
+	if _, err := b.control.ask(prepare); err != nil {
 		return err
 	}
 	for n := range b.objects {
@@ -149,13 +194,16 @@ func (b *bench) run() error {
 	if err := b.addHandlers(1); err != nil {
 		return err
 	}
-	steps := []func() error{
-		func() error { return b.sync(func() { start(stop) }) },
-		b.reads, b.lookups, b.relist,
-		func() error { return b.delays(1) },
-		b.bursts,
-		func() error { return b.addHandlers(handlers - 1) },
-		func() error { return b.delays(handlers) },
+	steps := []func() error{func() error { return b.sync(func() { start(stop) }) }}
+	if !b.onlySync {
+		steps = append(steps, b.reads, b.lookups)
+		if b.kubeconfig == "" {
+			steps = append(steps, b.relist, func() error { return b.delays(1) }, b.bursts)
+		} else {
+			// A real server is not made to forget its history, and encodes no burst in advance.
+			steps = append(steps, func() error { return b.delays(1) })
+		}
+		steps = append(steps, func() error { return b.addHandlers(handlers - 1) }, func() error { return b.delays(handlers) })
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -185,6 +233,8 @@ func (b *bench) sync(start func()) error {
 	}
 	before, _ := resident()
 	forgetPeak()
+	var allocated, then runtime.MemStats
+	runtime.ReadMemStats(&allocated)
 	began, busy := time.Now(), cpu()
 	start()
 	for !b.informer.HasSynced() {
@@ -192,6 +242,9 @@ func (b *bench) sync(start func()) error {
 	}
 	b.figures["initial sync, s"] = time.Since(began).Seconds()
 	b.figures["initial sync, client CPU s"] = (cpu() - busy).Seconds()
+	runtime.ReadMemStats(&then)
+	b.figures["allocations of the initial sync, an object"] = float64(then.Mallocs-allocated.Mallocs) / float64(b.objects)
+	b.figures["bytes allocated in the initial sync, an object"] = float64(then.TotalAlloc-allocated.TotalAlloc) / float64(b.objects)
 	after, err := b.control.cpu()
 	if err != nil {
 		return err
@@ -221,14 +274,99 @@ func (b *bench) reads() error {
 	}
 	spent := time.Since(began).Seconds()
 	b.figures["sync and every object read typed, s"] = b.figures["initial sync, s"] + spent
-	// A cached read as controller-runtime hands it out is a copy.
-	began = time.Now()
-	for _, object := range b.informer.GetStore().List() {
-		runtime.KeepAlive(object.(k8sruntime.Object).DeepCopyObject())
-	}
 	runtime.KeepAlive(seen)
-	b.figures["typed read of a cached object, us"] = time.Since(began).Seconds() * 1e6 / float64(len(b.keys))
-	return nil
+	reader, empty, err := b.reader()
+	if err != nil {
+		return err
+	}
+	if b.figures["typed read, cold, us"], err = b.get(reader, empty, len(b.keys), 1); err != nil {
+		return err
+	}
+	b.figures["typed read, hot, us"], err = b.get(reader, empty, min(hot, len(b.keys)), hotRounds)
+	return err
+}
+
+// running is an informer that runs already, for a cache that would start it.
+type running struct{ cache.SharedIndexInformer }
+
+func (running) SetTransform(cache.TransformFunc) error { return nil }
+func (running) Run(stop <-chan struct{})               { <-stop }
+func (running) RunWithContext(ctx context.Context)     { <-ctx.Done() }
+
+// reader is controller-runtime's cache over the informer, and an object to read into.
+func (b *bench) reader() (client.Reader, func() client.Object, error) {
+	config, err := b.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	kind := schema.GroupVersionKind{Version: "v1", Kind: map[string]string{
+		"pod": "Pod", "configmap": "ConfigMap", "secret": "Secret", "node": "Node", "crd": "Widget",
+	}[b.kind]}
+	scope := meta.RESTScopeNamespace
+	switch b.kind {
+	case "crd":
+		kind.Group = resource(b.kind).Group
+	case "node":
+		scope = meta.RESTScopeRoot
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(kind, scope)
+	reader, err := ctrlcache.New(config, ctrlcache.Options{
+		Scheme: scheme.Scheme, Mapper: mapper, HTTPClient: http.DefaultClient,
+		NewInformer: func(cache.ListerWatcher, k8sruntime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+			return running{b.informer}
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	empty := func() client.Object {
+		switch {
+		case b.dynamic:
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(kind)
+			return object
+		case b.metadata:
+			object := &metav1.PartialObjectMetadata{}
+			object.SetGroupVersionKind(kind)
+			return object
+		}
+		object, err := scheme.Scheme.New(kind)
+		if err != nil {
+			panic(err)
+		}
+		return object.(client.Object)
+	}
+	// A cache that runs answers; this one lives as long as the process.
+	go func() { _ = reader.Start(context.Background()) }()
+	if !reader.WaitForCacheSync(context.Background()) {
+		return nil, nil, errors.New("controller-runtime's cache did not start")
+	}
+	if _, err := reader.GetInformer(context.Background(), empty()); err != nil {
+		return nil, nil, err
+	}
+	return reader, empty, nil
+}
+
+// get is how many microseconds a read of a cached object takes: so many of them, each so often.
+func (b *bench) get(reader client.Reader, empty func() client.Object, count, rounds int) (float64, error) {
+	keys := make([]client.ObjectKey, count)
+	for n := range keys {
+		namespace, name, err := cache.SplitMetaNamespaceKey(b.keys[(n+1)*7_919%len(b.keys)])
+		if err != nil {
+			return 0, err
+		}
+		keys[n] = client.ObjectKey{Namespace: namespace, Name: name}
+	}
+	began := time.Now()
+	for range rounds {
+		for _, key := range keys {
+			if err := reader.Get(context.Background(), key, empty()); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return time.Since(began).Seconds() * 1e6 / float64(count*rounds), nil
 }
 
 func touch(object any) bool {
@@ -292,7 +430,8 @@ func (b *bench) relist() error {
 
 func (b *bench) delays(handlers int) error {
 	b.tally.begin()
-	if _, err := b.control.ask(fmt.Sprintf("paced %d %d", paced, pacedASecond)); err != nil {
+	answer, err := b.control.ask(fmt.Sprintf("paced %d %d", paced, pacedASecond))
+	if err != nil {
 		return err
 	}
 	b.tally.wait(func() bool { return len(b.tally.delays) >= paced*handlers })
@@ -304,6 +443,12 @@ func (b *bench) delays(handlers int) error {
 	}
 	b.figures["event to handler, "+of+", p50 us"] = float64(delays[len(delays)/2]) / 1e3
 	b.figures["event to handler, "+of+", p99 us"] = float64(delays[len(delays)*99/100]) / 1e3
+	// When the writes themselves were acknowledged, where the server tells.
+	var p50, p99 float64
+	if n, _ := fmt.Sscanf(answer, "ok %g %g", &p50, &p99); n == 2 {
+		b.figures["write to acknowledgement, "+of+", p50 us"] = p50
+		b.figures["write to acknowledgement, "+of+", p99 us"] = p99
+	}
 	return nil
 }
 

@@ -1,0 +1,100 @@
+//! Many informers in one process, which sync at once: whether the time grows with the objects alone, and whether a core is idle while
+//! bytes wait.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use informer::{Client, Lazy, Metadata, Representation, SharedInformer};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::arguments::{Encoding, Kind};
+use super::control::Control;
+use super::peer::source;
+use super::{Failure, Where, gauge};
+
+const SYNC_MAX: Duration = Duration::from_secs(600);
+
+/// An informer of any form.
+enum Any {
+    Pods(SharedInformer<Lazy<Pod>>),
+    Lazy(SharedInformer<Lazy<Value>>),
+    Metadata(SharedInformer<Metadata<Value>>),
+}
+
+pub(super) async fn many(place: &Where, kinds: usize) -> Result<(), Failure> {
+    let mut control = Control::connect(place).await?;
+    for metadata in [false, true] {
+        control.prepare(place, Encoding::Protobuf, metadata).await?;
+    }
+    let client = place.client().await?;
+    let informers: Vec<_> = (0..kinds).flat_map(|at| pair(&client, place, at)).collect();
+    let server_before = control.cpu().await?;
+    let (before, _) = gauge::resident();
+    gauge::forget_peak();
+    let (start, busy) = (Instant::now(), gauge::cpu());
+    let runs: Vec<_> = informers.iter().map(Any::start).collect();
+    let mut held = 0;
+    for informer in &informers {
+        held += informer.synced().await?;
+    }
+    let (spent, busy) = (start.elapsed().as_secs_f64(), (gauge::cpu() - busy).as_secs_f64());
+    let server = control.cpu().await? - server_before;
+    let (_, peak) = gauge::resident();
+    if held != 2 * kinds * place.objects {
+        return Err(format!(
+            "{held} objects in the caches of {kinds} kinds, {} on the server",
+            place.objects
+        )
+        .into());
+    }
+    let cores = available_parallelism().map_or(1, NonZero::get) as f64;
+    println!(
+        "{}",
+        json!({
+            "initial sync, s": spent,
+            "initial sync, client CPU us an object": busy * 1e6 / held as f64,
+            "initial sync, us an object": spent * 1e6 / held as f64,
+            "cores at work during the sync, %": (busy + server) / (spent * cores) * 100.0,
+            "peak RSS an object, KB": (peak - before) / held as f64,
+            "objects in all caches": held,
+        })
+    );
+    for run in runs {
+        run.stop().await;
+    }
+    Ok(())
+}
+
+fn pair(client: &Client, place: &Where, at: usize) -> [Any; 2] {
+    let objects = match (at, place.kind) {
+        (0, Kind::Pod) => Any::Pods(SharedInformer::new(source(client, place, at))),
+        _ => Any::Lazy(SharedInformer::new(source(client, place, at))),
+    };
+    [objects, Any::Metadata(SharedInformer::new(source(client, place, at)))]
+}
+
+impl Any {
+    fn start(&self) -> informer::InformerRun {
+        match self {
+            Self::Pods(informer) => informer.start(),
+            Self::Lazy(informer) => informer.start(),
+            Self::Metadata(informer) => informer.start(),
+        }
+    }
+
+    /// How many objects are held once everything is.
+    async fn synced(&self) -> Result<usize, Failure> {
+        async fn of<O: Representation>(informer: &SharedInformer<O>) -> Result<usize, Failure> {
+            informer.wait_for_sync(SYNC_MAX).await?;
+            Ok(informer.indexer().len())
+        }
+        match self {
+            Self::Pods(informer) => of(informer).await,
+            Self::Lazy(informer) => of(informer).await,
+            Self::Metadata(informer) => of(informer).await,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether the cost of informers grows as their objects do, and no faster.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::arguments::Kind;
+use super::names::{CLIENT_GO, METADATA, OURS, SYNC};
+use super::programs::{Built, Lineup, Peer};
+use super::server::Server;
+use crate::bench::peers::{BenchError, Program, Samples, Turns, rounded};
+use crate::report::Report;
+
+/// How much an object of many may cost, in parts of one of few: caches of the processor are smaller than those of informers.
+const GROWTH_MAX: f64 = 2.0;
+/// How much of the cores is to be at work while bytes wait.
+const CORES_MIN: f64 = 80.0;
+const CORES: &str = "cores at work during the sync, %";
+const EACH: &str = "initial sync, us an object";
+
+/// The first list of ever more objects.
+#[derive(Debug, Args)]
+pub(crate) struct Curve {
+    /// How many objects, of pods.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
+    objects: Vec<usize>,
+    /// How many objects of which metadata alone are held.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000, 1_000_000])]
+    metadata: Vec<usize>,
+    /// Who takes part.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Peer::Ours, Peer::ClientGo])]
+    peers: Vec<Peer>,
+}
+
+/// Two informers of each of several kinds.
+#[derive(Debug, Args)]
+pub(crate) struct Kinds {
+    /// How many objects of each kind.
+    #[arg(long, default_value_t = 10_000)]
+    objects: usize,
+}
+
+pub(crate) fn curve(root: &Path, options: &Curve, turns: Turns) -> Report {
+    let mut report = Report::new("bench curve");
+    if let Err(error) = measure_curve(root, options, turns, &mut report) {
+        report.problems.push(error.to_string());
+    }
+    report
+}
+
+fn measure_curve(root: &Path, options: &Curve, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
+    let built = Built::build(root, &options.peers)?;
+    let mut samples = Samples::default();
+    let mut names = Vec::new();
+    for (sizes, bare) in [(&options.objects, false), (&options.metadata, true)] {
+        for &objects in sizes {
+            let count = objects.to_string();
+            let mut words = vec!["--objects", &*count];
+            words.extend(bare.then_some("--bare"));
+            let server = Server::start(&built.ours, turns, &words)?;
+            let (place, kind) = (&server.place, Kind::Pod);
+            let lineup = Lineup { built: &built, place, kind, objects, only_sync: true, all: false };
+            let programs: Vec<_> = match bare {
+                true => vec![lineup.ours(METADATA, &["--form", "metadata"], true)],
+                false => lineup
+                    .everybody()
+                    .into_iter()
+                    .filter(|program| [OURS, CLIENT_GO].contains(&program.name))
+                    .collect(),
+            };
+            for run in 1..=turns.runs() {
+                for program in &programs {
+                    eprintln!("{objects} objects, run {run}: {}", program.name);
+                    samples.run_of(program, turns, &format!("of {objects:>7}"))?;
+                }
+            }
+            names = if bare { names } else { programs };
+        }
+    }
+    let metadata = Program { name: METADATA, path: built.ours.clone(), arguments: Vec::new() };
+    println!("{}\n", samples.table(&[names, vec![metadata]].concat()));
+    turns.tell(report);
+    samples.report(&[OURS], &[CLIENT_GO], report);
+    for (name, sizes) in [(OURS, &options.objects), (METADATA, &options.metadata)] {
+        judge_curve(name, sizes, &samples, report);
+    }
+    Ok(())
+}
+
+/// From the second size on, as the first is mostly what an informer costs by itself.
+fn judge_curve(name: &'static str, sizes: &[usize], samples: &Samples, report: &mut Report) {
+    let each = |size: usize| {
+        let sync = samples.median(name, &format!("{SYNC}, of {size:>7}"))?;
+        Some(sync * 1e6 / size as f64)
+    };
+    let [_, few, more @ ..] = sizes else { return };
+    let Some(at_few) = each(*few) else { return };
+    report.figure(format!("us an object of {few}: {name}"), rounded(at_few));
+    for &many in more {
+        let Some(at_many) = each(many) else { continue };
+        report.figure(format!("us an object of {many}: {name}"), rounded(at_many));
+        if at_many > at_few * GROWTH_MAX {
+            let (at_few, at_many) = (rounded(at_few), rounded(at_many));
+            report.problems.push(format!("{name}: {at_many} us an object of {many}, {at_few} of {few}"));
+        }
+    }
+}
+
+pub(crate) fn kinds(root: &Path, options: &Kinds, turns: Turns) -> Report {
+    let mut report = Report::new("bench kinds");
+    if let Err(error) = measure_kinds(root, options, turns, &mut report) {
+        report.problems.push(error.to_string());
+    }
+    report
+}
+
+fn measure_kinds(root: &Path, options: &Kinds, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
+    const COUNTS: [(&str, &str); 4] =
+        [("1 kind", "1"), ("2 kinds", "2"), ("5 kinds", "5"), ("10 kinds", "10")];
+    let built = Built::build(root, &[Peer::Ours])?;
+    let objects = options.objects;
+    let server = Server::start(&built.ours, turns, &["--objects", &objects.to_string(), "--kinds", "10"])?;
+    let place = &server.place;
+    let lineup = Lineup { built: &built, place, kind: Kind::Pod, objects, only_sync: true, all: false };
+    let programs = COUNTS.map(|(name, kinds)| lineup.many(name, kinds));
+    let samples = crate::bench::peers::in_turn(&programs, turns)?;
+    drop(server);
+    println!("{}\n", samples.table(&programs));
+    turns.tell(report);
+    samples.report(&[], &[], report);
+    let [few, .., many] = COUNTS.map(|(name, _)| name);
+    if let (Some(few), Some(many)) = (samples.median(few, EACH), samples.median(many, EACH))
+        && many > few * GROWTH_MAX
+    {
+        report.problems.push(format!("{EACH}: {} of ten kinds, {} of one", rounded(many), rounded(few)));
+    }
+    if let Some(cores) = samples.median(many, CORES).filter(|cores| *cores < CORES_MIN) {
+        report.problems.push(format!("{CORES}: {} with ten kinds, below {CORES_MIN}", rounded(cores)));
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The servers of a measurement, ended when dropped.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::bench::peers::{BenchError, Turns};
+
+/// Where a server is.
+#[derive(Debug, Deserialize)]
+pub(super) struct Place {
+    pub(super) server: String,
+    pub(super) control: String,
+    /// How a real one is reached.
+    #[serde(skip)]
+    pub(super) kubeconfig: Option<PathBuf>,
+}
+
+/// A program that serves until it is ended.
+pub(super) struct Server {
+    process: Child,
+    pub(super) place: Place,
+}
+
+impl Server {
+    /// The embedded one, with what the arguments say.
+    pub(super) fn start(program: &Path, turns: Turns, arguments: &[&str]) -> Result<Self, BenchError> {
+        Self::run(turns.command(program).arg("serve").args(arguments))
+    }
+
+    /// What fills and changes a real server; ready when that has all objects.
+    pub(super) fn remote(program: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Self, BenchError> {
+        let mut command = Command::new(program);
+        let mut server =
+            Self::run(command.arg("remote").arg("--kubeconfig").arg(kubeconfig).args(arguments))?;
+        server.place.kubeconfig = Some(kubeconfig.to_owned());
+        Ok(server)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn run(command: &mut Command) -> Result<Self, BenchError> {
+        let failed = |source| BenchError::Start { program: "the server".to_owned(), source };
+        let mut process = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let mut line = String::new();
+        if let Some(output) = process.stdout.take() {
+            BufReader::new(output).read_line(&mut line).map_err(failed)?;
+        }
+        match serde_json::from_str(&line) {
+            Ok(place) => Ok(Self { process, place }),
+            Err(source) => {
+                let _ = process.kill();
+                Err(BenchError::Output { program: "the server".to_owned(), source })
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
