@@ -7,6 +7,7 @@ use kube_cel::cel;
 use serde_json::Value;
 
 /// What expressions see.
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only expressions look into it"))]
 pub(super) struct Subject<'a> {
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
