@@ -8,7 +8,7 @@ use crate::index::{IndexFn, Indexers};
 use crate::lister::Lister;
 use crate::shared::{DIRECT_READ_MAX, Shared};
 use crate::snapshot::Snapshot;
-use crate::state::State;
+use crate::state::{State, is_chosen};
 use crate::values::{Computed, Definition, IndexFailure};
 
 /// The read handle of a store: lookups by key and by index. Clones are cheap and read the same store.
@@ -177,18 +177,20 @@ impl<O: Object> Indexer<O> {
             return self.list();
         }
         let candidates = self.shared.read(|state| match state.narrow(namespace, selector) {
-            Some(postings)
-                if postings.iter().map(|posting| posting.len()).sum::<usize>() <= DIRECT_READ_MAX =>
-            {
-                let slots = postings.iter().flat_map(|posting| posting.iter());
-                Ok(state.objects_of(slots).cloned().collect::<Vec<_>>())
+            Some(narrowed) if narrowed.len() <= DIRECT_READ_MAX => {
+                let mut objects = Vec::with_capacity(narrowed.len());
+                let entries = state.objects_of(narrowed.slots());
+                objects.extend(entries.map(|entry| Arc::clone(&entry.object)));
+                Ok((objects, narrowed.namespace.is_some()))
             }
             _ => Err(state.clone()),
         });
         match candidates {
-            Ok(candidates) => {
-                let chosen = candidates.into_iter().filter(|entry| entry.matches(namespace, selector));
-                chosen.map(|entry| entry.object).collect()
+            Ok((objects, false)) if selector.is_everything() => objects,
+            Ok((mut objects, any_namespace)) => {
+                let namespace = namespace.filter(|_| any_namespace);
+                objects.retain(|object| is_chosen(&**object, namespace, selector));
+                objects
             }
             Err(state) => state.list_selected(namespace, selector),
         }

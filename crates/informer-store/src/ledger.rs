@@ -28,6 +28,8 @@ pub(crate) struct Ledger<O> {
     free: Vec<u32>,
     next: u32,
     log: Vec<Op<O>>,
+    /// False while a state is built that both sides will share: there is nothing to replay.
+    logging: bool,
 }
 
 /// One change of one key, ready to be applied.
@@ -45,6 +47,7 @@ impl<O> Ledger<O> {
             free: Vec::new(),
             next: 0,
             log: Vec::new(),
+            logging: true,
         }
     }
 
@@ -131,11 +134,11 @@ impl<O> Ledger<O> {
             let index = self.installed[position].then(|| Index::new(definition.clone()));
             state.set_index(position, index);
         }
+        self.logging = false;
         for (item, (key, object)) in items.into_iter().enumerate() {
             displaced.extend(self.put(state, Slot { key, object }, computed, item * self.definitions.len()));
-            // Both sides share the new state; there is nothing to replay.
-            self.log.clear();
         }
+        self.logging = true;
         displaced
     }
 
@@ -194,7 +197,9 @@ impl<O> Ledger<O> {
     }
 
     fn perform(&mut self, state: &mut State<O>, op: Op<O>) -> Option<Slot<O>> {
-        self.log.push(op.clone());
+        if self.logging {
+            self.log.push(op.clone());
+        }
         state.perform(op)
     }
 

@@ -21,6 +21,8 @@ use crate::values::Definition;
 
 mod query;
 
+pub(crate) use query::is_chosen;
+
 pub(crate) struct State<O> {
     slots: Paged<Slot<O>>,
     keys: Sharded<u32>,
@@ -40,6 +42,24 @@ pub(crate) struct Slot<O> {
 pub(crate) struct Index<O> {
     pub(crate) definition: Arc<Definition<O>>,
     values: Sharded<Value>,
+}
+
+/// What an index leaves of a list.
+pub(crate) struct Narrowed<'a> {
+    postings: Vec<&'a Posting>,
+    /// The namespace, where it is still to be looked at: an index of namespaces holds what its objects say.
+    pub(crate) namespace: Option<&'a str>,
+}
+
+impl Narrowed<'_> {
+    /// How many objects are left.
+    pub(crate) fn len(&self) -> usize {
+        self.postings.iter().map(|posting| posting.len()).sum()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.postings.iter().flat_map(|posting| posting.iter())
+    }
 }
 
 #[derive(Clone)]
@@ -127,10 +147,15 @@ impl<O> State<O> {
 
     /// Postings that together hold a superset of what a list asks for, or `None` where no index helps. The slots of
     /// two of them are disjoint.
-    pub(crate) fn narrow(&self, namespace: Option<&str>, selector: &LabelSelector) -> Option<Vec<&Posting>> {
+    pub(crate) fn narrow<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        selector: &LabelSelector,
+    ) -> Option<Narrowed<'a>> {
         let by_namespace = namespace.and_then(|namespace| {
             let index = self.index_of(|kind| *kind == IndexKind::Namespace)?;
-            Some(self.posting(index, namespace).into_iter().collect())
+            let postings = self.posting(index, namespace).into_iter().collect();
+            Some(Narrowed { postings, namespace: None })
         });
         let by_label = selector.requirements().iter().filter_map(|requirement| {
             if !matches!(requirement.operator(), LabelOperator::Equals | LabelOperator::In) {
@@ -139,10 +164,10 @@ impl<O> State<O> {
             let same =
                 |kind: &IndexKind| matches!(kind, IndexKind::Label(key) if **key == *requirement.key());
             let index = self.index_of(same)?;
-            Some(requirement.values().filter_map(|value| self.posting(index, value)).collect())
+            let postings = requirement.values().filter_map(|value| self.posting(index, value)).collect();
+            Some(Narrowed { postings, namespace })
         });
-        let size = |postings: &Vec<&Posting>| postings.iter().map(|posting| posting.len()).sum::<usize>();
-        by_namespace.into_iter().chain(by_label).min_by_key(size)
+        by_namespace.into_iter().chain(by_label).min_by_key(Narrowed::len)
     }
 
     // === Changes ===

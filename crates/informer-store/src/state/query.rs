@@ -58,23 +58,21 @@ impl<O: Object> State<O> {
         if selector.is_nothing() {
             return Vec::new();
         }
-        let chosen = |entry: &&Slot<O>| entry.matches(namespace, selector);
-        match self.narrow(namespace, selector) {
-            Some(postings) => {
-                let slots = postings.iter().flat_map(|posting| posting.iter());
-                self.objects_of(slots).filter(chosen).map(|entry| entry.object.clone()).collect()
-            }
-            None => {
-                let all = self.slots().map(|(_, entry)| entry);
-                all.filter(chosen).map(|entry| entry.object.clone()).collect()
-            }
+        let Some(narrowed) = self.narrow(namespace, selector) else {
+            let objects = self.slots().map(|(_, entry)| &entry.object);
+            return objects.filter(|object| is_chosen(&***object, namespace, selector)).cloned().collect();
+        };
+        let objects = self.objects_of(narrowed.slots()).map(|entry| &entry.object);
+        if narrowed.namespace.is_none() && selector.is_everything() {
+            let mut all = Vec::with_capacity(narrowed.len());
+            all.extend(objects.cloned());
+            return all;
         }
+        objects.filter(|object| is_chosen(&***object, narrowed.namespace, selector)).cloned().collect()
     }
 }
 
-impl<O: Object> Slot<O> {
-    pub(crate) fn matches(&self, namespace: Option<&str>, selector: &LabelSelector) -> bool {
-        namespace.is_none_or(|namespace| self.object.key().namespace() == Some(namespace))
-            && (selector.is_everything() || selector.matches(self.object.labels()))
-    }
+pub(crate) fn is_chosen<O: Object>(object: &O, namespace: Option<&str>, selector: &LabelSelector) -> bool {
+    namespace.is_none_or(|namespace| object.key().namespace() == Some(namespace))
+        && (selector.is_everything() || selector.matches(object.labels()))
 }
