@@ -65,6 +65,11 @@ impl<'a> Reader<'a> {
         Self { data, at: 0 }
     }
 
+    /// The bytes behind a place.
+    pub(crate) fn behind(&self, place: usize) -> &'a [u8] {
+        &self.data[place..]
+    }
+
     /// Whether all bytes were read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.data.len()

@@ -13,7 +13,7 @@ use crate::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
 use crate::transcode::MAX_DEPTH;
 use crate::transcode::is_type_meta;
-use crate::transcode::view::{MessageView, Pieces, Placed, View, map_entry, one};
+use crate::transcode::view::{Instant, MessageView, Pieces, Placed, View, map_entry, one};
 use crate::wire::{Raw, Reader};
 
 /// A message.
@@ -98,9 +98,9 @@ impl<'s, 'a> Frame<'s, 'a> {
     /// The next field that the table knows, and where it stands. A field that was there before is an error: runs of lists and
     /// maps were passed as one.
     #[inline]
-    fn next(&mut self) -> Result<Option<(Reader<'a>, &'s FieldData, Raw<'a>)>, Error> {
+    fn next(&mut self) -> Result<Option<(usize, &'s FieldData, Raw<'a>)>, Error> {
         loop {
-            let before = self.reader.clone();
+            let before = self.reader.position();
             let Some((number, raw)) = self.reader.next()? else { return Ok(None) };
             if let Some(place) = place(self.numbers, number) {
                 let (field, bit) = (&self.fields[place], 1 << place);
@@ -121,7 +121,7 @@ impl<'s, 'a> Frame<'s, 'a> {
     }
 
     /// Goes over the other values of a list or map, of which `before` stands before the first.
-    fn run(&mut self, before: Reader<'a>, field: &FieldData) -> Result<Run<'a>, Problem> {
+    fn run(&mut self, before: usize, field: &FieldData) -> Result<Run<'a>, Problem> {
         let mut count = 1;
         loop {
             let here = self.reader.clone();
@@ -129,7 +129,7 @@ impl<'s, 'a> Frame<'s, 'a> {
                 Some((number, _)) if number == u32::from(field.number) => count += 1,
                 _ => {
                     self.reader = here;
-                    return Ok(Run { reader: before, count });
+                    return Ok(Run { rest: self.reader.behind(before), count });
                 }
             }
         }
@@ -151,15 +151,20 @@ fn is_block(base: Base, raw: Raw<'_>) -> bool {
 
 /// Values side by side.
 struct Run<'a> {
-    reader: Reader<'a>,
-    count: usize,
+    /// The message from the first of them on.
+    rest: &'a [u8],
+    count: u32,
 }
 
 impl<'a> Run<'a> {
+    #[inline]
     fn next(&mut self) -> Result<Option<Raw<'a>>, Problem> {
         let Some(left) = self.count.checked_sub(1) else { return Ok(None) };
         self.count = left;
-        Ok(self.reader.next()?.map(|(_, raw)| raw))
+        let mut reader = Reader::new(self.rest);
+        let raw = reader.next()?.map(|(_, raw)| raw);
+        self.rest = &self.rest[reader.position()..];
+        Ok(raw)
     }
 }
 
@@ -171,7 +176,19 @@ enum Content<'s, 'a, 't> {
     Map(Base, Run<'a>),
     /// A message of which the wire has nothing.
     Empty(MessageId),
-    View(View<'s, 'a>),
+    Null,
+    Instant(Instant),
+    /// All that is seldom; in a box, because every value that is read is moved about in the size of the largest.
+    View(Box<View<'s, 'a>>),
+}
+
+impl<'s, 'a> Content<'s, 'a, '_> {
+    fn view(view: View<'s, 'a>) -> Self {
+        match view {
+            View::Null => Self::Null,
+            view => Self::View(Box::new(view)),
+        }
+    }
 }
 
 /// The members of a message; those of embedded types stand among them.
@@ -223,7 +240,7 @@ impl<'s, 'a, 't> Members<'s, 'a, 't> {
     /// What the wire has of a field; `None` where JSON has no such member, or it is entered.
     fn present(
         &mut self,
-        before: Reader<'a>,
+        before: usize,
         field: &'s FieldData,
         raw: Raw<'a>,
     ) -> Result<Option<Content<'s, 'a, 't>>, Error> {
@@ -250,7 +267,14 @@ impl<'s, 'a, 't> Members<'s, 'a, 't> {
                 | Base::IntOrString
                 | Base::Message(_)),
             ) => Some(Content::One(base, raw)),
-            _ => self.view(field, &[(0, raw)])?.map(Content::View),
+            (_, Base::Time | Base::MicroTime) => {
+                match Instant::read(raw.bytes()?, field.base == Base::MicroTime)? {
+                    None if field.flags.omit_zero => None,
+                    None => Some(Content::Null),
+                    Some(instant) => Some(Content::Instant(instant)),
+                }
+            }
+            _ => self.view(field, &[(0, raw)])?.map(Content::view),
         })
     }
 
@@ -267,7 +291,7 @@ impl<'s, 'a, 't> Members<'s, 'a, 't> {
                 Ok(None)
             }
             (Shape::Value, Base::Message(id)) => Ok(Some((field.name, Content::Empty(id)))),
-            _ => Ok(self.view(field, &[])?.map(|view| (field.name, Content::View(view)))),
+            _ => Ok(self.view(field, &[])?.map(|view| (field.name, Content::view(view)))),
         }
     }
 
@@ -343,13 +367,15 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
                 visitor.visit_map(Map { schema, base, run, depth, last: None, value: None })
             }
             Content::Empty(id) => self.object(id, &[]).deserialize_any(visitor),
-            Content::View(view) => general::Value(view).deserialize_any(visitor),
+            Content::Null => visitor.visit_unit(),
+            Content::Instant(instant) => instant.told(|text| visitor.visit_str(text)),
+            Content::View(view) => general::Value(*view).deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.content {
-            Content::View(View::Null) => visitor.visit_none(),
+            Content::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -371,8 +397,8 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
         let view = match self.content {
             Content::Name(text) => View::Text(text.to_owned().into()),
             Content::One(base, raw) => one(self.schema, base, &[(0, raw)], self.depth)?,
-            Content::View(view) => view,
-            Content::List(..) | Content::Map(..) | Content::Empty(_) => return Err(refused("a word")),
+            Content::View(view) => *view,
+            _ => return Err(refused("a word")),
         };
         general::Value(view).deserialize_enum(name, variants, visitor)
     }
@@ -411,7 +437,7 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.run.count)
+        Some(self.run.count as usize)
     }
 }
 
@@ -445,7 +471,7 @@ impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
             Some((_, raw)) => Content::One(self.base, raw),
             None => {
                 let view = one(self.schema, self.base, &[], self.depth).map_err(|fault| fault.within(key))?;
-                Content::View(view)
+                Content::view(view)
             }
         };
         let value = Value { schema: self.schema, content, depth: self.depth };
@@ -453,6 +479,6 @@ impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.run.count)
+        Some(self.run.count as usize)
     }
 }

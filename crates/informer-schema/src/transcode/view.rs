@@ -375,29 +375,47 @@ pub(crate) fn occurrences<'a>(pieces: &Pieces<'a>, wanted: u32) -> Result<Vec<Pl
     Ok(raws)
 }
 
-fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem> {
-    if data.is_empty() {
-        return Ok(View::Null);
-    }
-    let (mut seconds, mut nanos) = (0_i64, 0_i64);
-    super::each(data, |number, raw| {
-        match number {
-            1 => seconds = raw.varint()?.cast_signed(),
-            2 => nanos = i64::from(raw.varint()? as i32),
-            _ => {}
+/// A point in time that is not Go's zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instant {
+    seconds: i64,
+    micros: Option<i64>,
+}
+
+impl Instant {
+    /// `None` where there is none.
+    pub(crate) fn read(data: &[u8], micro: bool) -> Result<Option<Self>, Problem> {
+        if data.is_empty() {
+            return Ok(None);
         }
-        Ok(())
-    })?;
-    let micros = micro.then_some(nanos / 1_000);
-    let carried = micros.map_or(0, |micros| micros.div_euclid(1_000_000));
-    let seconds = seconds.saturating_add(carried);
-    let micros = micros.map(|micros| micros.rem_euclid(1_000_000));
-    if seconds == time::ZERO && micros.unwrap_or(0) == 0 {
-        return Ok(View::Null);
+        let (mut seconds, mut nanos) = (0_i64, 0_i64);
+        super::each(data, |number, raw| {
+            match number {
+                1 => seconds = raw.varint()?.cast_signed(),
+                2 => nanos = i64::from(raw.varint()? as i32),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let micros = micro.then_some(nanos / 1_000);
+        let carried = micros.map_or(0, |micros| micros.div_euclid(1_000_000));
+        let seconds = seconds.saturating_add(carried);
+        let micros = micros.map(|micros| micros.rem_euclid(1_000_000));
+        let is_zero = seconds == time::ZERO && micros.unwrap_or(0) == 0;
+        Ok((!is_zero).then_some(Self { seconds, micros }))
     }
-    let mut text = Vec::with_capacity(28);
-    time::write(&mut text, seconds, micros);
-    written(text)
+
+    /// Hands on the instant as JSON has it.
+    pub(crate) fn told<R>(self, told: impl FnOnce(&str) -> R) -> R {
+        let mut text = Vec::with_capacity(28);
+        time::write(&mut text, self.seconds, self.micros);
+        told(std::str::from_utf8(&text).expect("instants are written in digits"))
+    }
+}
+
+fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem> {
+    let read = Instant::read(data, micro)?;
+    Ok(read.map_or(View::Null, |instant| instant.told(|text| View::Text(text.to_owned().into()))))
 }
 
 fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
