@@ -283,8 +283,12 @@ impl<O: Object> Pump<O> {
             self.delete_unlisted(staged, &listed);
             self.forget_unlisted(&listed);
         }
-        for item in items {
-            self.upsert(staged, item.into_object(), Origin::List { rewound });
+        if self.writer.is_empty() {
+            self.fill(staged, items, &version);
+        } else {
+            for item in items {
+                self.upsert(staged, item.into_object(), Origin::List { rewound });
+            }
         }
         for undecodable in undecodable {
             self.set_aside(undecodable);
@@ -294,6 +298,26 @@ impl<O: Object> Pump<O> {
         self.ordered = version.as_u64().is_some() && !version.is_any();
         staged.version = Some(version);
         staged.applied.first_list |= std::mem::take(&mut self.initial);
+    }
+
+    /// A complete list, and nothing is held: it is the store, which is built once and not compared with anything.
+    fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
+        let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
+        let entry = |object: &Arc<O>| (object.key().clone(), Arc::clone(object));
+        self.writer.replace(objects.iter().map(entry).collect(), version.clone());
+        if self.writer.len() != objects.len() {
+            // A source that names an object twice: the last state is the one held, and the only one that is told of.
+            return self.fill(staged, last_of_each(objects), version);
+        }
+        let unread = !self.undecodable.is_empty();
+        for object in &objects {
+            self.count_bytes(None, Some(object));
+            if unread {
+                self.undecodable.forget(object.key().as_str());
+            }
+        }
+        let initial = self.initial;
+        staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
     }
 
     /// A watch has told of a state that could not be read. One that comes behind a later one is not the present one.
@@ -352,7 +376,7 @@ impl<O: Object> Pump<O> {
         let writes: Vec<_> = staged.writes.take().into_iter().map(write).collect();
         let version = staged.version.take();
         if writes.is_empty() {
-            if let Some(version) = version {
+            if let Some(version) = version.filter(|version| *version != self.writer.resource_version()) {
                 self.writer.bookmark(version);
             }
             return;
@@ -392,6 +416,15 @@ impl<'a> Present<'a> {
     fn contains<O: Object>(&self, held: &O) -> bool {
         self.keys.contains(held.key().as_str()) || self.unread_uids.contains(held.uid())
     }
+}
+
+/// The last state of each key, in the order in which the keys first came.
+fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
+    let mut last = Writes::default();
+    for object in objects {
+        last.insert(object.key().clone(), Some(object));
+    }
+    last.take().into_iter().filter_map(|(_, object)| object).map(Listed::Fresh).collect()
 }
 
 /// Where an object comes from.
