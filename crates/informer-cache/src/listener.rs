@@ -109,13 +109,19 @@ impl HandlerOptions {
 /// A handler's buffer and its counters, shared by the processor that fills it and the task that empties it.
 pub struct ProcessorListener<O> {
     name: String,
-    buffer: Mutex<ListenerBuffer<O>>,
+    buffer: Mutex<Held<O>>,
     wake: Notify,
     synced: watch::Sender<bool>,
     closed: AtomicBool,
     calls: AtomicU64,
     panics: AtomicU64,
     blocked: AtomicU64,
+}
+
+/// A buffer, and what was last said of it.
+struct Held<O> {
+    buffer: ListenerBuffer<O>,
+    synced: bool,
 }
 
 /// What a listener did so far, as [`InformerState`](crate::InformerState) shows it.
@@ -143,7 +149,10 @@ impl<O> ProcessorListener<O> {
     pub fn new(name: String, options: &HandlerOptions) -> Self {
         Self {
             name,
-            buffer: Mutex::new(ListenerBuffer::new(options.buffer, options.high_water)),
+            buffer: Mutex::new(Held {
+                buffer: ListenerBuffer::new(options.buffer, options.high_water),
+                synced: false,
+            }),
             wake: Notify::new(),
             synced: watch::Sender::new(false),
             closed: AtomicBool::new(false),
@@ -164,15 +173,15 @@ impl<O> ProcessorListener<O> {
         O: informer_core::Object,
     {
         let warning = {
-            let mut buffer = self.buffer.lock();
+            let mut held = self.buffer.lock();
             // Under the lock: `close` empties the buffer after it has said so, and nothing may come in behind it.
             if self.is_closed() {
                 return;
             }
-            buffer.push(batch);
+            held.buffer.push(batch);
             // What is taken back needs no handling any more.
-            self.publish(&buffer);
-            buffer.high_water_crossed()
+            self.publish(&mut held);
+            held.buffer.high_water_crossed()
         };
         if let Some(depth) = warning {
             tracing::warn!(handler = %self.name, depth, "a slow handler: its buffer is at a new high-water mark");
@@ -182,23 +191,23 @@ impl<O> ProcessorListener<O> {
 
     /// Says that all initial events were added.
     pub fn initial_complete(&self) {
-        let mut buffer = self.buffer.lock();
-        buffer.initial_complete();
-        self.publish(&buffer);
+        let mut held = self.buffer.lock();
+        held.buffer.initial_complete();
+        self.publish(&mut held);
     }
 
     /// A new run begins: the handler is not synced until the run says so. What waits stays.
     pub fn begin_run(&self) {
-        let mut buffer = self.buffer.lock();
-        buffer.begin_run();
-        self.publish(&buffer);
+        let mut held = self.buffer.lock();
+        held.buffer.begin_run();
+        self.publish(&mut held);
     }
 
     /// Ends delivery for good and drops what waits.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake.notify_one();
-        let pending = self.buffer.lock().take_pending();
+        let pending = self.buffer.lock().buffer.take_pending();
         drop(pending);
     }
 
@@ -219,8 +228,8 @@ impl<O> ProcessorListener<O> {
     /// The counters.
     pub fn state(&self) -> HandlerState {
         let (depth, depth_max) = {
-            let buffer = self.buffer.lock();
-            (buffer.depth(), buffer.depth_max())
+            let held = self.buffer.lock();
+            (held.buffer.depth(), held.buffer.depth_max())
         };
         HandlerState {
             name: self.name.clone(),
@@ -238,22 +247,38 @@ impl<O> ProcessorListener<O> {
     where
         O: informer_core::Object,
     {
-        self.buffer.lock().pop()
+        self.buffer.lock().buffer.pop()
     }
 
     /// The event that `pop` returned was handled.
     pub fn finished(&self) {
-        let mut buffer = self.buffer.lock();
-        buffer.finished();
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.publish(&buffer);
+        self.finish(&mut self.buffer.lock());
     }
 
-    /// Takes the lock as its argument: two that publish what they saw after they have let go of it could do so in the
-    /// wrong order.
-    fn publish(&self, buffer: &ListenerBuffer<O>) {
-        let synced = buffer.is_synced();
-        self.synced.send_if_modified(|published| std::mem::replace(published, synced) != synced);
+    /// Both: the event in flight was handled, if there is one, and what is next?
+    fn pop_next(&self, in_flight: bool) -> Option<Event<O>>
+    where
+        O: informer_core::Object,
+    {
+        let mut held = self.buffer.lock();
+        if in_flight {
+            self.finish(&mut held);
+        }
+        held.buffer.pop()
+    }
+
+    fn finish(&self, held: &mut Held<O>) {
+        held.buffer.finished();
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.publish(held);
+    }
+
+    /// Under the lock: two that publish what they saw after they have let go of it could do so in the wrong order.
+    fn publish(&self, held: &mut Held<O>) {
+        let synced = held.buffer.is_synced();
+        if std::mem::replace(&mut held.synced, synced) != synced {
+            self.synced.send_replace(synced);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use informer_core::Object;
@@ -19,6 +20,16 @@ use crate::handler::{BLOCKED_MAX, EventHandler};
 /// How many events in a row a handler that never waits is given before the task lets others run.
 const BURST_MAX: u32 = 256;
 
+/// Events in a row, without a wait between them.
+#[derive(Default)]
+struct Burst {
+    events: u32,
+    /// The last one was handled, and nobody was told.
+    in_flight: bool,
+    /// When it was: the next one begins then, so that the clock is read once for each.
+    end: Option<Instant>,
+}
+
 impl<O: Object> ProcessorListener<O> {
     /// Delivers events to `handler` until the listener is closed or `cancel` is cancelled.
     ///
@@ -26,19 +37,23 @@ impl<O: Object> ProcessorListener<O> {
     ///
     /// Dropping the future drops the event in flight, if there is one; cancelling the token does not.
     pub async fn run<H: EventHandler<O>>(&self, handler: &mut H, cancel: &CancellationToken) {
-        let mut burst = 0;
+        let mut burst = Burst::default();
         while !self.is_closed() && !cancel.is_cancelled() {
-            let Some(event) = self.pop() else {
-                burst = 0;
+            let Some(event) = self.pop_next(burst.in_flight) else {
+                burst = Burst::default();
                 self.wait(cancel).await;
                 continue;
             };
-            self.deliver(handler, event).await;
-            burst += 1;
-            if burst == BURST_MAX {
-                burst = 0;
+            burst.end = Some(self.deliver(handler, event, burst.end).await);
+            (burst.in_flight, burst.events) = (true, burst.events + 1);
+            if burst.events == BURST_MAX {
+                self.finished();
+                burst = Burst::default();
                 tokio::task::yield_now().await;
             }
+        }
+        if burst.in_flight {
+            self.finished();
         }
         // Several may wait, and closing wakes one of them: each passes it on.
         if self.is_closed() {
@@ -49,7 +64,8 @@ impl<O: Object> ProcessorListener<O> {
     /// Delivers what waits, and returns when nothing does: the way of an informer whose loop calls its handler itself.
     pub(crate) async fn drain<H: EventHandler<O>>(&self, handler: &mut H) {
         while let Some(event) = self.pop() {
-            self.deliver(handler, event).await;
+            self.deliver(handler, event, None).await;
+            self.finished();
         }
     }
 
@@ -62,41 +78,49 @@ impl<O: Object> ProcessorListener<O> {
         }
     }
 
-    async fn deliver<H: EventHandler<O>>(&self, handler: &mut H, event: Event<O>) {
+    /// Delivers one event, and says when that was done. `begin` is when the one before it was.
+    async fn deliver<H: EventHandler<O>>(
+        &self,
+        handler: &mut H,
+        event: Event<O>,
+        begin: Option<Instant>,
+    ) -> Instant {
+        let begin = begin.unwrap_or_else(Instant::now);
         let key = event.key().clone();
         // The part of a handler before its future runs here, too.
-        let called = catch_unwind(AssertUnwindSafe(|| {
-            let begin = Instant::now();
-            let future = handler.handle(event);
-            self.note_blocked(begin, &key);
-            future
-        }));
+        let called = catch_unwind(AssertUnwindSafe(|| handler.handle(event)));
         let outcome = match called {
-            Ok(future) => AssertUnwindSafe(self.timed(future, &key)).catch_unwind().await,
+            Ok(future) => AssertUnwindSafe(self.timed(future, &key, begin)).catch_unwind().await,
             Err(panic) => Err(panic),
         };
-        if let Err(panic) = outcome {
+        outcome.unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let text = panic_text(&*panic);
             tracing::error!(handler = %self.name, %key, panic = text, "a handler panicked; the next event follows");
-        }
-        self.finished();
-    }
-
-    /// Polls a handler's future and notes polls that held the thread for too long.
-    async fn timed(&self, future: impl Future<Output = ()>, key: &informer_core::ObjectKey) {
-        let mut future = pin!(future);
-        std::future::poll_fn(|context| {
-            let begin = Instant::now();
-            let poll: Poll<()> = future.as_mut().poll(context);
-            self.note_blocked(begin, key);
-            poll
+            Instant::now()
         })
-        .await;
     }
 
-    fn note_blocked(&self, begin: Instant, key: &informer_core::ObjectKey) {
-        let held = begin.elapsed();
+    /// Polls a handler's future to its end, notes what held the thread for too long, and says when the last of it was over. The
+    /// call itself began with the first poll.
+    async fn timed(
+        &self,
+        future: impl Future<Output = ()>,
+        key: &informer_core::ObjectKey,
+        begin: Instant,
+    ) -> Instant {
+        let (mut future, mut begin) = (pin!(future), Some(begin));
+        std::future::poll_fn(|context| {
+            let begin = begin.take().unwrap_or_else(Instant::now);
+            let poll: Poll<()> = future.as_mut().poll(context);
+            let end = Instant::now();
+            self.note_blocked(end - begin, key);
+            poll.map(|()| end)
+        })
+        .await
+    }
+
+    fn note_blocked(&self, held: Duration, key: &informer_core::ObjectKey) {
         if held > BLOCKED_MAX {
             self.blocked.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(handler = %self.name, %key, ?held, "a handler blocked a thread of the runtime; use `blocking(..)`");
