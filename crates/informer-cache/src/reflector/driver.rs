@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use informer_core::Object;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -41,6 +41,10 @@ enum Open<O: Object> {
 /// Reads a watch in batches.
 struct WatchReader<O: Object> {
     stream: WatchStream<O>,
+    /// What came and was not handed on yet.
+    batch: Vec<WatchEvent<O>>,
+    /// How much of it was there when others were last given the thread.
+    seen: usize,
     /// What ended the stream while a batch was at hand.
     end: Option<Input<O>>,
 }
@@ -145,7 +149,7 @@ impl<'a, O: Object> Driver<'a, O> {
         };
         match self.reflector.source.watch(request).instrument(span).await {
             Ok(stream) => {
-                self.open = Open::Watch(WatchReader { stream, end: None });
+                self.open = Open::Watch(WatchReader { stream, batch: Vec::new(), seen: 0, end: None });
                 Input::Opened
             }
             Err(error) => Input::Failed(error),
@@ -225,22 +229,36 @@ impl<O: Object> Drop for Driver<'_, O> {
 
 impl<O: Object> WatchReader<O> {
     /// All that is at hand, but at most `batch_max` events; the end of the stream comes after its last event.
+    ///
+    /// An HTTP connection hands on one piece of its body and waits until that is taken. So after each the thread is given up
+    /// once, and only when that brought nothing more is the batch complete: a burst then goes through the queue, the store and the
+    /// handlers as a batch, and not event by event.
     fn poll_batch(&mut self, batch_max: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
-        let mut batch: Vec<WatchEvent<O>> = Vec::new();
-        while self.end.is_none() && batch.len() < batch_max {
+        while self.end.is_none() && self.batch.len() < batch_max {
             match self.stream.poll_next_unpin(context) {
-                Poll::Ready(Some(Ok(event))) => batch.push(event),
+                Poll::Ready(Some(Ok(event))) => {
+                    if self.batch.is_empty() {
+                        self.batch.reserve_exact(self.stream.size_hint().0.saturating_add(1).min(batch_max));
+                    }
+                    self.batch.push(event);
+                }
                 Poll::Ready(Some(Err(error))) => self.end = Some(Input::Failed(error)),
                 Poll::Ready(None) => self.end = Some(Input::Ended),
-                Poll::Pending if batch.is_empty() => return Poll::Pending,
+                Poll::Pending if self.batch.is_empty() => return Poll::Pending,
+                Poll::Pending if self.batch.len() > self.seen => {
+                    self.seen = self.batch.len();
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Poll::Pending => break,
             }
         }
+        self.seen = 0;
         match self.end.take() {
-            Some(end) if batch.is_empty() => Poll::Ready(end),
+            Some(end) if self.batch.is_empty() => Poll::Ready(end),
             end => {
                 self.end = end;
-                Poll::Ready(Input::Events(batch))
+                Poll::Ready(Input::Events(std::mem::take(&mut self.batch)))
             }
         }
     }
