@@ -23,6 +23,7 @@ use tower::{Service, ServiceExt};
 
 use crate::ResourceKind;
 
+pub(crate) use body::BodyError;
 pub use body::ResponseBody;
 pub use error::{ClientError, RequestError};
 
@@ -58,6 +59,8 @@ struct Inner {
     streaming_refusals: Mutex<HashSet<Gvr>>,
     /// The kinds that this server has not in protobuf, whole or as metadata alone.
     json_only: Mutex<HashSet<(Gvr, bool)>>,
+    /// Kinds of which a split list failed.
+    whole_lists: Mutex<HashSet<Gvr>>,
     /// The table of the built-in kinds, once it was needed.
     schema: OnceLock<Arc<Schema>>,
 }
@@ -155,6 +158,7 @@ impl Client {
             gzip,
             streaming_refusals: Mutex::default(),
             json_only: Mutex::default(),
+            whole_lists: Mutex::default(),
             schema: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -195,6 +199,16 @@ impl Client {
     /// True where a streaming list of the collection was refused before.
     pub(crate) fn refuses_streaming_lists(&self, gvr: &Gvr) -> bool {
         self.inner.streaming_refusals.lock().contains(gvr)
+    }
+
+    /// True where a split list of the collection failed before.
+    pub(crate) fn wants_whole_lists(&self, gvr: &Gvr) -> bool {
+        self.inner.whole_lists.lock().contains(gvr)
+    }
+
+    /// Remembers that a split list failed. The set is bounded by the number of kinds that are watched.
+    pub(crate) fn remember_whole_lists(&self, gvr: Gvr) {
+        self.inner.whole_lists.lock().insert(gvr);
     }
 
     /// Remembers that a streaming list was refused. The set is bounded by the number of kinds that are watched.

@@ -3,7 +3,9 @@
 mod list;
 mod objects;
 pub(crate) mod query;
+mod reader;
 pub(crate) mod reply;
+mod split;
 mod watch;
 
 use std::fmt;
@@ -13,13 +15,14 @@ use std::time::Duration;
 
 use http::header::ACCEPT;
 use informer_cache::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceContext, SourceError, WatchRequest, WatchStream,
-    Watcher,
+    ListRequest, ListStream, ListWatch, Lister, SourceContext, SourceError, VersionMatch, WatchRequest,
+    WatchStream, Watcher,
 };
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
 
 use crate::represent::{Encoding, Origin};
+pub use split::SplitLists;
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
@@ -54,6 +57,7 @@ pub struct KubeListWatch<O> {
     selection: Selection,
     options: ReadOptions,
     streaming_lists: StreamingLists,
+    split_lists: Option<SplitLists>,
     /// What the objects of all answers are packed with.
     #[cfg(feature = "packed")]
     packing: Arc<crate::represent::Packing>,
@@ -148,6 +152,7 @@ impl<O: Representation> KubeListWatch<O> {
             selection: Selection::default(),
             options: ReadOptions::default(),
             streaming_lists: StreamingLists::default(),
+            split_lists: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
             form: PhantomData,
@@ -188,6 +193,33 @@ impl<O: Representation> KubeListWatch<O> {
     pub fn streaming_lists(mut self, streaming_lists: StreamingLists) -> Self {
         self.streaming_lists = streaming_lists;
         self
+    }
+
+    /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers with more than a few
+    /// cores, which encode a list on one of them.
+    ///
+    /// A list is split where all namespaces are read without selectors, namespaces may be listed, and the server tells how many
+    /// objects there are. Everything else is asked for whole, as is what follows a split list that failed. A split list is a
+    /// consistent read; the server must still have its version when the last namespace is asked for.
+    pub fn split_lists(mut self, split: SplitLists) -> Self {
+        self.split_lists = Some(split);
+        self
+    }
+
+    /// How a list is to be split, if it is.
+    fn splits(&self) -> Option<SplitLists> {
+        let Selection { namespace, labels, fields } = &self.selection;
+        let whole = namespace.is_none() && labels.is_none() && fields.is_none();
+        self.split_lists.filter(|_| whole && !self.client.wants_whole_lists(&self.kind.gvr()))
+    }
+
+    async fn list_whole(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
+        let attempt = self.attempt("list");
+        let accept = if O::METADATA_ONLY { query::METADATA_LIST } else { query::OBJECTS };
+        let query = query::list(&self.selection, &request);
+        let (answer, wire) = self.open(&attempt, &query, accept).await?;
+        let origin = self.origin(&request.context, wire);
+        Ok(list::read(attempt, answer, origin, &self.options, request.context))
     }
 
     /// The kind.
@@ -267,13 +299,13 @@ impl<O: Representation> KubeListWatch<O> {
 
 impl<O: Representation> Lister<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
-        let attempt = self.attempt("list");
-        let accept = if O::METADATA_ONLY { query::METADATA_LIST } else { query::OBJECTS };
-        let query = query::list(&self.selection, &request);
-        let (answer, wire) = self.open(&attempt, &query, accept).await?;
-        let origin = self.origin(&request.context, wire);
-        let reader = list::ListReader::new(attempt, answer, origin, &self.options, request.context);
-        Ok(ListStream::new(reader.into_stream()))
+        let begins = request.continue_token.is_none() && request.version_match != VersionMatch::Exact;
+        if let Some(split) = self.splits().filter(|_| begins)
+            && let Some(list) = split::list(self, split, &request.context).await
+        {
+            return Ok(list);
+        }
+        self.list_whole(request).await
     }
 }
 
@@ -284,8 +316,7 @@ impl<O: Representation> Watcher<O> for KubeListWatch<O> {
         let query = query::watch(&self.selection, &request);
         let (answer, wire) = self.open(&attempt, &query, accept).await?;
         let origin = self.origin(&request.context, wire);
-        let reader = watch::WatchReader::new(attempt, answer, origin, &self.options, request);
-        Ok(WatchStream::new(reader.into_stream()))
+        Ok(watch::read(attempt, answer, origin, &self.options, request))
     }
 }
 
@@ -296,6 +327,7 @@ impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
 
     fn supports_streaming_list(&self) -> bool {
         match self.streaming_lists {
+            _ if self.splits().is_some() => false,
             StreamingLists::On => true,
             StreamingLists::Off => false,
             StreamingLists::Auto => !self.client.refuses_streaming_lists(&self.kind.gvr()),
@@ -315,6 +347,7 @@ impl<O> Clone for KubeListWatch<O> {
             selection: self.selection.clone(),
             options: self.options.clone(),
             streaming_lists: self.streaming_lists,
+            split_lists: self.split_lists,
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
             form: PhantomData,

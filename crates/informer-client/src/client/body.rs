@@ -67,6 +67,10 @@ impl ResponseBody {
 }
 
 impl BodyError {
+    pub(crate) fn new(cause: BoxError) -> Self {
+        Self(cause)
+    }
+
     /// The error of an attempt to read a list or a watch.
     pub(crate) fn into_source_error(self, attempt: &str) -> SourceError {
         let io = self.0.downcast_ref::<std::io::Error>();

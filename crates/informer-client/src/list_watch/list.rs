@@ -4,12 +4,13 @@ mod protobuf;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::{Stream, stream};
-use informer_cache::source::{ListEnd, ListPart, Listed, SourceContext, SourceError, SourceErrorKind};
+use informer_cache::source::{
+    ListEnd, ListPart, ListStream, Listed, SourceContext, SourceError, SourceErrorKind,
+};
 
 use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
+use super::reader::{Parts, Reader};
 use super::reply::{self, Answer};
 use crate::Representation;
 use crate::represent::{Encoding, Origin};
@@ -21,17 +22,10 @@ const BATCH_MAX: usize = 1000;
 /// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole list.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
-/// Reads the body of one list.
-pub(super) struct ListReader<O: informer_core::Object> {
+/// What the bytes of one list become.
+pub(super) struct ListParts<O: informer_core::Object> {
     attempt: String,
-    answer: Answer,
-    idle_timeout: Duration,
     body: ListBody<O>,
-    /// The network frame that is being read, empty before and after one, and how far.
-    frame: Bytes,
-    at: usize,
-    parts: VecDeque<ListPart<O>>,
-    ended: bool,
 }
 
 /// What the bytes become, by their encoding.
@@ -50,90 +44,59 @@ enum ListProblem {
     BrokeOff(u64),
 }
 
-impl<O: Representation> ListReader<O> {
-    pub(super) fn new(
-        attempt: String,
-        answer: Answer,
-        origin: Origin,
-        options: &ReadOptions,
-        context: SourceContext<O>,
-    ) -> Self {
-        let objects = ObjectReader::new(origin, options.pruning.clone(), context);
-        let body = match answer.encoding {
-            Encoding::Json => ListBody::Json(json::JsonList::new(options.limits, objects)),
-            Encoding::Protobuf => ListBody::Protobuf(protobuf::ProtobufList::new(options.limits, objects)),
-        };
-        Self {
-            attempt,
-            answer,
-            idle_timeout: options.list_idle_timeout,
-            body,
-            frame: Bytes::new(),
-            at: 0,
-            parts: VecDeque::new(),
-            ended: false,
-        }
-    }
+/// The objects of a list, as its body arrives.
+pub(super) fn read<O: Representation>(
+    attempt: String,
+    answer: Answer,
+    origin: Origin,
+    options: &ReadOptions,
+    context: SourceContext<O>,
+) -> ListStream<O> {
+    let objects = ObjectReader::new(origin, options.pruning.clone(), context);
+    let body = match answer.encoding {
+        Encoding::Json => ListBody::Json(json::JsonList::new(options.limits, objects)),
+        Encoding::Protobuf => ListBody::Protobuf(protobuf::ProtobufList::new(options.limits, objects)),
+    };
+    ListStream::new(Reader::new(answer, options.list_idle_timeout, ListParts { attempt, body }))
+}
 
-    pub(super) fn into_stream(self) -> impl Stream<Item = Result<ListPart<O>, SourceError>> + Send {
-        stream::try_unfold(self, |mut reader| async move {
-            let part = reader.next().await?;
-            Ok(part.map(|part| (part, reader)))
-        })
-    }
+impl<O: Representation> Parts for ListParts<O> {
+    type Part = ListPart<O>;
 
-    async fn next(&mut self) -> Result<Option<ListPart<O>>, SourceError> {
-        loop {
-            if let Some(part) = self.parts.pop_front() {
-                return Ok(Some(part));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            if !self.frame.is_empty() {
-                self.read()?;
-                if !self.frame.is_empty() {
-                    tokio::task::yield_now().await;
-                }
-                continue;
-            }
-            let frame = tokio::time::timeout(self.idle_timeout, self.answer.body.next_frame()).await;
-            let frame = frame.map_err(|_| {
-                let text = format!("{}: the answer was silent for {:?}", self.attempt, self.idle_timeout);
-                SourceError::new(SourceErrorKind::Timeout, text)
-            })?;
-            match frame.map_err(|error| error.into_source_error(&self.attempt))? {
-                Some(frame) => (self.frame, self.at) = (frame, 0),
-                None => self.end()?,
-            }
-        }
-    }
-
-    /// Reads on in the frame.
-    fn read(&mut self) -> Result<(), SourceError> {
+    fn read(
+        &mut self,
+        frame: &[u8],
+        at: &mut usize,
+        parts: &mut VecDeque<ListPart<O>>,
+    ) -> Result<(), SourceError> {
         let read = match &mut self.body {
-            ListBody::Json(list) => list.read(&self.frame, &mut self.at, &mut self.parts),
-            ListBody::Protobuf(list) => list.read(&self.frame, &mut self.at, &mut self.parts),
+            ListBody::Json(list) => list.read(frame, at, parts),
+            ListBody::Protobuf(list) => list.read(frame, at, parts),
         };
-        if self.at == self.frame.len() {
-            (self.frame, self.at) = (Bytes::new(), 0);
-        }
         read.map_err(|problem| self.failed(problem))
     }
 
-    /// The body is over.
-    fn end(&mut self) -> Result<(), SourceError> {
+    fn end(&mut self, parts: &mut VecDeque<ListPart<O>>) -> Result<(), SourceError> {
         let end = match &mut self.body {
             ListBody::Json(list) => list.end(),
             ListBody::Protobuf(list) => list.end(),
         };
         let (end, items, buffered_max) = end.map_err(|problem| self.failed(problem))?;
         tracing::debug!(attempt = self.attempt, items, buffered_max, "a list was read");
-        self.parts.push_back(ListPart::End(end));
-        self.ended = true;
+        parts.push_back(ListPart::End(end));
         Ok(())
     }
 
+    fn attempt(&self) -> &str {
+        &self.attempt
+    }
+
+    fn silence(&self, idle_timeout: Duration) -> String {
+        format!("the answer was silent for {idle_timeout:?}")
+    }
+}
+
+impl<O: Representation> ListParts<O> {
     fn failed(&self, problem: ListProblem) -> SourceError {
         let attempt = &self.attempt;
         match problem {

@@ -8,3 +8,4 @@ mod encodings;
 mod fixture;
 mod kube_rs_bugs;
 mod pains;
+mod split;
