@@ -14,6 +14,8 @@ pub(crate) struct Masks {
     pub(crate) opens: u64,
     /// `}` and `]`.
     pub(crate) closes: u64,
+    /// Of these, the curly ones; whatever else has that bit, too.
+    pub(crate) curly: u64,
 }
 
 /// The masks of one block.
@@ -24,11 +26,13 @@ pub(crate) fn masks(block: &[u8; BLOCK]) -> Masks {
     for (index, lane) in block.as_chunks::<16>().0.iter().enumerate() {
         let (bytes, shift) = (u8x16::new(*lane), index * 16);
         // '{' and '[', '}' and ']' differ in one bit.
-        let folded = bytes | u8x16::splat(0x20);
+        let fold = u8x16::splat(0x20);
+        let folded = bytes | fold;
         found.quotes |= bits(bytes, b'"') << shift;
         found.backslashes |= bits(bytes, b'\\') << shift;
         found.opens |= bits(folded, b'{') << shift;
         found.closes |= bits(folded, b'}') << shift;
+        found.curly |= bits(bytes & fold, 0x20) << shift;
     }
     found
 }

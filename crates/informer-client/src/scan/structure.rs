@@ -133,11 +133,13 @@ impl Structure {
         let strings = parity(found.quotes & !escaped) ^ self.in_string;
         self.in_string = if strings >> (BLOCK - 1) == 1 { !0 } else { 0 };
         let (opens, closes) = (found.opens & !strings, found.closes & !strings);
+        if self.depth > self.spans.levels && self.passes(opens, closes, found.curly) {
+            return Ok(None);
+        }
         let mut brackets = opens | closes;
         while brackets != 0 {
             let at = brackets.trailing_zeros() as usize;
-            // Braces are 0x7b and 0x7d, brackets 0x5b and 0x5d.
-            let brace = block[at] & 0x20 != 0;
+            let brace = found.curly >> at & 1 == 1;
             let place = self.before + start + at;
             if opens >> at & 1 == 1 {
                 self.spans.open(self.depth, place);
@@ -152,6 +154,34 @@ impl Structure {
             brackets &= brackets - 1;
         }
         Ok(None)
+    }
+
+    /// Passes the brackets of a block deep inside a value, where nothing is recorded and nothing ends, without a branch for each;
+    /// which bracket comes next cannot be foretold. False, and nothing is passed, where there is anything else to do.
+    fn passes(&mut self, opens: u64, closes: u64, curly: u64) -> bool {
+        let (mut kinds, mut depth, mut wrong) = (self.outer_kinds, self.depth, 0);
+        let (mut least, mut most) = (depth, depth);
+        // Two of a kind side by side hold nothing.
+        let pairs = opens & (closes >> 1) & !(curly ^ (curly >> 1));
+        let mut brackets = (opens | closes) & !(pairs | pairs << 1);
+        while brackets != 0 {
+            let at = brackets.trailing_zeros();
+            let open = opens >> at & 1;
+            let close = open ^ 1;
+            let place = depth.wrapping_sub(close as usize) & 63;
+            let differs = (kinds >> place ^ curly >> at) & 1;
+            kinds ^= (differs & open) << place;
+            wrong |= differs & close;
+            depth = depth.wrapping_add(open as usize).wrapping_sub(close as usize);
+            (least, most) = (least.min(depth), most.max(depth));
+            brackets &= brackets - 1;
+        }
+        // One less than the first word of kinds has place for: an empty pair needs one more.
+        let fits = wrong == 0 && least > self.spans.levels && most < self.depth_max.min(64);
+        if fits {
+            (self.outer_kinds, self.depth) = (kinds, depth);
+        }
+        fits
     }
 
     /// Which bytes of a block are escaped by a backslash before them.

@@ -7,7 +7,23 @@ use crate::arbitrary;
 fn naive_masks(block: &[u8; BLOCK]) -> Masks {
     let mask =
         |wanted: &[u8]| block.iter().rev().fold(0, |mask, byte| mask << 1 | u64::from(wanted.contains(byte)));
-    Masks { quotes: mask(b"\""), backslashes: mask(b"\\"), opens: mask(b"{["), closes: mask(b"}]") }
+    let curly = block.iter().rev().fold(0, |mask, byte| mask << 1 | u64::from(byte & 0x20 != 0));
+    Masks { quotes: mask(b"\""), backslashes: mask(b"\\"), opens: mask(b"{["), closes: mask(b"}]"), curly }
+}
+
+/// Where the value ends, by a stack; `Ok(None)` where it goes on.
+fn naive_end(bytes: &[u8], depth_max: usize) -> Result<Option<usize>, StructureError> {
+    let mut open = Vec::new();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'{' | b'[' if open.len() == depth_max => return Err(StructureError::Deep),
+            b'{' | b'[' => open.push(byte + 2),
+            b'}' | b']' if open.pop() != Some(*byte) => return Err(StructureError::Mismatch(at)),
+            b'}' | b']' if open.is_empty() => return Ok(Some(at + 1)),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 proptest! {
@@ -45,6 +61,20 @@ proptest! {
             };
             prop_assert_eq!(end, text.len());
         }
+    }
+
+    #[test]
+    fn brackets_are_matched_as_by_a_stack(
+        outer in prop::collection::vec(prop::sample::select(&b"{["[..]), 1..70),
+        inner in prop::collection::vec(prop::sample::select(vec!["{}", "[]", "{", "[", "}", "]", " ", "x", "[{}]"]), 0..90),
+        levels in 0usize..4,
+        depth_max in 60usize..70,
+    ) {
+        let mut bytes = outer.clone();
+        inner.iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+        bytes.extend(outer.iter().rev().map(|byte| byte + 2));
+        let found = Structure::new(depth_max).recording(levels).find_end(&bytes);
+        prop_assert_eq!(found, naive_end(&bytes, depth_max));
     }
 
     #[test]
