@@ -22,10 +22,10 @@ use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
 
 use crate::represent::{Encoding, Origin};
-pub use split::SplitLists;
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
+pub use split::SplitLists;
 
 /// What is known of the protobuf form of a kind.
 pub(crate) type Wire = SharedKind;

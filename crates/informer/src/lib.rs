@@ -111,7 +111,8 @@ pub use informer_client::Packed;
 pub use informer_client::{
     Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings,
     HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning, RawObject, ReadOptions,
-    Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists, StaticKind, StreamingLists, Typed,
+    Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists, StaticKind,
+    StreamingLists, Typed,
 };
 pub use informer_core::*;
 #[cfg(feature = "runtime")]

@@ -87,8 +87,13 @@ pub(super) async fn list<O: Representation>(
             }
         });
     }
-    let reading =
-        Reading { source: source.clone(), receiver, _tasks: tasks, version: plan.version, missing: plan.objects };
+    let reading = Reading {
+        source: source.clone(),
+        receiver,
+        _tasks: tasks,
+        version: plan.version,
+        missing: plan.objects,
+    };
     Some(ListStream::new(stream::unfold(Some(reading), |reading| async move { reading?.next().await })))
 }
 
@@ -103,7 +108,9 @@ async fn read_one<O: Representation>(
     while let Some(part) = list.next().await {
         match part? {
             ListPart::End(end) if end.version == *version && end.continue_token.is_none() => return Ok(()),
-            ListPart::End(_) => return Err(failed(source, "a namespace came at another version, or not whole")),
+            ListPart::End(_) => {
+                return Err(failed(source, "a namespace came at another version, or not whole"));
+            }
             part => {
                 if parts.send(Ok(part)).await.is_err() {
                     return Ok(());
