@@ -366,10 +366,17 @@ async fn accept_control(server: Arc<Server>, listener: TcpListener) {
 
 fn object(options: &Serve, kind: usize, n: usize) -> Value {
     let content = if kind == 0 { options.kind } else { Content::Crd };
-    match options.bare {
+    let mut object = match options.bare {
         true => objects::bare(content, options.seed, n),
         false => objects::object(content, options.seed, n),
+    };
+    // Objects of built-in kinds need not say what they are.
+    if content == Content::Crd {
+        let resource = resource(options.kind, kind);
+        object["apiVersion"] = Value::from(resource.gvr().api_version());
+        object["kind"] = Value::from(resource.kind());
     }
+    object
 }
 
 fn reply(recording: &Recording, live: Chunks) -> Response<Body> {

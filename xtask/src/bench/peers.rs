@@ -243,14 +243,10 @@ impl Samples {
 
 /// Three digits, which is more than such figures are worth.
 pub(crate) fn rounded(value: f64) -> f64 {
-    let digits = if value.abs() >= 100.0 {
-        0
-    } else if value.abs() >= 10.0 {
-        1
-    } else {
-        2
-    };
-    let scale = 10_f64.powi(digits);
+    let magnitude = value.abs().log10().floor();
+    // Whole numbers keep all of theirs, and zero has none.
+    let digits = if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 6.0) } else { 0.0 };
+    let scale = 10_f64.powf(digits);
     (value * scale).round() / scale
 }
 

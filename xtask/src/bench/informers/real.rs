@@ -1,7 +1,6 @@
 //! The same on a real kube-apiserver: what its own delivery takes is the floor.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use super::programs::Built;
 use super::server::Server;
@@ -26,6 +25,10 @@ fn measure(
     options: &Informers,
     (turns, report): (Turns, &mut Report),
 ) -> Result<(), String> {
+    if turns.is_realtime() {
+        // Tried: kube-apiserver and etcd wait for each other, and whoever spins meanwhile has the core.
+        return Err("a real server does not run with real-time priority; leave --realtime out".to_owned());
+    }
     let told = |error: crate::bench::peers::BenchError| error.to_string();
     let built = Built::build(root, &options.peers).map_err(told)?;
     let cluster = Cluster::open(folder).map_err(|error| crate::real::told(&error))?;
@@ -36,24 +39,7 @@ fn measure(
     let words = ["--objects", &objects, "--kind", &kind, "--pids", &list];
     let server = Server::remote(&built.ours, &folder.join("admin.conf"), &words).map_err(told)?;
     let programs = lineup(&built, &server, options).everybody();
-    let all = [pids, vec![server.pid()]].concat();
-    if turns.is_realtime() {
-        all.iter().for_each(|&pid| prioritise(pid, "-f", "10"));
-    }
     let samples = in_turn(&programs, turns);
-    if turns.is_realtime() {
-        all.iter().for_each(|&pid| prioritise(pid, "-o", "0"));
-    }
     let targets = targets::real(options.kind);
     tell(&programs, samples.map_err(told)?, options, &targets, (turns, report)).map_err(told)
-}
-
-/// Gives all threads of a process that runs another priority; those that it starts later have it, too.
-fn prioritise(pid: u32, policy: &str, priority: &str) {
-    let pid = pid.to_string();
-    let mut command = Command::new("chrt");
-    let done = command.args(["-a", policy, "-p", priority, &pid]).stderr(Stdio::null()).status();
-    if !done.is_ok_and(|status| status.success()) {
-        eprintln!("process {pid} has the priority that it had");
-    }
 }

@@ -39,10 +39,6 @@ impl Server {
         Ok(server)
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
     fn run(command: &mut Command) -> Result<Self, BenchError> {
         let failed = |source| BenchError::Start { program: "the server".to_owned(), source };
         let mut process = command.stdout(Stdio::piped()).spawn().map_err(failed)?;

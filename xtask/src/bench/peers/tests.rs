@@ -1,6 +1,6 @@
 //! Medians, ratios and targets.
 
-use super::{Limit, Samples, Target};
+use super::{Limit, Samples, Target, rounded};
 use crate::report::Report;
 
 const CASE: &str = "add, ns";
@@ -62,4 +62,10 @@ fn a_target_may_be_another_case_of_the_same_program() {
     samples.derive(CASE, 1.5, "get, ns");
     assert!(!missed(&samples, Limit::Case("get, ns")));
     assert!(!missed(&samples, Limit::Case("never measured")));
+}
+
+#[test]
+fn figures_keep_three_digits_and_whole_numbers_all() {
+    let told = [0.0, 0.012_345, 0.9, 1.234_5, 12.345, 123.45, 101_080.4].map(rounded);
+    assert_eq!(told, [0.0, 0.0123, 0.9, 1.23, 12.3, 123.0, 101_080.0]);
 }

@@ -196,7 +196,7 @@ func (b *bench) run() error {
 	}
 	steps := []func() error{func() error { return b.sync(func() { start(stop) }) }}
 	if !b.onlySync {
-		steps = append(steps, b.reads, b.lookups)
+		steps = append(steps, b.lookups, b.reads)
 		if b.kubeconfig == "" {
 			steps = append(steps, b.relist, func() error { return b.delays(1) }, b.bursts)
 		} else {
