@@ -42,7 +42,8 @@ impl<'a> Deserializer<'a> for Object<'_, 'a, '_> {
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         let Self { schema, id, data, depth, type_meta } = self;
         let frame = Frame::begin(schema, id, data, depth)?;
-        visitor.visit_map(Members { schema, frame, outer: Vec::new(), type_meta, kind: None, value: None })
+        let value = Slot::new(schema, depth + 1);
+        visitor.visit_map(Members { frame, outer: Vec::new(), type_meta, kind: None, name: "", value })
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -150,6 +151,7 @@ fn is_block(base: Base, raw: Raw<'_>) -> bool {
 }
 
 /// Values side by side.
+#[derive(Clone, Copy)]
 struct Run<'a> {
     /// The message from the first of them on.
     rest: &'a [u8],
@@ -168,8 +170,19 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A value that is handed on.
-enum Content<'s, 'a, 't> {
+/// A value that is to be handed on. It is written where it is read from, and lent: moved about, what was just stored in parts would be
+/// loaded as a whole, for which the processor waits.
+struct Slot<'s, 'a, 't> {
+    schema: &'s Schema,
+    /// How deep the value stands.
+    depth: usize,
+    content: Content<'a, 't>,
+    /// What [`Content::View`] stands for.
+    view: Option<View<'s, 'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Content<'a, 't> {
     Name(&'t str),
     One(Base, Raw<'a>),
     List(Base, Run<'a>),
@@ -178,83 +191,98 @@ enum Content<'s, 'a, 't> {
     Empty(MessageId),
     Null,
     Instant(Instant),
-    /// All that is seldom; in a box, because every value that is read is moved about in the size of the largest.
-    View(Box<View<'s, 'a>>),
+    /// All that is seldom.
+    View,
 }
 
-impl<'s, 'a> Content<'s, 'a, '_> {
-    fn view(view: View<'s, 'a>) -> Self {
+impl<'s, 'a, 't> Slot<'s, 'a, 't> {
+    fn new(schema: &'s Schema, depth: usize) -> Self {
+        Self { schema, depth, content: Content::Null, view: None }
+    }
+
+    #[cold]
+    fn set_view(&mut self, view: View<'s, 'a>) {
         match view {
-            View::Null => Self::Null,
-            view => Self::View(Box::new(view)),
+            View::Null => self.content = Content::Null,
+            view => (self.content, self.view) = (Content::View, Some(view)),
         }
+    }
+
+    fn taken(&mut self) -> View<'s, 'a> {
+        self.view.take().unwrap_or(View::Null)
+    }
+
+    fn object(&self, id: MessageId, data: &'a [u8]) -> Object<'s, 'a, 'static> {
+        Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
     }
 }
 
 /// The members of a message; those of embedded types stand among them.
 struct Members<'s, 'a, 't> {
-    schema: &'s Schema,
     frame: Frame<'s, 'a>,
     outer: Vec<Frame<'s, 'a>>,
     type_meta: Option<(&'t str, &'t str)>,
     /// The kind, once the version was handed on.
     kind: Option<&'t str>,
-    value: Option<(&'s str, Content<'s, 'a, 't>)>,
+    /// The name of the member whose value is next.
+    name: &'s str,
+    value: Slot<'s, 'a, 't>,
 }
 
-type Member<'s, 'a, 't> = (&'s str, Content<'s, 'a, 't>);
-
 impl<'s, 'a, 't> Members<'s, 'a, 't> {
-    fn next_member(&mut self) -> Result<Option<Member<'s, 'a, 't>>, Error> {
+    /// Goes to the next member; false where there is none.
+    fn advance(&mut self) -> Result<bool, Error> {
         loop {
             if let Some(kind) = self.kind.take().filter(|kind| !kind.is_empty()) {
-                return Ok(Some(("kind", Content::Name(kind))));
+                (self.name, self.value.content) = ("kind", Content::Name(kind));
+                break;
             }
-            let found = match self.frame.next()? {
+            let is_member = match self.frame.next()? {
                 Some((before, field, raw)) => {
-                    self.present(before, field, raw)?.map(|content| (field.name, content))
+                    self.name = field.name;
+                    self.present(before, field, raw)?
                 }
                 None => match self.frame.next_absent() {
-                    Some(field) => self.absent(field)?,
+                    Some(field) => {
+                        self.name = field.name;
+                        self.absent(field)?
+                    }
                     None => match self.outer.pop() {
                         Some(outer) => {
                             self.frame = outer;
-                            None
+                            false
                         }
-                        None => return Ok(None),
+                        None => return Ok(false),
                     },
                 },
             };
-            if found.is_some() {
-                return Ok(found);
+            if is_member {
+                break;
             }
         }
+        self.value.depth = self.frame.depth + 1;
+        Ok(true)
     }
 
     fn enter(&mut self, id: MessageId, data: &'a [u8]) -> Result<(), Error> {
-        let frame = Frame::begin(self.schema, id, data, self.frame.depth + 1)?;
+        let frame = Frame::begin(self.value.schema, id, data, self.frame.depth + 1)?;
         self.outer.push(std::mem::replace(&mut self.frame, frame));
         Ok(())
     }
 
-    /// What the wire has of a field; `None` where JSON has no such member, or it is entered.
-    fn present(
-        &mut self,
-        before: usize,
-        field: &'s FieldData,
-        raw: Raw<'a>,
-    ) -> Result<Option<Content<'s, 'a, 't>>, Error> {
-        Ok(match (field.shape, field.base) {
-            (Shape::List, base) => Some(Content::List(base, self.frame.run(before, field)?)),
-            (Shape::Map, base) => Some(Content::Map(base, self.frame.run(before, field)?)),
+    /// What the wire has of a field; false where JSON has no such member, or it is entered.
+    fn present(&mut self, before: usize, field: &'s FieldData, raw: Raw<'a>) -> Result<bool, Error> {
+        match (field.shape, field.base) {
+            (Shape::List, base) => self.value.content = Content::List(base, self.frame.run(before, field)?),
+            (Shape::Map, base) => self.value.content = Content::Map(base, self.frame.run(before, field)?),
             (_, Base::Message(id)) if field.flags.inline => {
                 self.enter(id, raw.bytes()?)?;
-                None
+                return Ok(false);
             }
             (_, Base::String | Base::Bool | Base::Int32 | Base::Int64 | Base::Double)
                 if is_left_out(field, raw) =>
             {
-                None
+                return Ok(false);
             }
             (
                 _,
@@ -266,39 +294,52 @@ impl<'s, 'a, 't> Members<'s, 'a, 't> {
                 | Base::Quantity
                 | Base::IntOrString
                 | Base::Message(_)),
-            ) => Some(Content::One(base, raw)),
+            ) => self.value.content = Content::One(base, raw),
             (_, Base::Time | Base::MicroTime) => {
                 match Instant::read(raw.bytes()?, field.base == Base::MicroTime)? {
-                    None if field.flags.omit_zero => None,
-                    None => Some(Content::Null),
-                    Some(instant) => Some(Content::Instant(instant)),
+                    None if field.flags.omit_zero => return Ok(false),
+                    None => self.value.content = Content::Null,
+                    Some(instant) => self.value.content = Content::Instant(instant),
                 }
             }
-            _ => self.view(field, &[(0, raw)])?.map(Content::view),
-        })
+            _ => return self.set_view(field, &[(0, raw)]),
+        }
+        Ok(true)
     }
 
-    /// What JSON has of a field that the wire does not have.
-    fn absent(&mut self, field: &'s FieldData) -> Result<Option<Member<'s, 'a, 't>>, Error> {
+    /// What JSON has of a field that the wire does not have; false where that is nothing.
+    fn absent(&mut self, field: &'s FieldData) -> Result<bool, Error> {
         if is_type_meta(field) {
             let (kind, api_version) = self.type_meta.take().unwrap_or_default();
             self.kind = Some(kind);
-            return Ok((!api_version.is_empty()).then_some(("apiVersion", Content::Name(api_version))));
+            (self.name, self.value.content) = ("apiVersion", Content::Name(api_version));
+            return Ok(!api_version.is_empty());
         }
         match (field.shape, field.base) {
             (Shape::Value, Base::Message(id)) if field.flags.inline => {
                 self.enter(id, &[])?;
-                Ok(None)
+                Ok(false)
             }
-            (Shape::Value, Base::Message(id)) => Ok(Some((field.name, Content::Empty(id)))),
-            _ => Ok(self.view(field, &[])?.map(|view| (field.name, Content::view(view)))),
+            (Shape::Value, Base::Message(id)) => {
+                self.value.content = Content::Empty(id);
+                Ok(true)
+            }
+            _ => self.set_view(field, &[]),
         }
+    }
+
+    fn set_view(&mut self, field: &FieldData, raws: &[Placed<'a>]) -> Result<bool, Error> {
+        let view = self.view(field, raws)?;
+        let is_member = view.is_some();
+        view.into_iter().for_each(|view| self.value.set_view(view));
+        Ok(is_member)
     }
 
     fn view(&self, field: &FieldData, raws: &[Placed<'a>]) -> Result<Option<View<'s, 'a>>, Fault> {
         let depth = self.frame.depth;
         // Only the table and the depth matter where the field itself is given.
-        MessageView { schema: self.schema, id: MessageId(0), pieces: Pieces::None, depth }.view(field, raws)
+        MessageView { schema: self.value.schema, id: MessageId(0), pieces: Pieces::None, depth }
+            .view(field, raws)
     }
 }
 
@@ -320,37 +361,27 @@ impl<'a> de::MapAccess<'a> for Members<'_, 'a, '_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.value = self.next_member()?;
-        let key = self.value.as_ref().map(|(name, _)| *name);
-        key.map(|name| seed.deserialize(StrDeserializer::new(name))).transpose()
+        match self.advance()? {
+            true => seed.deserialize(StrDeserializer::new(self.name)).map(Some),
+            false => Ok(None),
+        }
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, content) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
-        let value = Value { schema: self.schema, content, depth: self.frame.depth + 1 };
-        seed.deserialize(value).map_err(|error| error.within(name))
+        seed.deserialize(Value(&mut self.value)).map_err(|error| error.within(self.name))
     }
 }
 
-/// One value, and how deep it stands.
-struct Value<'s, 'a, 't> {
-    schema: &'s Schema,
-    content: Content<'s, 'a, 't>,
-    depth: usize,
-}
+/// One value.
+struct Value<'v, 's, 'a, 't>(&'v mut Slot<'s, 'a, 't>);
 
-impl<'s, 'a> Value<'s, 'a, '_> {
-    fn object(&self, id: MessageId, data: &'a [u8]) -> Object<'s, 'a, 'static> {
-        Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
-    }
-}
-
-impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
+impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let (schema, depth) = (self.schema, self.depth);
-        match self.content {
+        let slot = self.0;
+        let (schema, depth) = (slot.schema, slot.depth);
+        match slot.content {
             Content::Name(text) => visitor.visit_str(text),
             Content::One(base, raw) => match base {
                 Base::String => visitor.visit_borrowed_str(raw.text()?),
@@ -359,22 +390,24 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
                 Base::Int32 => visitor.visit_i64(i64::from(raw.varint()? as i32)),
                 Base::Int64 => visitor.visit_i64(raw.varint()?.cast_signed()),
                 Base::Double => visitor.visit_f64(raw.double()?),
-                Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
+                Base::Message(id) => slot.object(id, raw.bytes()?).deserialize_any(visitor),
                 base => general::Value(one(schema, base, &[(0, raw)], depth)?).deserialize_any(visitor),
             },
-            Content::List(base, run) => visitor.visit_seq(Entries { schema, base, run, depth, at: 0 }),
-            Content::Map(base, run) => {
-                visitor.visit_map(Map { schema, base, run, depth, last: None, value: None })
+            Content::List(base, run) => {
+                visitor.visit_seq(Entries { base, run, at: 0, value: Slot::new(schema, depth) })
             }
-            Content::Empty(id) => self.object(id, &[]).deserialize_any(visitor),
+            Content::Map(base, run) => {
+                visitor.visit_map(Map { base, run, key: None, value: Slot::new(schema, depth) })
+            }
+            Content::Empty(id) => slot.object(id, &[]).deserialize_any(visitor),
             Content::Null => visitor.visit_unit(),
             Content::Instant(instant) => instant.told(|text| visitor.visit_str(text)),
-            Content::View(view) => general::Value(*view).deserialize_any(visitor),
+            Content::View => general::Value(slot.taken()).deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.content {
+        match self.0.content {
             Content::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
@@ -394,10 +427,11 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let view = match self.content {
+        let slot = self.0;
+        let view = match slot.content {
             Content::Name(text) => View::Text(text.to_owned().into()),
-            Content::One(base, raw) => one(self.schema, base, &[(0, raw)], self.depth)?,
-            Content::View(view) => *view,
+            Content::One(base, raw) => one(slot.schema, base, &[(0, raw)], slot.depth)?,
+            Content::View => slot.taken(),
             _ => return Err(refused("a word")),
         };
         general::Value(view).deserialize_enum(name, variants, visitor)
@@ -415,11 +449,10 @@ impl<'a> Deserializer<'a> for Value<'_, 'a, '_> {
 }
 
 struct Entries<'s, 'a> {
-    schema: &'s Schema,
     base: Base,
     run: Run<'a>,
-    depth: usize,
     at: usize,
+    value: Slot<'s, 'a, 'static>,
 }
 
 impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
@@ -430,8 +463,9 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
         if is_block(self.base, raw) {
             return Err(Error::new(Cause::Irregular));
         }
-        let value = Value { schema: self.schema, content: Content::One(self.base, raw), depth: self.depth };
-        let value = seed.deserialize(value).map_err(|error| error.within(&format!("[{}]", self.at)))?;
+        self.value.content = Content::One(self.base, raw);
+        let value = seed.deserialize(Value(&mut self.value));
+        let value = value.map_err(|error| error.within(&format!("[{}]", self.at)))?;
         self.at += 1;
         Ok(Some(value))
     }
@@ -442,12 +476,11 @@ impl<'a> de::SeqAccess<'a> for Entries<'_, 'a> {
 }
 
 struct Map<'s, 'a> {
-    schema: &'s Schema,
     base: Base,
     run: Run<'a>,
-    depth: usize,
-    last: Option<&'a str>,
-    value: Option<(&'a str, Option<Placed<'a>>)>,
+    /// The key whose value is next, or the last one.
+    key: Option<&'a str>,
+    value: Slot<'s, 'a, 'static>,
 }
 
 impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
@@ -457,25 +490,23 @@ impl<'a> de::MapAccess<'a> for Map<'_, 'a> {
         let Some(raw) = self.run.next()? else { return Ok(None) };
         let (key, value) = map_entry(raw)?;
         // Servers write keys in their order; then none is there twice.
-        if self.last.is_some_and(|last| last >= key) {
+        if self.key.is_some_and(|last| last >= key) {
             return Err(Error::new(Cause::Irregular));
         }
-        self.last = Some(key);
-        self.value = Some((key, value));
+        self.key = Some(key);
+        match value {
+            Some((_, raw)) => self.value.content = Content::One(self.base, raw),
+            None => {
+                let view = one(self.value.schema, self.base, &[], self.value.depth);
+                self.value.set_view(view.map_err(|fault| fault.within(key))?);
+            }
+        }
         seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (key, value) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
-        let content = match value {
-            Some((_, raw)) => Content::One(self.base, raw),
-            None => {
-                let view = one(self.schema, self.base, &[], self.depth).map_err(|fault| fault.within(key))?;
-                Content::view(view)
-            }
-        };
-        let value = Value { schema: self.schema, content, depth: self.depth };
-        seed.deserialize(value).map_err(|error| error.within(key))
+        let value = seed.deserialize(Value(&mut self.value));
+        value.map_err(|error| error.within(self.key.unwrap_or_default()))
     }
 
     fn size_hint(&self) -> Option<usize> {
