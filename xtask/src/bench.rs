@@ -1,5 +1,6 @@
 //! Our programs and those of the peers, measured in turn in the same run.
 
+mod apiserver;
 mod informers;
 mod peers;
 mod plot;
@@ -34,6 +35,8 @@ enum BenchCommand {
     Curve(informers::Curve),
     /// Two informers of each of ten kinds, in one process.
     Kinds(informers::Kinds),
+    /// The embedded API server, beside a real kube-apiserver with its etcd. Needs Go, or `--alone`.
+    Apiserver(apiserver::Apiserver),
 }
 
 pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
@@ -42,6 +45,7 @@ pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
         Some(BenchCommand::Informers(options)) => informers::run(root, options, bench.turns),
         Some(BenchCommand::Curve(options)) => informers::curve(root, options, bench.turns),
         Some(BenchCommand::Kinds(options)) => informers::kinds(root, options, bench.turns),
+        Some(BenchCommand::Apiserver(options)) => apiserver::run(root, options, bench.turns),
         None => informers::run(root, &bench.informers, bench.turns),
     }
 }

@@ -1,6 +1,7 @@
 //! Runs a scenario and writes down what was answered.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -222,7 +223,7 @@ impl Run<'_> {
             builder = builder.header(name, self.names.fill(value));
         }
         let body = match (&step.body, &step.raw) {
-            (Some(body), _) => self.names.fill(&body.to_string()),
+            (Some(body), _) => self.names.fill(&lengthened(body, &step.long).to_string()),
             (None, Some(raw)) => self.names.fill(raw),
             (None, None) => String::new(),
         };
@@ -254,6 +255,13 @@ impl Run<'_> {
         let bytes = read_all(body)
             .await
             .map_err(|error| (format!("reading the answer to {request:?}"), Some(error)))?;
+        let bytes = match taken.headers.get("content-encoding").map(Vec::as_slice) {
+            Some([encoding]) if encoding == "gzip" => {
+                let unpacked = unpacked(&bytes);
+                unpacked.map_err(|error| (format!("the answer to {request:?} is no gzip: {error}"), None))?
+            }
+            _ => bytes,
+        };
         let yaml = taken
             .headers
             .get("content-type")
@@ -266,6 +274,23 @@ impl Run<'_> {
         taken.body = Some(body).filter(|_| !bytes.is_empty() && !request.starts_with("HEAD "));
         Ok((taken, None))
     }
+}
+
+/// A body with long texts in the places where they go.
+fn lengthened(body: &Value, long: &BTreeMap<String, usize>) -> Value {
+    let mut body = body.clone();
+    for (pointer, letters) in long {
+        if let Some(place) = body.pointer_mut(pointer) {
+            *place = "x".repeat(*letters).into();
+        }
+    }
+    body
+}
+
+fn unpacked(bytes: &[u8]) -> std::io::Result<Bytes> {
+    let mut unpacked = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut unpacked)?;
+    Ok(unpacked.into())
 }
 
 fn reached(answer: &Answer, until: &BTreeMap<String, Value>) -> bool {

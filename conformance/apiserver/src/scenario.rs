@@ -40,6 +40,9 @@ pub struct Step {
     pub headers: BTreeMap<String, String>,
     /// The body, sent as JSON.
     pub body: Option<Value>,
+    /// Long texts in the body: how many letters, by JSON pointers to where they go.
+    #[serde(default)]
+    pub long: BTreeMap<String, usize>,
     /// The body, sent as it is.
     pub raw: Option<String>,
     /// Keeps the stream of the answer open under this name instead of reading the body.

@@ -16,6 +16,7 @@ mod review;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::request;
@@ -128,7 +129,7 @@ impl Access {
     }
 
     /// Finds out who makes a request: by its client certificate, or by its bearer token.
-    pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
+    pub(crate) fn authenticate(&self, head: &request::Parts, now: Duration) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {
             return Ok(user.clone().authenticated());
         }
@@ -142,7 +143,7 @@ impl Access {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         match token.filter(|token| !token.is_empty()) {
-            Some(token) => match self.user_of(token) {
+            Some(token) => match self.user_of(token, now) {
                 Some(user) => Ok(user),
                 None if self.is_open() => Ok(User::administrator()),
                 None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
@@ -155,14 +156,15 @@ impl Access {
         }
     }
 
-    /// Whose token it is.
-    pub(crate) fn user_of(&self, token: &str) -> Option<User> {
+    /// Whose token it is, at a time of the server's clock.
+    pub(crate) fn user_of(&self, token: &str, now: Duration) -> Option<User> {
         let known = self.tokens.read().user(token).cloned();
-        known.or_else(|| self.issued.read().user(token)).map(User::authenticated)
+        known.or_else(|| self.issued.read().user(token, now)).map(User::authenticated)
     }
 
-    pub(crate) fn issue(&self, token: String, user: User) {
-        self.issued.write().add(token, user);
+    /// Takes a token for a user, until a time of the server's clock.
+    pub(crate) fn issue(&self, token: String, user: User, until: Duration) {
+        self.issued.write().add(token, user, until);
     }
 
     /// Whether the roles have a say in what a user does.

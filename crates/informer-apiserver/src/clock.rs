@@ -22,19 +22,26 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Completes once [`elapsed`](Self::elapsed) has reached `at`. Dropping it is free of effects.
     fn sleep_until(&self, at: Duration) -> Sleep;
+
+    /// Moves the clock ahead of itself, and wakes whoever waited for a time that has come: as if so much time had passed.
+    fn advance(&self, by: Duration);
 }
 
-/// The clock of the tokio runtime: real time, or paused time in tests that pause it.
+/// The clock of the tokio runtime: real time, or paused time in tests that pause it; and ahead of that, once it was
+/// [advanced](Clock::advance).
 #[derive(Debug)]
 pub struct TokioClock {
     origin: tokio::time::Instant,
     wall: Timestamp,
+    /// How far it is ahead.
+    ahead: watch::Sender<Duration>,
 }
 
 impl TokioClock {
     /// A clock that begins now.
     pub fn new() -> Self {
-        Self { origin: tokio::time::Instant::now(), wall: Timestamp::now() }
+        let ahead = watch::Sender::new(Duration::ZERO);
+        Self { origin: tokio::time::Instant::now(), wall: Timestamp::now(), ahead }
     }
 }
 
@@ -46,7 +53,7 @@ impl Default for TokioClock {
 
 impl Clock for TokioClock {
     fn elapsed(&self) -> Duration {
-        self.origin.elapsed()
+        self.origin.elapsed() + *self.ahead.borrow()
     }
 
     fn timestamp(&self) -> Timestamp {
@@ -54,7 +61,25 @@ impl Clock for TokioClock {
     }
 
     fn sleep_until(&self, at: Duration) -> Sleep {
-        Box::pin(tokio::time::sleep_until(self.origin + at))
+        let (origin, mut ahead) = (self.origin, self.ahead.subscribe());
+        Box::pin(async move {
+            loop {
+                let left = at.saturating_sub(*ahead.borrow_and_update());
+                let sleep = tokio::time::sleep_until(origin + left);
+                tokio::select! {
+                    biased;
+                    () = sleep => return,
+                    changed = ahead.changed() => if changed.is_err() {
+                        // The clock is gone, and will not be moved any more.
+                        return tokio::time::sleep_until(origin + left).await;
+                    }
+                }
+            }
+        })
+    }
+
+    fn advance(&self, by: Duration) {
+        self.ahead.send_modify(|ahead| *ahead += by);
     }
 }
 
@@ -83,7 +108,7 @@ impl ManualClock {
 
     /// Moves the clock and wakes whoever waited for a time that has come.
     pub fn advance(&self, by: Duration) {
-        self.elapsed.send_modify(|elapsed| *elapsed += by);
+        Clock::advance(self, by);
     }
 }
 
@@ -104,5 +129,9 @@ impl Clock for ManualClock {
                 std::future::pending::<()>().await;
             }
         })
+    }
+
+    fn advance(&self, by: Duration) {
+        self.elapsed.send_modify(|elapsed| *elapsed += by);
     }
 }

@@ -6,6 +6,7 @@ mod answer;
 mod body;
 mod call;
 mod discovery;
+mod gzip;
 mod listen;
 mod openapi;
 mod options;
@@ -19,6 +20,7 @@ pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
+pub(crate) use answer::framed;
 pub(crate) use call::shown;
 pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};

@@ -171,6 +171,11 @@ impl Kind {
         &self.kind
     }
 
+    /// Whether its objects go by themselves after a time.
+    pub(crate) fn expires(&self) -> bool {
+        self.is("", "Event") || self.is("events.k8s.io", "Event")
+    }
+
     pub(crate) fn is_custom(&self) -> bool {
         self.traits.has(Traits::CUSTOM)
     }

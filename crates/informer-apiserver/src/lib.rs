@@ -37,6 +37,7 @@ mod clock;
 mod convert;
 mod custom;
 mod error;
+mod expiry;
 mod faults;
 mod fields;
 mod http;
@@ -68,8 +69,8 @@ pub use http::{ApiBody, ApiService, BrokenOff, Listening};
 pub use kinds::Kind;
 pub use load::LoadError;
 pub use requests::{RequestRecord, Verb};
-pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError};
-pub use snapshot::{RestoreError, Snapshot};
+pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError, Usage};
+pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 pub use storage::History;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use tls::CertificateAuthority;

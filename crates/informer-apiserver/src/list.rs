@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
+use informer_schema::{ENVELOPE_TAIL, Envelope, block_head, envelope_head};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
@@ -13,7 +14,7 @@ use crate::http::{ListOptions, parse_version};
 use crate::kinds::{Kind, Resource};
 use crate::select::Filter;
 use crate::server::Shared;
-use crate::storage::{EventType, Form, OrderedMap, Stored};
+use crate::storage::{EventType, Form, OrderedMap, Stored, Wiring};
 use crate::table::TableForm;
 
 /// How long a read of a version that is yet to come waits for it, as upstream.
@@ -21,6 +22,11 @@ pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
 /// Lists are handed on in pieces of this size: large enough for few system calls, small beside a socket's buffers.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+
+/// Objects that are written as protobuf for the first time before others may run: some milliseconds.
+const WIRED_AT_ONCE: usize = 64;
+/// Every kind of lists has its items in this field.
+const ITEMS: u8 = 2;
 
 /// One page of a list.
 #[derive(Debug)]
@@ -239,6 +245,50 @@ impl Page {
             pending = Some((Vec::new(), tail));
             Some(chunk.freeze())
         })
+    }
+
+    /// The body of the answer as protobuf, piece by piece; `None` where an item has none. How long it is stands at its beginning, so
+    /// that all items have to be there before: those that nobody has asked for yet are written now.
+    pub(crate) async fn wire_chunks(
+        &self,
+        kind: &Kind,
+        wiring: Wiring<'_>,
+    ) -> Option<impl Iterator<Item = Bytes> + use<>> {
+        let (mut json, tail) = self.frame(kind, Form::Object);
+        json.extend_from_slice(&tail);
+        let empty = wiring.schema.to_protobuf(&json).ok()?;
+        let envelope = Envelope::parse(&empty).ok()?;
+        let (mut length, mut written) = (envelope.raw.len(), 0);
+        for item in &self.items {
+            if item.wired().is_none() {
+                written += 1;
+                if written % WIRED_AT_ONCE == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            let message = item.wire(wiring)?.message().len();
+            length += block_head(ITEMS, message).len() + message;
+        }
+        let mut chunk = BytesMut::from(&envelope_head(envelope.api_version, envelope.kind, length)[..]);
+        chunk.put_slice(envelope.raw);
+        let (mut items, mut pending) = (self.items.clone().into_iter(), Some(chunk));
+        Some(std::iter::from_fn(move || {
+            let mut chunk = pending.take()?;
+            while chunk.len() < CHUNK_BYTES {
+                let Some(item) = items.next() else {
+                    chunk.put_slice(&ENVELOPE_TAIL);
+                    return Some(chunk.freeze());
+                };
+                if chunk.capacity() < CHUNK_BYTES && items.len() > 8 {
+                    chunk.reserve(CHUNK_BYTES + item.len());
+                }
+                let message = item.wired().expect("all were written above").message();
+                chunk.put_slice(&block_head(ITEMS, message.len()));
+                chunk.put_slice(message);
+            }
+            pending = Some(BytesMut::new());
+            Some(chunk.freeze())
+        }))
     }
 
     /// The page as a table.

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use informer_core::{Gvr, ObjectKey};
 use parking_lot::{Mutex, RwLock};
@@ -17,19 +18,23 @@ use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
 use crate::clock::{Clock, TokioClock};
 use crate::error::ApiError;
+use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::http::ApiService;
 use crate::kinds::{Kind, Registry, Resource, built_in};
 use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::select::Filter;
-use crate::storage::{EventType, History, Storage};
+use crate::storage::{EventType, History, Storage, WireBytes, Wiring};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 use crate::write::{DeleteOptions, Scope, WriteMode};
 
 /// Objects written under one lock by a bulk load: readers wait for at most one batch.
 const LOAD_BATCH: usize = 512;
+
+/// How long events stay after they were written last, as upstream.
+const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// What happens to a watcher that falls behind the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,12 +62,17 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Discovery is answered in one piece to clients that ask for it.
     pub(crate) aggregated_discovery: bool,
+    /// Large answers are compressed for clients that ask for it.
+    pub(crate) compression: bool,
     pub(crate) policy: PolicyCache,
     /// How webhooks are reached.
     pub(crate) webhooks: Webhooks,
     pub(crate) hooks: HookCache,
     /// What the built-in kinds are made of.
     pub(crate) schema: informer_schema::Schema,
+    /// How much protobuf is kept.
+    wires: WireBytes,
+    pub(crate) expiry: Expiry,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Mutex<HashSet<String>>,
 }
@@ -130,6 +140,8 @@ pub struct ApiServerBuilder {
     client_ca: Option<ClientCa>,
     rbac: bool,
     aggregated_discovery: bool,
+    compression: bool,
+    event_ttl: Duration,
 }
 
 impl ApiServerBuilder {
@@ -196,6 +208,19 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Compresses answers of more than 128 KiB for clients that ask for it, as upstream does; by default it does. Watches are not
+    /// compressed. On loopback it costs more time than it saves.
+    pub fn compression(mut self, compression: bool) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// How long events stay after they were written last, as `--event-ttl`: one hour by default. [`Duration::MAX`] is for ever.
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = ttl;
+        self
+    }
+
     /// Serves another kind; the built-in ones are always there.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
@@ -218,10 +243,13 @@ impl ApiServerBuilder {
             controllers: self.controllers,
             access: Access::new(self.tokens, self.client_ca, self.rbac),
             aggregated_discovery: self.aggregated_discovery,
+            compression: self.compression,
             policy: PolicyCache::default(),
             webhooks: Webhooks::default(),
             hooks: HookCache::default(),
             schema,
+            wires: WireBytes::default(),
+            expiry: Expiry::new(self.event_ttl),
             settling: Mutex::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
@@ -255,6 +283,8 @@ impl ApiServer {
             client_ca: None,
             rbac: false,
             aggregated_discovery: true,
+            compression: true,
+            event_ttl: EVENT_TTL,
         }
     }
 
@@ -312,6 +342,35 @@ impl ApiServer {
     /// The version of the last write.
     pub fn version(&self) -> u64 {
         self.shared.storage.read().version()
+    }
+
+    /// What the server keeps in memory. It looks at every object.
+    pub fn usage(&self) -> Usage {
+        let (objects, object_bytes, history_bytes) = self.shared.storage.read().usage();
+        Usage { objects, object_bytes, history_bytes, protobuf_bytes: self.shared.wires.get() }
+    }
+
+    /// Moves the server's [clock](ApiServerBuilder::clock) ahead, as if so much time had passed: watches come to their bookmarks and
+    /// deadlines, events and tokens expire. The time of its clients is not moved.
+    ///
+    /// ```
+    /// # use informer_apiserver::ApiServer;
+    /// # use informer_core::Gvr;
+    /// # use serde_json::json;
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let events = Gvr::new("", "v1", "events");
+    /// let server = ApiServer::builder().build();
+    /// server.create(&events, "default", json!({"metadata": {"name": "started"}, "reason": "Started"}))?;
+    /// server.advance(Duration::from_secs(60 * 60));
+    /// assert!(server.list(&events, "default")?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        self.shared.clock.advance(by);
+        self.shared.expire();
     }
 
     /// Creates an object; an empty namespace is for cluster-scoped kinds. Answers it as stored.
@@ -443,6 +502,20 @@ impl ApiServer {
     }
 }
 
+/// What a server keeps in memory; see [`ApiServer::usage`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Objects of all kinds.
+    pub objects: usize,
+    /// Their bytes as JSON.
+    pub object_bytes: usize,
+    /// What the [history](History) may keep beside them, as its bounds count it.
+    pub history_bytes: usize,
+    /// Bytes of protobuf, of objects and of the history: each version is written when the first client asks for it, and kept.
+    pub protobuf_bytes: usize,
+}
+
 /// The history does not reach back to a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot rewind to version {version}: the history begins at {floor}; keep a longer one")]
@@ -460,6 +533,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Value {
 }
 
 impl Shared {
+    /// What objects need to be written as protobuf.
+    pub(crate) fn wiring(&self) -> Wiring<'_> {
+        Wiring { schema: &self.schema, kept: &self.wires }
+    }
+
     pub(crate) fn resource(&self, gvr: &Gvr) -> Result<Arc<Resource>, ApiError> {
         self.registry.read().get(gvr).ok_or_else(ApiError::unknown_resource)
     }

@@ -1,5 +1,9 @@
 //! The whole state, kept and brought back: for servers that are started again.
 
+mod file;
+
+pub use file::SnapshotError;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -122,6 +126,10 @@ impl ApiServer {
             tables.insert(resource.table, drafts.ok_or(RestoreError::Nameless { gvr })?);
         }
         self.shared.storage.write().restore(snapshot.version, tables);
+        for resource in self.shared.registry.read().iter().filter(|resource| resource.kind.is("", "Event")) {
+            let live = self.shared.storage.read().live(resource.table);
+            live.iter().for_each(|stored| self.shared.note_written(resource, stored));
+        }
         self.shared.announce_everything();
         Ok(())
     }

@@ -5,12 +5,14 @@
 //! 1. `Storage::version` is the version of the last commit; every commit takes the next number.
 //! 2. A ring holds the commits of its kind in strictly rising order, without a gap above `Table::dropped`.
 //! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
-//! 4. An object is encoded once, at its commit; its event, its list item and its metadata are slices of that.
+//! 4. An object is encoded once, at its commit; its event, its list item and its metadata are slices of that. As protobuf it is encoded
+//!    once, too: when the first client asks for it.
 
 mod encode;
 mod event;
 mod map;
 mod object;
+mod wire;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ pub(crate) use encode::{Draft, draft};
 pub(crate) use event::{Event, EventType};
 pub(crate) use map::OrderedMap;
 pub(crate) use object::{Form, Stored};
+pub(crate) use wire::{WireBytes, Wiring};
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +34,8 @@ const PAGED_SNAPSHOTS_MAX: usize = 8;
 pub struct History {
     /// Changes kept per kind.
     pub events: usize,
-    /// Encoded bytes of those changes kept per kind. Whichever bound is hit first counts.
+    /// Encoded bytes of those changes kept per kind; those of built-in kinds count twice, because they may be kept as protobuf, too.
+    /// Whichever bound is hit first counts.
     pub bytes: usize,
 }
 
@@ -148,6 +152,13 @@ impl Storage {
 
     pub(crate) fn floor(&self, table: usize) -> u64 {
         self.tables[table].floor
+    }
+
+    /// How many objects there are, their bytes, and those of the history.
+    pub(crate) fn usage(&self) -> (usize, usize, usize) {
+        let objects = self.tables.iter().flat_map(|table| table.live.iter());
+        let (count, bytes) = objects.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.len()));
+        (count, bytes, self.tables.iter().map(|table| table.ring_bytes).sum())
     }
 
     /// Writes an object, if it still is as the writer saw it.

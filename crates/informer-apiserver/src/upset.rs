@@ -21,8 +21,16 @@ pub(crate) struct UpsetWatch {
     /// The next line is cut in half, and is the last.
     halve: bool,
     over: bool,
-    /// What becomes of lines where the watch is not answered in JSON.
+    /// What becomes of lines that are no events, where the watch is not answered in JSON.
     framing: Option<Framing>,
+}
+
+/// What a watch is made of.
+enum Piece {
+    /// Events, in the encoding of the watch.
+    Event(Bytes),
+    /// Something else, as a line of JSON.
+    Line(Bytes),
 }
 
 /// Writes lines of JSON in another encoding.
@@ -45,18 +53,22 @@ impl UpsetWatch {
 
     /// The next piece of the body; `None` at its proper end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
-        let line = self.next_line().await?;
-        Some(line.map(|line| {
-            let written = self.framing.as_ref().map_or(line.clone(), |framing| framing(&line));
-            // The half of a frame, not the frame of a half.
-            if self.halve && self.over { written.slice(..written.len() / 2) } else { written }
-        }))
+        let written = match self.next_line().await? {
+            Err(broken) => return Some(Err(broken)),
+            Ok(Piece::Event(bytes)) => bytes,
+            Ok(Piece::Line(line)) => match &self.framing {
+                None => line,
+                Some(framing) => framing(&line),
+            },
+        };
+        // The half of a frame, not the frame of a half.
+        Some(Ok(if self.halve && self.over { written.slice(..written.len() / 2) } else { written }))
     }
 
-    async fn next_line(&mut self) -> Option<Result<Bytes, BrokenOff>> {
+    async fn next_line(&mut self) -> Option<Result<Piece, BrokenOff>> {
         loop {
             if let Some(line) = self.due.pop_front() {
-                return Some(Ok(line));
+                return Some(Ok(Piece::Line(line)));
             }
             if self.over {
                 return None;
@@ -89,14 +101,16 @@ impl UpsetWatch {
             match item {
                 Item::Bookmark(_) if self.plan.drop_bookmarks => {}
                 Item::InitialEnd(_) if self.plan.no_initial_end => {}
-                Item::Bookmark(line) | Item::InitialEnd(line) | Item::Error(line) => return Some(Ok(line)),
-                Item::Event(line) if self.halve => {
-                    self.over = true;
-                    return Some(Ok(line));
+                Item::Bookmark(line) | Item::InitialEnd(line) | Item::Error(line) => {
+                    return Some(Ok(Piece::Line(line)));
                 }
-                Item::Event(line) => {
+                Item::Event(bytes) if self.halve => {
+                    self.over = true;
+                    return Some(Ok(Piece::Event(bytes)));
+                }
+                Item::Event(bytes) => {
                     self.events += 1;
-                    return Some(Ok(line));
+                    return Some(Ok(Piece::Event(bytes)));
                 }
             }
         }

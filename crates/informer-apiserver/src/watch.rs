@@ -4,8 +4,8 @@
 //!
 //! 1. A stream delivers the events after its cursor as a consecutive prefix; it may end but never skips.
 //! 2. A bookmark of version X follows every event up to X that the stream has to deliver.
-//! 3. A watcher holds at most [`BATCH_MAX`] references to events, whatever its reader does: what it has not pulled
-//!    stays in the shared history, and one that falls behind that ends.
+//! 3. A watcher holds at most [`BATCH_MAX`] references to events, and lines of at most [`BATCH_BYTES_MAX`] and one more, whatever its
+//!    reader does: what it has not pulled stays in the shared history, and one that falls behind that ends.
 //!
 //! # Shutdown
 //!
@@ -19,8 +19,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use rand::RngExt;
 use tokio::sync::watch;
 
+use crate::clock::Sleep;
 use crate::error::ApiError;
-use crate::http::{ListOptions, parse_version};
+use crate::http::{ListOptions, framed, parse_version};
 use crate::kinds::Resource;
 use crate::list::CHUNK_BYTES;
 use crate::select::Filter;
@@ -30,6 +31,8 @@ use crate::table::TableForm;
 
 /// Events pulled at a time: bounds what a stalled reader holds.
 const BATCH_MAX: usize = 256;
+/// Bytes of lines pulled at a time, for kinds of large objects: what a connection sends at once.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Time between two bookmarks, as upstream.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// How long before the deadline the last bookmark is sent, as upstream.
@@ -56,6 +59,8 @@ pub(crate) struct WatchDriver {
     filter: Filter,
     form: Form,
     table: Option<Rows>,
+    /// Events are frames of protobuf.
+    protobuf: bool,
     /// Everything up to here is delivered or in `queue`.
     cursor: u64,
     epoch: u64,
@@ -64,6 +69,8 @@ pub(crate) struct WatchDriver {
     queue: VecDeque<Bytes>,
     deadline: Duration,
     next_bookmark: Option<Duration>,
+    /// The sleep until some time, kept from one change to the next: a timer costs more than an event.
+    sleep: Option<(Duration, Sleep)>,
     /// May many initial events be one item?
     pub(crate) coalesce: bool,
     error: Option<ApiError>,
@@ -114,6 +121,8 @@ pub(crate) struct WatchRequest<'a> {
     pub(crate) form: Form,
     /// As a table, where that is wanted.
     pub(crate) table: Option<TableForm>,
+    /// Events as frames of protobuf; what is none, as bookmarks, is JSON still.
+    pub(crate) protobuf: bool,
     pub(crate) options: &'a ListOptions,
     /// Fault: repeat the last so many versions.
     pub(crate) rewind: u64,
@@ -166,6 +175,7 @@ impl WatchDriver {
             filter: request.filter.clone(),
             form: request.form,
             table: request.table.map(|form| Rows { form, defined: false }),
+            protobuf: request.protobuf,
             cursor: storage.version(),
             epoch: storage.epoch(request.resource.table),
             changed,
@@ -173,6 +183,7 @@ impl WatchDriver {
             queue: VecDeque::new(),
             deadline,
             next_bookmark: None,
+            sleep: None,
             coalesce: true,
             error: None,
             ended: false,
@@ -274,9 +285,14 @@ impl WatchDriver {
                 lines.put_slice(&rows.line(&self.shared, &self.resource, event));
                 break;
             }
-            lines.put_slice(EventType::Added.head());
-            stored.write(self.form, &mut lines);
-            lines.put_slice(b"}\n");
+            match self.protobuf.then(|| stored.frame(EventType::Added, self.shared.wiring())).flatten() {
+                Some(frame) => lines.put_slice(&frame),
+                None => {
+                    lines.put_slice(EventType::Added.head());
+                    stored.write(self.form, &mut lines);
+                    lines.put_slice(b"}\n");
+                }
+            }
             if !self.coalesce {
                 break;
             }
@@ -293,25 +309,35 @@ impl WatchDriver {
     fn pull(&mut self, max: usize) -> Result<Option<u64>, Ended> {
         let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, max)?;
         let Pulled { events, version } = pulled;
-        self.cursor = self.cursor.max(version);
         let none = events.is_empty();
+        let mut bytes = 0;
         for event in events {
-            let Some(event) = self.presented(event) else {
+            if bytes > BATCH_BYTES_MAX {
+                // The rest is pulled again, from where this ends.
+                return Ok(None);
+            }
+            let (at, Some(event)) = (event.version, self.presented(event)) else {
                 // What was converted is forgotten already: whoever watches on gets it.
                 self.ended = true;
                 break;
             };
+            self.cursor = self.cursor.max(at);
             let event = &*event;
             if let Some(kind) = self.view(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
                     (Some(rows), Some((stored, version))) => {
                         rows.line(&self.shared, &self.resource, (kind, stored, version))
                     }
+                    _ if self.protobuf => event
+                        .frame(kind, self.shared.wiring())
+                        .unwrap_or_else(|| framed(&self.shared.schema, &event.line(kind, self.form))),
                     _ => event.line(kind, self.form),
                 };
+                bytes += line.len();
                 self.queue.push_back(line);
             }
         }
+        self.cursor = self.cursor.max(version);
         Ok(none.then_some(version))
     }
 
@@ -375,7 +401,13 @@ impl WatchDriver {
 
     /// Waits for a change, the next bookmark or the end.
     async fn wait(&mut self, version: u64) -> Option<Item> {
-        let until = self.next_bookmark.map_or(self.deadline, |next| next.min(self.deadline));
+        let expiry = self.shared.next_expiry(&self.resource);
+        let until = [self.next_bookmark, expiry].into_iter().flatten().fold(self.deadline, Duration::min);
+        let clock = &self.shared.clock;
+        let (_, sleep) = match self.sleep.take_if(|(at, _)| *at == until) {
+            Some(kept) => self.sleep.insert(kept),
+            None => self.sleep.insert((until, clock.sleep_until(until))),
+        };
         tokio::select! {
             // Changes first: a bookmark that is due must not overtake them.
             biased;
@@ -383,11 +415,16 @@ impl WatchDriver {
                 self.ended = changed.is_err();
                 return None;
             }
-            () = self.shared.clock.sleep_until(until) => {}
+            () = sleep => {}
         }
+        self.sleep = None;
         let now = self.shared.clock.elapsed();
         if now >= self.deadline {
             self.ended = true;
+            return None;
+        }
+        if self.next_bookmark.is_none_or(|next| now < next) {
+            self.shared.expire();
             return None;
         }
         self.plan_bookmark(now);

@@ -423,6 +423,7 @@ impl Shared {
             };
         }
         let stored = self.storage.write().put(resource.table, draft, expect)?;
+        self.note_written(resource, &stored);
         self.announce(resource);
         Ok(stored)
     }

@@ -28,7 +28,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// Serves a Kubernetes API from memory, for tests and for trying things out.
 ///
 /// Objects of every built-in kind can be created, changed, listed and watched, with kubectl, curl or
-/// any client library. Nothing is stored: what is written is gone when the server ends. Without TLS, and without
+/// any client library. What is written is gone when the server ends, unless --snapshot keeps it. Without TLS, and without
 /// --token-file or --client-ca, it listens on loopback addresses only.
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("users").multiple(true)), after_long_help = "\
@@ -41,6 +41,8 @@ Examples:
       KUBECONFIG=test.conf informer watch deploy
   informer serve --faults faults.yaml
       Misbehaves as the file says.
+  informer serve --snapshot state.json
+      Goes on where the last one ended.
   informer serve --cert-dir certs --token-file tokens.csv --rbac
       Over TLS, with a certificate that is made, and users who have roles.
 
@@ -73,6 +75,9 @@ pub(crate) struct ServeArguments {
     /// built in are taken from their CustomResourceDefinitions, or guessed.
     #[arg(long, value_name = "FILE|DIR")]
     load: Option<PathBuf>,
+    /// Begin with the state in this file, where it is there, in place of what --load gives; and keep the state there at the end.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
     /// Ask for one of these bearer tokens: a file with lines of `token,user,uid,"group,group"`, as kube-apiserver
     /// reads it.
     #[arg(long, value_name = "FILE", group = "users")]
@@ -116,6 +121,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         rbac: arguments.rbac,
     };
     let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;
+    if let Some(path) = arguments.snapshot.as_deref().filter(|path| path.exists()) {
+        server
+            .restore_from(path)
+            .map_err(|error| Failure::caused("cannot begin with the snapshot", error))?;
+    }
     server.faults().add_all(faults);
     let listening = match tls {
         None => server.listen(address).await.map_err(|error| cannot_listen(address, error))?,
@@ -133,7 +143,12 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     told_to_end().await?;
     // What is not out by then is cut off when the runtime goes.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
-    Ok(())
+    match &arguments.snapshot {
+        Some(path) => {
+            server.save(path).map_err(|error| Failure::caused("the state of the server is lost", error))
+        }
+        None => Ok(()),
+    }
 }
 
 fn read_tokens(path: &Path) -> Result<Tokens, Failure> {

@@ -148,6 +148,46 @@ pub fn write_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// What stands before a message of this length in its envelope, and [`ENVELOPE_TAIL`] behind it: for lists, which are written piece
+/// by piece.
+///
+/// ```
+/// use informer_schema::{ENVELOPE_TAIL, enclose, envelope_head};
+///
+/// let pieces = [&envelope_head("v1", "PodList", 2)[..], b"\x0a\x00", &ENVELOPE_TAIL].concat();
+/// assert_eq!(pieces, enclose("v1", "PodList", b"\x0a\x00"));
+/// ```
+pub fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
+    let mut type_meta = Writer::default();
+    type_meta.block(2, kind.as_bytes());
+    type_meta.block(1, api_version.as_bytes());
+    type_meta.close(1, 0);
+    type_meta.put(&MAGIC);
+    let mut head = type_meta.into_bytes();
+    head.extend_from_slice(&block_head(2, length));
+    head
+}
+
+/// What stands behind a message in its envelope.
+pub const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0, 0x22, 0];
+
+/// What stands before the bytes of a field: its number, and how many there are.
+///
+/// # Panics
+///
+/// When the number is over 15: such fields have longer heads, and nothing that is written in pieces has them.
+pub fn block_head(number: u8, length: usize) -> Vec<u8> {
+    assert!(number < 16, "the head of field {number} is longer");
+    let mut head = vec![number << 3 | 2];
+    let mut rest = length;
+    while rest > 0x7f {
+        head.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    head.push((rest & 0x7f) as u8);
+    head
+}
+
 /// The first event of a watch stream and what follows it; `None` when more bytes are needed. How long an event may be is the
 /// caller's to say: [`frame_length`] tells it before the event is there.
 pub fn frame(stream: &[u8]) -> Option<(&[u8], &[u8])> {

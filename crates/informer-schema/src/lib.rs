@@ -21,7 +21,7 @@
 //! | to | there is |
 //! |---|---|
 //! | turn objects into the other encoding, byte for byte as a server | [`Schema::to_json`], [`Schema::to_protobuf`], [`Kind::message_to_json`] |
-//! | read and write what stands around them | [`Envelope`], [`enclose`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
+//! | read and write what stands around them | [`Envelope`], [`enclose`], [`envelope_head`], [`frame`], [`write_frame`], [`Schema::watch_event_to_json`] |
 //! | cut a list into objects as it comes in | [`ListSplitter`] |
 //! | know an object without decoding it, and drop its managed fields | [`Scan`] |
 //! | read one field | [`Kind::scalar`] |
@@ -57,7 +57,10 @@ mod transcode;
 mod wire;
 
 pub use de::DecodeError;
-pub use envelope::{Envelope, MAGIC, enclose, frame, frame_length, watch_event, write_frame};
+pub use envelope::{
+    ENVELOPE_TAIL, Envelope, MAGIC, block_head, enclose, envelope_head, frame, frame_length, watch_event,
+    write_frame,
+};
 pub use error::{Problem, TranscodeError};
 pub use field::{BaseType, Field, ListType, PatchStrategy, Shape};
 pub use kind::{Kind, Message};

@@ -30,7 +30,7 @@ pub use error::TestServerError;
 pub use fake::{FakeClient, FakeClientBuilder};
 pub use informer_apiserver::{
     ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, ManualClock,
-    RequestRecord, Verb,
+    RequestRecord, SnapshotError, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
@@ -129,6 +129,49 @@ impl TestServer {
             panic!("the informer of a test server: {error}");
         }
         RunningInformer { informer, run }
+    }
+
+    /// Moves the server's clock ahead, as if so much time had passed: its watches come to their bookmarks and deadlines, events and
+    /// tokens expire. The time of informers and clients is not moved; in paused time `tokio::time::advance` moves both.
+    pub fn advance(&self, by: std::time::Duration) {
+        self.server.advance(by);
+    }
+
+    /// Keeps the whole state in a file: every object with its version and uid, Secrets among them.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
+        self.server.save(path)
+    }
+
+    /// Goes over to the state in a file, as a server does that is started again on its data: open watches end, and versions from before
+    /// get 410.
+    ///
+    /// ```
+    /// # use informer::testing::{TestServer, pod};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("informer-{}.json", std::process::id()));
+    /// let server = TestServer::start().await;
+    /// server.create(&pod("default/web-0")).await?;
+    /// server.save(&path)?;
+    ///
+    /// let next = TestServer::start().await;
+    /// next.restore(&path)?;
+    /// let (old, new): (Pod, Pod) = (server.get("default/web-0").await?, next.get("default/web-0").await?);
+    /// assert_eq!((old.metadata.uid, old.metadata.resource_version), (new.metadata.uid, new.metadata.resource_version));
+    /// # std::fs::remove_file(path)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is no snapshot, or has objects of kinds that are not served; nothing has changed then.
+    pub fn restore(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
+        self.server.restore_from(path)
     }
 
     /// The rules by which requests go wrong. A rule also holds for the watches that are open when it is made, as if they

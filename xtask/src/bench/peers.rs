@@ -71,6 +71,8 @@ pub(crate) enum BenchError {
     },
     #[error("{program} ended with {status}")]
     Failed { program: String, status: std::process::ExitStatus },
+    #[error("{program} is not there to be measured: {why}")]
+    Server { program: String, why: String },
     #[error("{program} printed no figures on its last line")]
     Output {
         program: String,
@@ -90,19 +92,29 @@ pub(crate) struct Program {
 
 /// Builds a program of `benches/`, as well as can be.
 pub(crate) fn build_ours(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
-    build(root, program, "bench", "release")
+    build(root, ("informer-benches", program), "bench", "release")
+}
+
+/// Builds a program of another package likewise.
+pub(crate) fn build_other(root: &Path, package: &str, program: &str) -> Result<PathBuf, BenchError> {
+    build(root, (package, program), "bench", "release")
 }
 
 /// Builds a program of `benches/` whose times are not measured.
 pub(crate) fn build_soon(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
-    build(root, program, "dev", "debug")
+    build(root, ("informer-benches", program), "dev", "debug")
 }
 
-fn build(root: &Path, program: &str, profile: &str, folder: &str) -> Result<PathBuf, BenchError> {
+fn build(
+    root: &Path,
+    (package, program): (&str, &str),
+    profile: &str,
+    folder: &str,
+) -> Result<PathBuf, BenchError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "--profile", profile, "--package", "informer-benches", "--bin", program])
+        .args(["build", "--quiet", "--profile", profile, "--package", package, "--bin", program])
         .status();
     match status {
         Ok(status) if status.success() => Ok(target(root).join(folder).join(program)),
@@ -179,7 +191,7 @@ impl Samples {
         self.cases.insert(name.to_owned(), scaled);
     }
 
-    fn push(&mut self, program: &'static str, case: String, value: f64) {
+    pub(super) fn push(&mut self, program: &'static str, case: String, value: f64) {
         let values = self.cases.entry(case).or_default().entry(program).or_default();
         values.insert(values.partition_point(|&other| other < value), value);
     }

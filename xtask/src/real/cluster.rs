@@ -216,6 +216,11 @@ impl Cluster {
         matches!(api.ask("GET", path, ""), Ok((200, _)))
     }
 
+    /// What the administrator says who it is with.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     fn etcd(&self) -> Peer<'static> {
         Peer { port: self.ports.etcd, authority: None, token: "" }
     }

@@ -70,7 +70,7 @@ impl Shared {
         if token.is_empty() {
             return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
         }
-        Ok(match self.access.user_of(token) {
+        Ok(match self.access.user_of(token, self.clock.elapsed()) {
             Some(user) => json!({"authenticated": true, "user": user.info(), "audiences": [AUDIENCE]}),
             None => json!({"user": {}, "error": "invalid bearer token"}),
         })
@@ -96,10 +96,10 @@ impl Shared {
             .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
         // It only has to be unknown to others: this server looks it up, and reads nothing from it.
         let token = format!("{}.{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        if !dry_run {
-            self.access.issue(token.clone(), user);
-        }
         let lasts = std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        if !dry_run {
+            self.access.issue(token.clone(), user, self.clock.elapsed().saturating_add(lasts));
+        }
         let until = crate::write::wire_time(self.clock.timestamp() + lasts);
         let created = self.now();
         request["kind"] = "TokenRequest".into();

@@ -1,6 +1,7 @@
 //! Bearer tokens: from a file, and issued for service accounts.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use super::User;
 
@@ -93,23 +94,24 @@ fn fields(line: &str) -> Option<Vec<String>> {
 /// The tokens that this server has issued.
 #[derive(Default)]
 pub(super) struct Issued {
-    users: HashMap<String, User>,
+    /// Whose they are, and until when of the server's clock.
+    users: HashMap<String, (User, Duration)>,
     order: VecDeque<String>,
 }
 
 impl Issued {
-    pub(super) fn user(&self, token: &str) -> Option<User> {
-        self.users.get(token).cloned()
+    pub(super) fn user(&self, token: &str, now: Duration) -> Option<User> {
+        self.users.get(token).filter(|(_, until)| now < *until).map(|(user, _)| user.clone())
     }
 
-    pub(super) fn add(&mut self, token: String, user: User) {
+    pub(super) fn add(&mut self, token: String, user: User, until: Duration) {
         if self.order.len() == ISSUED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.users.remove(&oldest);
         }
         self.order.push_back(token.clone());
-        self.users.insert(token, user);
+        self.users.insert(token, (user, until));
     }
 }
 

@@ -31,6 +31,16 @@ pub(super) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, JSON, ApiBody::whole(body))
 }
 
+/// An answer made of a whole object as protobuf.
+pub(super) fn protobuf(status: u16, body: Bytes) -> Answer {
+    with_type(status, PROTOBUF, ApiBody::whole(body))
+}
+
+/// An answer that streams a list as protobuf.
+pub(super) fn streamed_list(chunks: Chunks) -> Answer {
+    with_type(200, PROTOBUF, ApiBody::chunks(chunks))
+}
+
 /// An answer made of text.
 pub(super) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, TEXT, ApiBody::whole(body))
@@ -54,7 +64,7 @@ pub(super) fn streamed_protobuf(chunks: Chunks) -> Answer {
 }
 
 /// The lines of events as frames. A line that is no event, as faults send, stays as it is.
-pub(super) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
+pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
         r#type: &'a str,

@@ -59,6 +59,14 @@ impl ApiBody {
         }
     }
 
+    /// What it is made of: all of it, or its pieces.
+    pub(super) fn into_chunks(self) -> Result<Bytes, Chunks> {
+        match self.inner {
+            Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
+            Inner::Chunks(chunks) => Err(chunks),
+        }
+    }
+
     /// Tells the connection when the body breaks off.
     pub(crate) fn resetting(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
         self.reset = reset;

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::accept::{Encoding, Shape, Wants, negotiate};
 use super::answer::{
-    Answer, framed, header, json, streamed, streamed_protobuf, value, warn, whole, written_bytes,
+    Answer, framed, header, json, protobuf, streamed, streamed_list, streamed_protobuf, value, warn, whole,
+    written_bytes,
 };
 use super::body::BrokenOff;
 use super::query::{ListOptions, Query};
@@ -151,6 +152,12 @@ impl Call<'_> {
                 return Ok((value(200, &table), encoding));
             }
         };
+        // Where an item has no protobuf, the whole list is answered as JSON.
+        if encoding == Encoding::Protobuf
+            && let Some(chunks) = page.wire_chunks(self.kind(), self.shared.wiring()).await
+        {
+            return Ok((streamed_list(stream::iter(chunks.map(Ok)).boxed()), encoding));
+        }
         let mut chunks = page.into_chunks(self.kind(), form);
         let first = chunks.next().unwrap_or_default();
         let answer = match chunks.next() {
@@ -178,6 +185,7 @@ impl Call<'_> {
             filter,
             form,
             table,
+            protobuf: encoding == Encoding::Protobuf,
             options: &options,
             rewind: plan.rewind,
             ignore_initial: plan.ignore_initial,
@@ -225,12 +233,21 @@ impl Call<'_> {
             return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
         }
         let answer = match shape {
-            Shape::Form(form) => json(200, whole(&stored, form)),
+            Shape::Form(form) => self.one(200, &stored, form, encoding),
             Shape::Table(form) => {
                 value(200, &form.of_one(self.kind(), &stored, self.shared.clock.timestamp()))
             }
         };
         Ok((answer, encoding))
+    }
+
+    /// An object as an answer: as protobuf where that is wanted and it has some, else as JSON.
+    fn one(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> Answer {
+        let wanted = encoding == Encoding::Protobuf && form == Form::Object;
+        match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
+            Some(wire) => protobuf(status, wire.object()),
+            None => json(status, whole(stored, form)),
+        }
     }
 
     /// The object as it was so many versions ago.
@@ -252,7 +269,7 @@ impl Call<'_> {
         }
         options::check_write(self.query, self.route.verb, media_type(self.head))?;
         let attempt = self.attempt(body, self.write_options());
-        let write = |scope: Scope<'_>| self.write_once(scope, body, shape);
+        let write = |scope: Scope<'_>| self.write_once(scope, body, (shape, encoding));
         let mut answer = self.admitted(attempt.as_ref(), self.scope(), write).await?;
         if let Some(attempt) = attempt {
             warn(&mut answer, &attempt.warnings());
@@ -260,7 +277,12 @@ impl Call<'_> {
         Ok((answer, encoding))
     }
 
-    fn write_once(&self, scope: Scope<'_>, body: &[u8], shape: Shape) -> Result<Answer, ApiError> {
+    fn write_once(
+        &self,
+        scope: Scope<'_>,
+        body: &[u8],
+        wants: (Shape, Encoding),
+    ) -> Result<Answer, ApiError> {
         if let Some(answer) = self.special(scope, body)? {
             return Ok(answer);
         }
@@ -277,15 +299,16 @@ impl Call<'_> {
                 shared.patch(scope, self.name(), &patch, self.mode())?
             }
         };
-        let mut answer = self.written(&written, shape);
+        let mut answer = self.written(&written, wants);
         warn(&mut answer, &written.warnings);
         Ok(answer)
     }
 
-    fn written(&self, written: &Written, shape: Shape) -> Answer {
+    fn written(&self, written: &Written, (shape, encoding): (Shape, Encoding)) -> Answer {
         let status = if written.created { 201 } else { 200 };
         match (shape, &written.stored) {
-            (Shape::Form(form), _) => json(status, written_bytes(written, form)),
+            (Shape::Form(form), Some(stored)) => self.one(status, stored, form, encoding),
+            (Shape::Form(form), None) => json(status, written_bytes(written, form)),
             (Shape::Table(form), Some(stored)) => {
                 value(status, &form.of_one(self.kind(), stored, self.shared.clock.timestamp()))
             }

@@ -13,9 +13,9 @@ use http::{Request, request};
 use super::accept::{Encoding, indents_errors, plain_encoding};
 use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled, warn};
 use super::call::Call;
-use super::discovery;
 use super::query::{Query, check_timeout};
 use super::route::{Route, route};
+use super::{discovery, gzip};
 use crate::auth::{Attributes, User};
 use crate::error::ApiError;
 use crate::faults::Plan;
@@ -46,6 +46,7 @@ impl ApiService {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        self.shared.expire();
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let watch = query.flag("watch").unwrap_or_default();
@@ -72,7 +73,11 @@ impl ApiService {
             true => answer,
             false => {
                 let indent = is_for_people(&head, &query) || (failed && indents_errors(&head));
-                rewritten(&self.shared.schema, answer, encoding, indent).await
+                let answer = rewritten(&self.shared.schema, answer, encoding, indent).await;
+                match self.shared.compression && gzip::is_asked_for(&head) {
+                    true => gzip::gzipped(answer).await,
+                    false => answer,
+                }
             }
         };
         finish(&head, answer).map(|body| body.ending(end))
@@ -119,7 +124,7 @@ impl ApiService {
         if !watch {
             check_timeout(query)?;
         }
-        let user = self.shared.access.authenticate(head)?;
+        let user = self.shared.access.authenticate(head, self.shared.clock.elapsed())?;
         if !self.shared.account_lives(&user) {
             return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
         }

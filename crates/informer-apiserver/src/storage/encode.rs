@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use informer_core::{Labels, ObjectKey};
@@ -247,6 +248,7 @@ impl Draft {
             version_at: gap..gap + digits.len(),
             metadata: self.metadata.start..self.metadata.end + digits.len(),
             bare_at: self.bare_at,
+            wire: OnceLock::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Form, Stored};
+use super::{Form, Stored, Wiring};
 
 /// The type of an event that concerns an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,13 @@ pub(crate) struct Event {
     pub(crate) next: Option<Arc<Stored>>,
     /// Lines that are not the one made at the commit, made when the first watcher needs them: by type and form.
     lines: [OnceLock<Bytes>; 6],
+    /// The frame of the deletion, likewise; other frames are with their objects.
+    farewell: OnceLock<Option<Bytes>>,
 }
 
 impl Event {
     pub(crate) fn new(version: u64, previous: Option<Arc<Stored>>, next: Option<Arc<Stored>>) -> Self {
-        Self { version, previous, next, lines: Default::default() }
+        Self { version, previous, next, lines: Default::default(), farewell: OnceLock::new() }
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -59,7 +61,7 @@ impl Event {
 
     /// What it keeps in memory, for the bound of the history.
     pub(super) fn cost(&self) -> usize {
-        size_of::<Self>() + self.next.as_ref().or(self.previous.as_ref()).map_or(0, |stored| stored.len())
+        size_of::<Self>() + self.next.as_ref().or(self.previous.as_ref()).map_or(0, |stored| stored.cost())
     }
 
     /// The line of the event for watchers that see it as `kind`; made once and shared by all of them.
@@ -74,6 +76,22 @@ impl Event {
         }
         let slot = kind as usize * 2 + usize::from(form == Form::Metadata);
         self.lines[slot].get_or_init(|| self.encode(kind, form)).clone()
+    }
+
+    /// The same as protobuf, with its length in front; `None` where the object has none.
+    pub(crate) fn frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
+        match (kind, &self.next) {
+            (EventType::Added | EventType::Modified, Some(next)) => next.frame(kind, wiring),
+            _ => self.farewell.get_or_init(|| self.last_frame(kind, wiring)).clone(),
+        }
+    }
+
+    fn last_frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
+        let previous = self.previous.as_ref()?;
+        let mut object = BytesMut::new();
+        previous.write_at(self.version, Form::Object, &mut object);
+        let object = wiring.schema.to_protobuf(&object).ok()?;
+        Some(informer_schema::write_frame(kind.name(), &object).into())
     }
 
     /// The object that watchers see, and its version.

@@ -1,9 +1,12 @@
 //! One object at one version: its bytes and the few parts that the server itself looks at.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use informer_core::{Labels, ObjectKey};
+
+use super::wire::Wire;
 
 /// An encoded object. Immutable; lists, events and gets share its bytes.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct Stored {
     pub(super) metadata: Range<usize>,
     /// Within the object: what follows kind and apiVersion, for list items that omit them.
     pub(super) bare_at: usize,
+    /// The same as protobuf, once somebody has asked for it.
+    pub(super) wire: OnceLock<Option<Wire>>,
 }
 
 /// In which shape objects are answered.
@@ -71,6 +76,15 @@ impl Stored {
     /// Size of the object.
     pub(crate) fn len(&self) -> usize {
         self.object.len()
+    }
+
+    /// What it takes in memory at most: its text, and as much again where there is protobuf, which is shorter.
+    pub(super) fn cost(&self) -> usize {
+        match self.bare_at {
+            // Custom resources have no bare form, and no protobuf.
+            0 => self.len(),
+            _ => 2 * self.len(),
+        }
     }
 
     /// Appends the object in a shape.

@@ -31,13 +31,16 @@ impl Shared {
         let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
         let names = drafts.iter().take(if defines { drafts.len() } else { 1 });
         let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();
+        let mut expiring = Vec::new();
         let mut storage = self.storage.write();
         for draft in drafts {
             let seen = storage.get(resource.table, draft.key.as_str()).map(|current| current.version);
             let expect = seen.map_or(Expect::Absent, Expect::At);
-            storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
+            let stored = storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
+            expiring.extend(kind.expires().then_some(stored));
         }
         drop(storage);
+        expiring.iter().for_each(|stored| self.note_written(resource, stored));
         self.announce(resource);
         names.iter().for_each(|name| self.after_write(Scope::new(resource, None), name));
         failed.map_or(Ok(count), Err)

@@ -3,13 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod faults;
+mod gzip;
 mod kube;
 mod lists;
 mod loads;
 mod owners;
+mod protobuf;
 mod roles;
+mod snapshots;
 mod sockets;
 mod support;
+mod time;
 mod tls;
 mod watches;
 mod webhooks;

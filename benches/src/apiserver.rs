@@ -1,0 +1,130 @@
+//! What an API server is measured with: the same program for the embedded one and for a real one, over TLS or without.
+//!
+//! `apiserver-bench load` fills an empty server and measures what that, lists and watches cost; `apiserver-bench start` measures how
+//! soon a program answers. Both print one JSON object of figures. `cargo xtask bench apiserver` runs them in turn.
+
+#[path = "apiserver/connect.rs"]
+mod connect;
+#[path = "apiserver/create.rs"]
+mod create;
+#[path = "apiserver/lists.rs"]
+mod lists;
+#[path = "informers/objects.rs"]
+mod objects;
+#[path = "apiserver/process.rs"]
+mod process;
+#[path = "apiserver/start.rs"]
+mod start;
+#[path = "apiserver/watches.rs"]
+mod watches;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use serde_json::{Map, Value};
+
+use connect::Target;
+use process::Processes;
+
+/// Whatever ends a measurement.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the objects are; those of `informer-bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(dead_code, reason = "the objects are those of `informer-bench`, which has more kinds")]
+pub(crate) enum BenchKind {
+    Pod,
+    Crd,
+    Configmap,
+    Secret,
+    Node,
+}
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fills an empty server, and measures creates, lists and watches.
+    Load(Load),
+    /// Starts a program and measures how soon it answers, and what it holds then; ends it.
+    Start(start::Start),
+}
+
+/// What to measure, and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Load {
+    /// The URL of the server.
+    #[arg(long)]
+    server: String,
+    /// Whom to trust, where it is `https`.
+    #[arg(long)]
+    authority: Option<PathBuf>,
+    /// The bearer token.
+    #[arg(long)]
+    token: Option<String>,
+    /// The processes of the server, for their memory and their processor time.
+    #[arg(long, value_delimiter = ',')]
+    pids: Vec<u32>,
+    /// Processes that work for the server: of these the processor time alone.
+    #[arg(long, value_delimiter = ',')]
+    beside: Vec<u32>,
+    /// How many pods to create.
+    #[arg(long, default_value_t = 20_000)]
+    objects: usize,
+    /// How many connections create them.
+    #[arg(long, default_value_t = 16)]
+    writers: usize,
+    /// How often they are listed, in either encoding.
+    #[arg(long, default_value_t = 5)]
+    lists: usize,
+    /// How many watches one write is told to.
+    #[arg(long, default_value_t = 1_000)]
+    watchers: usize,
+    /// How many writes they are told of, one after the other, and then as fast as may be.
+    #[arg(long, default_value_t = 100)]
+    writes: usize,
+}
+
+/// The figures of one run, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Figures(Map<String, Value>);
+
+impl Figures {
+    pub(crate) fn put(&mut self, name: &str, value: f64) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let figures = match Arguments::parse().command {
+        Command::Load(load) => measured(&load).await,
+        Command::Start(start) => start::measured(&start).await,
+    };
+    match figures {
+        Ok(figures) => {
+            println!("{}", Value::Object(figures.0));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("not measured: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measured(load: &Load) -> Result<Figures, Failure> {
+    let target = Target::new(&load.server, load.authority.as_deref(), load.token.as_deref())?;
+    let server = Processes { server: load.pids.clone(), beside: load.beside.clone() };
+    let mut figures = Figures::default();
+    create::measure(&target, &server, load, &mut figures).await?;
+    lists::measure(&target, &server, load, &mut figures).await?;
+    watches::measure(&target, &server, load, &mut figures).await?;
+    watches::stall(&target, &server, load, &mut figures).await?;
+    Ok(figures)
+}

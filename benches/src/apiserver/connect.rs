@@ -1,0 +1,138 @@
+//! Connections to a server: HTTP/1.1, each on a socket of its own, over TLS where the URL says so.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::Failure;
+
+/// Where a server is, and how it is spoken to.
+#[derive(Clone)]
+pub(crate) struct Target {
+    address: String,
+    tls: Option<TlsConnector>,
+    token: Option<HeaderValue>,
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    token: Option<HeaderValue>,
+}
+
+/// How a body is sent and an answer is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) accept: &'a str,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn get(path: &'a str) -> Self {
+        Self { method: "GET", path, content_type: "", accept: "application/json" }
+    }
+
+    pub(crate) fn post(path: &'a str) -> Self {
+        Self { method: "POST", content_type: "application/json", ..Self::get(path) }
+    }
+
+    pub(crate) fn patch(path: &'a str) -> Self {
+        Self { method: "PATCH", content_type: "application/merge-patch+json", ..Self::get(path) }
+    }
+}
+
+impl Target {
+    pub(crate) fn new(url: &str, authority: Option<&Path>, token: Option<&str>) -> Result<Self, Failure> {
+        let (scheme, address) = url.split_once("://").ok_or("a URL begins with http:// or https://")?;
+        let tls = match scheme {
+            "https" => Some(connector(authority.ok_or("https needs --authority")?)?),
+            _ => None,
+        };
+        let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
+        Ok(Self { address: address.trim_end_matches('/').to_owned(), tls, token })
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let stream = TcpStream::connect(&self.address).await?;
+        stream.set_nodelay(true)?;
+        let sender = match &self.tls {
+            None => handshake(stream).await?,
+            Some(tls) => handshake(tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?).await?,
+        };
+        Ok(Connection { sender, host: self.address.clone(), token: self.token.clone() })
+    }
+}
+
+fn connector(authority: &Path) -> Result<TlsConnector, Failure> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(authority)? {
+        roots.add(certificate?)?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, Failure>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+impl Connection {
+    /// The answer, as soon as its head is there.
+    pub(crate) async fn ask(&mut self, ask: Ask<'_>, body: Bytes) -> Result<Response<Incoming>, Failure> {
+        let mut request =
+            Request::builder().method(ask.method).uri(ask.path).header(header::HOST, &self.host);
+        request = request.header(header::ACCEPT, ask.accept);
+        if !ask.content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, ask.content_type);
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        self.sender.ready().await?;
+        Ok(self.sender.send_request(request.body(Full::new(body))?).await?)
+    }
+
+    /// Sends a request that must succeed, and reads its answer to the end; how long that is, and its last byte.
+    pub(crate) async fn read(&mut self, ask: Ask<'_>, body: Bytes) -> Result<(usize, u8), Failure> {
+        let answer = self.ask(ask, body).await?;
+        let status = answer.status();
+        let mut body = answer.into_body();
+        if !status.is_success() {
+            let told = body.collect().await?.to_bytes();
+            return Err(
+                format!("{} {}: {status} {}", ask.method, ask.path, String::from_utf8_lossy(&told)).into()
+            );
+        }
+        let (mut length, mut last) = (0, 0);
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                length += data.len();
+                last = data.last().copied().unwrap_or(last);
+            }
+        }
+        Ok((length, last))
+    }
+}

@@ -1,0 +1,77 @@
+//! Pods created over some connections at once, one request after the other on each.
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::connect::{Ask, Target};
+use crate::process::Processes;
+use crate::{BenchKind, Failure, Figures, Load, objects};
+
+const SEED: u64 = 1;
+
+pub(crate) async fn measure(
+    target: &Target,
+    server: &Processes,
+    load: &Load,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    figures.put("empty server, RSS MB", server.resident());
+    let mut connection = target.connect().await?;
+    for namespace in namespaces(load.objects) {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        connection.read(Ask::post("/api/v1/namespaces"), body.to_string().into()).await?;
+    }
+    let mut parts: Vec<Vec<(String, Bytes)>> = vec![Vec::new(); load.writers];
+    for n in 0..load.objects {
+        let namespace = objects::namespace_of(BenchKind::Pod, n);
+        parts[n % load.writers].push((format!("/api/v1/namespaces/{namespace}/pods"), pod(n)));
+    }
+    let mut connections = Vec::new();
+    for part in parts {
+        connections.push((target.connect().await?, part));
+    }
+    let (began, cpu) = (Instant::now(), server.cpu());
+    let writers: Vec<_> = connections
+        .into_iter()
+        .map(|(mut connection, part)| {
+            tokio::spawn(async move {
+                for (path, body) in part {
+                    connection.read(Ask::post(&path), body).await?;
+                }
+                Ok::<_, Failure>(())
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await??;
+    }
+    let count = load.objects as f64;
+    figures.put("creates, a second", count / began.elapsed().as_secs_f64());
+    figures.put("creates, server CPU us each", (server.cpu() - cpu) * 1e6 / count);
+    figures.put("after the creates, RSS MB", server.resident());
+    Ok(())
+}
+
+/// The namespaces of so many objects.
+fn namespaces(objects: usize) -> Vec<String> {
+    let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(BenchKind::Pod, n)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// A pod as whoever creates it sends it: without a status, and without managers.
+pub(crate) fn pod(n: usize) -> Bytes {
+    let mut pod = objects::object(BenchKind::Pod, SEED, n);
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    if let Some(members) = pod.as_object_mut() {
+        members.remove("status");
+    }
+    if let Some(metadata) = pod["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+        metadata.remove("generation");
+    }
+    pod.to_string().into()
+}

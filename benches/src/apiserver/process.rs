@@ -1,0 +1,37 @@
+//! What the processes of a server have used so far, as the operating system tells it.
+
+/// The processes of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Processes {
+    pub(crate) server: Vec<u32>,
+    /// Their processor time counts, too, but not their memory.
+    pub(crate) beside: Vec<u32>,
+}
+
+impl Processes {
+    /// Resident megabytes; zero where the system does not tell.
+    pub(crate) fn resident(&self) -> f64 {
+        let of = |pid: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or_default()
+        };
+        self.server.iter().map(of).sum::<f64>() / 1024.0
+    }
+
+    /// Seconds of processor time; zero where the system does not tell.
+    pub(crate) fn cpu(&self) -> f64 {
+        /// Of a second; it has been this since Linux 2.6.
+        const TICKS: f64 = 100.0;
+        let of = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The second field is the name in parentheses, which may hold spaces; the 14th and the 15th are the times.
+            let fields: Vec<&str> =
+                stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+            let ticks =
+                |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+            ticks(11) + ticks(12)
+        };
+        self.server.iter().chain(&self.beside).map(of).sum::<f64>() / TICKS
+    }
+}

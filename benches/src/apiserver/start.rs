@@ -1,0 +1,61 @@
+//! A program from its start to its first answer.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use tokio::time::Instant;
+
+use crate::connect::{Ask, Target};
+use crate::process::Processes;
+use crate::{Failure, Figures};
+
+/// Between two attempts: small beside what is measured.
+const PAUSE: Duration = Duration::from_micros(200);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to start.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Start {
+    /// The program and its arguments; `PORT` in them is replaced by a free port.
+    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
+    program: Vec<String>,
+}
+
+pub(crate) async fn measured(start: &Start) -> Result<Figures, Failure> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut words = start.program.iter().map(|word| word.replace("PORT", &port.to_string()));
+    let program = words.next().unwrap_or_default();
+    let target = Target::new(&format!("http://127.0.0.1:{port}"), None, None)?;
+    let began = Instant::now();
+    let child = Command::new(program).args(words).stdout(Stdio::null()).spawn()?;
+    let child = Ended(child);
+    loop {
+        if let Ok(mut connection) = target.connect().await {
+            connection.read(Ask::get("/api/v1/namespaces/default"), Bytes::new()).await?;
+            break;
+        }
+        if began.elapsed() > PATIENCE {
+            return Err("the program does not answer".into());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let mut figures = Figures::default();
+    figures.put("start to the first answer, ms", began.elapsed().as_secs_f64() * 1e3);
+    let server = Processes { server: vec![child.0.id()], beside: Vec::new() };
+    figures.put("empty server, RSS MB", server.resident());
+    Ok(figures)
+}
+
+/// A process that is ended when it is no longer looked at.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,184 @@
+//! One object that changes, and many watches that are told; and watches that never read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::connect::{Ask, Connection, Target};
+use crate::process::Processes;
+use crate::{Failure, Figures, Load, create};
+
+const NAMESPACE: &str = "watched";
+const STALLED: &str = "stalled";
+/// Watches that never read.
+const STALLED_WATCHES: usize = 100;
+/// How often each of some pods changes under them.
+const STALLED_WRITES: usize = 5_000;
+/// How long one round of deliveries may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the watches have been told, and when they should have been.
+#[derive(Default)]
+struct Told {
+    /// When each write was sent.
+    sent: Mutex<Vec<Instant>>,
+    /// Microseconds from there to each delivery.
+    delays: Mutex<Vec<u32>>,
+    delivered: AtomicUsize,
+    /// Deliveries that somebody waits for.
+    awaited: AtomicUsize,
+    reached: Notify,
+}
+
+pub(crate) async fn measure(
+    target: &Target,
+    server: &Processes,
+    load: &Load,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    let mut writer = target.connect().await?;
+    fill(&mut writer, NAMESPACE, 1).await?;
+    let told = Arc::new(Told::default());
+    let before = server.resident();
+    for _ in 0..load.watchers {
+        let (connection, body) = open(target, NAMESPACE).await?;
+        tokio::spawn(read(connection, body, Arc::clone(&told)));
+    }
+    let held = (server.resident() - before) * 1024.0 / load.watchers as f64;
+    figures.put("an idle watch, RSS KB", held);
+    // The first state is told to all of them first.
+    told.sent.lock().push(Instant::now());
+    reached(&told, load.watchers).await?;
+    told.delays.lock().clear();
+    let deliveries = (load.watchers * load.writes) as f64;
+    let (began, cpu) = (Instant::now(), server.cpu());
+    for n in 1..=load.writes {
+        write(&mut writer, &told, NAMESPACE, n).await?;
+        reached(&told, load.watchers * (n + 1)).await?;
+    }
+    figures.put("one write at a time, deliveries a second", deliveries / began.elapsed().as_secs_f64());
+    figures.put("one write at a time, server CPU us a delivery", (server.cpu() - cpu) * 1e6 / deliveries);
+    let mut delays = std::mem::take(&mut *told.delays.lock());
+    delays.sort_unstable();
+    let at = |part: f64| delays.get((delays.len() as f64 * part) as usize).copied().unwrap_or_default();
+    figures.put("one write at a time, p50 us", at(0.5).into());
+    figures.put("one write at a time, p99 us", at(0.99).into());
+    let (began, cpu) = (Instant::now(), server.cpu());
+    for n in 1..=load.writes {
+        write(&mut writer, &told, NAMESPACE, load.writes + n).await?;
+    }
+    reached(&told, load.watchers * (2 * load.writes + 1)).await?;
+    figures.put("writes in a row, deliveries a second", deliveries / began.elapsed().as_secs_f64());
+    figures.put("writes in a row, server CPU us a delivery", (server.cpu() - cpu) * 1e6 / deliveries);
+    Ok(())
+}
+
+/// Opens watches that are never read, and changes what they watch again and again.
+pub(crate) async fn stall(
+    target: &Target,
+    server: &Processes,
+    load: &Load,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    let mut writer = target.connect().await?;
+    fill(&mut writer, STALLED, 1).await?;
+    let told = Told::default();
+    let writes = STALLED_WRITES.min(load.objects);
+    let mut grown = [0.0; 2];
+    let mut held = Vec::new();
+    // What the history takes is told apart by doing the same without them first.
+    for (at, watches) in [0, STALLED_WATCHES].into_iter().enumerate() {
+        for _ in 0..watches {
+            held.push(open(target, STALLED).await?);
+        }
+        let before = server.resident();
+        for n in 0..writes {
+            write(&mut writer, &told, STALLED, at * writes + n).await?;
+        }
+        grown[at] = server.resident() - before;
+    }
+    let each = (grown[1] - grown[0]) * 1024.0 / STALLED_WATCHES as f64;
+    figures.put("a watch that never reads, RSS KB", each.max(0.0));
+    Ok(())
+}
+
+async fn fill(writer: &mut Connection, namespace: &str, count: usize) -> Result<(), Failure> {
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    writer.read(Ask::post("/api/v1/namespaces"), body.to_string().into()).await?;
+    for n in 0..count {
+        let mut pod: serde_json::Value = serde_json::from_slice(&create::pod(n))?;
+        pod["metadata"]["namespace"] = namespace.into();
+        let path = format!("/api/v1/namespaces/{namespace}/pods");
+        writer.read(Ask::post(&path), pod.to_string().into()).await?;
+    }
+    Ok(())
+}
+
+/// A watch that begins with the state.
+async fn open(target: &Target, namespace: &str) -> Result<(Connection, Incoming), Failure> {
+    let mut connection = target.connect().await?;
+    let path =
+        format!("/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion=0&timeoutSeconds=3000");
+    let answer = connection.ask(Ask::get(&path), Bytes::new()).await?;
+    match answer.status().is_success() {
+        true => Ok((connection, answer.into_body())),
+        false => Err(format!("a watch is answered {}", answer.status()).into()),
+    }
+}
+
+/// Changes the first object of a namespace.
+async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) -> Result<(), Failure> {
+    let body = json!({"metadata": {"labels": {"bench-sent": format!("n{n:07}")}}}).to_string();
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{}", crate::objects::name_of(0));
+    told.sent.lock().push(Instant::now());
+    writer.read(Ask::patch(&path), body.into()).await.map(drop)
+}
+
+/// Counts events: each is one line, and they come in the order of the writes.
+async fn read(_connection: Connection, mut body: Incoming, told: Arc<Told>) {
+    let mut seen = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        let lines = memchr::memchr_iter(b'\n', &data).count();
+        if lines == 0 {
+            continue;
+        }
+        let now = Instant::now();
+        let sent = told.sent.lock();
+        let delay = |n: usize| sent.get(n).map_or(0, |sent| (now - *sent).as_micros());
+        let delays: Vec<u32> =
+            (seen..seen + lines).map(|n| u32::try_from(delay(n)).unwrap_or(u32::MAX)).collect();
+        drop(sent);
+        seen += lines;
+        told.delays.lock().extend(delays);
+        let delivered = told.delivered.fetch_add(lines, Ordering::SeqCst) + lines;
+        if delivered >= told.awaited.load(Ordering::SeqCst) {
+            told.reached.notify_one();
+        }
+    }
+}
+
+async fn reached(told: &Told, count: usize) -> Result<(), Failure> {
+    told.awaited.store(count, Ordering::SeqCst);
+    let all = async {
+        // Whoever delivers looks at what is awaited after it has counted, so one of both sees the other.
+        while told.delivered.load(Ordering::SeqCst) < count {
+            told.reached.notified().await;
+        }
+    };
+    match tokio::time::timeout(PATIENCE, all).await {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            let seen = told.delivered.load(Ordering::SeqCst);
+            Err(format!("{seen} of {count} deliveries came within {PATIENCE:?}").into())
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Large answers, compressed for clients that ask for it.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::{StreamExt, stream};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
+use http::request;
+
+use super::answer::{Answer, header};
+use super::body::{ApiBody, Chunks};
+
+/// Answers of more bytes are compressed, as upstream's.
+const PLAIN_BYTES_MAX: usize = 128 << 10;
+/// The fastest level, as upstream.
+const LEVEL: Compression = Compression::fast();
+
+/// Whether a client takes compressed answers: it names gzip, without a weight, as upstream reads it.
+pub(super) fn is_asked_for(head: &request::Parts) -> bool {
+    header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
+}
+
+/// The answer compressed, where it is large.
+pub(super) async fn gzipped(answer: Answer) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    let (body, large) = body.measured(PLAIN_BYTES_MAX).await;
+    if !large {
+        return Answer::from_parts(head, body);
+    }
+    head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    Answer::from_parts(head, body.map_chunks(compressed))
+}
+
+/// The pieces of a body as the pieces of one gzip member.
+fn compressed(chunks: Chunks) -> Chunks {
+    let state = (chunks, Some(GzEncoder::new(Vec::new(), LEVEL)));
+    let pieces = stream::unfold(state, |(mut chunks, encoder)| async move {
+        let mut encoder = encoder?;
+        loop {
+            let written = match chunks.next().await {
+                None => encoder.finish().map(|last| (last, None)),
+                // Who reads it sees that it is cut.
+                Some(Err(broken)) => return Some((Err(broken), (chunks, None))),
+                Some(Ok(chunk)) => encoder.write_all(&chunk).map(|()| {
+                    let piece = std::mem::take(encoder.get_mut());
+                    (piece, Some(encoder))
+                }),
+            };
+            let (piece, next) = written.expect("memory is written to");
+            match next {
+                Some(same) if piece.is_empty() => encoder = same,
+                next => return Some((Ok(Bytes::from(piece)), (chunks, next))),
+            }
+        }
+    });
+    pieces.boxed()
+}
+
+impl ApiBody {
+    /// Whether there are more bytes than this; and the body, of which nothing is lost.
+    async fn measured(self, bytes: usize) -> (Self, bool) {
+        let mut chunks = match self.into_chunks() {
+            Ok(whole) => {
+                let long = whole.len() > bytes;
+                return (Self::whole(whole), long);
+            }
+            Err(chunks) => chunks,
+        };
+        let (mut begun, mut length) = (Vec::new(), 0);
+        while length <= bytes
+            && let Some(chunk) = chunks.next().await
+        {
+            length += chunk.as_ref().map_or(0, Bytes::len);
+            begun.push(chunk);
+        }
+        (Self::chunks(stream::iter(begun).chain(chunks).boxed()), length > bytes)
+    }
+
+    fn map_chunks(self, with: impl FnOnce(Chunks) -> Chunks) -> Self {
+        let chunks =
+            self.into_chunks().map_or_else(|chunks| chunks, |whole| stream::iter([Ok(whole)]).boxed());
+        Self::chunks(with(chunks))
+    }
+}

@@ -1,0 +1,152 @@
+//! Protobuf that is made once and shared: the same bytes as from the JSON of the whole answer.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use informer_schema::Schema;
+use serde_json::{Value, json};
+
+use crate::support::{call, send_with};
+
+const PROTOBUF: (&str, &str) = ("accept", "application/vnd.kubernetes.protobuf");
+
+fn maps() -> Gvr {
+    Gvr::new("", "v1", "configmaps")
+}
+
+async fn body(server: &ApiServer, uri: &str) -> Bytes {
+    let answer = send_with(server, "GET", uri, &[PROTOBUF], "").await;
+    assert_eq!(answer.headers()["content-type"], PROTOBUF.1, "{uri}");
+    answer.into_body().collect().await.unwrap().to_bytes()
+}
+
+fn filled(count: usize) -> ApiServer {
+    let server = ApiServer::builder().build();
+    let letters = "x".repeat(1000);
+    let objects = (0..count).map(|n| {
+        json!({"metadata": {"namespace": "default", "name": format!("map-{n:04}"), "labels": {"half": (n % 2).to_string()}},
+               "data": {"n": n.to_string(), "letters": letters}})
+    });
+    server.load(&maps(), objects).unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_list_as_protobuf_is_that_of_its_json_whatever_its_size() {
+    let schema = Schema::builtin();
+    for count in [0, 1, 7, 500] {
+        let server = filled(count);
+        for query in ["", "?limit=3", "?labelSelector=half%3D1", "?limit=3&labelSelector=half%3D1"] {
+            let uri = format!("/api/v1/namespaces/default/configmaps{query}");
+            let (_, text) = call(&server, "GET", &uri, "").await;
+            // Tokens name the version, which the two answers share.
+            let wire = schema.to_protobuf(text.as_bytes()).unwrap();
+            assert_eq!(body(&server, &uri).await, wire, "{count} objects, {query:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_built_in_list_has_its_items_where_they_are_written() {
+    let (schema, server) = (Schema::builtin(), ApiServer::builder().rbac(true).build());
+    for uri in [
+        "/api/v1/namespaces",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    ] {
+        let (status, text) = {
+            let mut request = crate::support::request("GET", uri, &[], "");
+            request.extensions_mut().insert(informer_apiserver::User::new("root").groups(["system:masters"]));
+            crate::support::read(tower::ServiceExt::oneshot(server.service(), request).await.unwrap()).await
+        };
+        assert_eq!(status, 200);
+        let mut request = crate::support::request("GET", uri, &[PROTOBUF], "");
+        request.extensions_mut().insert(informer_apiserver::User::new("root").groups(["system:masters"]));
+        let answer = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
+        let wire = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(wire, schema.to_protobuf(text.as_bytes()).unwrap(), "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn protobuf_is_made_once_counted_and_given_back() {
+    let server = filled(20);
+    assert_eq!(server.usage().protobuf_bytes, 0, "nobody has asked");
+    let list = "/api/v1/namespaces/default/configmaps";
+    let first = body(&server, list).await;
+    let kept = server.usage().protobuf_bytes;
+    assert!(kept >= 20 * 1000 && kept < 2 * first.len(), "{kept} bytes for a list of {}", first.len());
+    assert_eq!(body(&server, list).await, first);
+    body(&server, "/api/v1/namespaces/default/configmaps/map-0001").await;
+    assert_eq!(server.usage().protobuf_bytes, kept, "lists and gets share it");
+    for n in 0..20 {
+        server.delete(&maps(), "default", &format!("map-{n:04}")).unwrap();
+    }
+    assert_eq!(server.usage().protobuf_bytes, kept, "the history holds it");
+    // Other changes push them out of the history.
+    let small =
+        ApiServer::builder().history(informer_apiserver::History { events: 4, bytes: 1 << 20 }).build();
+    for n in 0..20 {
+        small
+            .create(&maps(), "default", json!({"metadata": {"name": format!("m{n}")}, "data": {"k": "v"}}))
+            .unwrap();
+        body(&small, &format!("/api/v1/namespaces/default/configmaps/m{n}")).await;
+        small.delete(&maps(), "default", &format!("m{n}")).unwrap();
+    }
+    assert!(small.usage().protobuf_bytes < 4 * 200, "{}", small.usage().protobuf_bytes);
+}
+
+/// The events of a watch in protobuf, as JSON.
+async fn frames(server: &ApiServer, uri: &str) -> Vec<Value> {
+    let answer =
+        send_with(server, "GET", uri, &[("accept", "application/vnd.kubernetes.protobuf;stream=watch")], "")
+            .await;
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let (schema, mut rest, mut all) = (Schema::builtin(), &bytes[..], Vec::new());
+    while let Some((event, more)) = informer_schema::frame(rest) {
+        all.push(serde_json::from_slice(&schema.watch_event_to_json(event).unwrap()).unwrap());
+        rest = more;
+    }
+    assert!(rest.is_empty(), "half a frame");
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_in_protobuf_tells_what_one_in_json_tells() {
+    let server = filled(3);
+    let begun = server.version();
+    let map = |name: &str, half: &str| json!({"metadata": {"name": name, "labels": {"half": half}}, "data": {"k": name}});
+    server.create(&maps(), "default", map("new", "1")).unwrap();
+    server.update(&maps(), "default", map("new", "1")).unwrap();
+    server
+        .update(
+            &maps(),
+            "default",
+            json!({"metadata": {"name": "new", "labels": {"half": "1"}}, "data": {"k": "2"}}),
+        )
+        .unwrap();
+    server.update(&maps(), "default", map("new", "0")).unwrap();
+    server.update(&maps(), "default", map("new", "1")).unwrap();
+    server.delete(&maps(), "default", "new").unwrap();
+    let base = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=5&allowWatchBookmarks=true";
+    for query in [
+        format!("&resourceVersion={begun}"),
+        format!("&resourceVersion={begun}&labelSelector=half%3D1"),
+        "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        "&resourceVersion=0".to_owned(),
+    ] {
+        let uri = format!("{base}{query}");
+        let (_, text) = call(&server, "GET", &uri, "").await;
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.len() > 2, "{text}");
+        let seen = frames(&server, &uri).await;
+        // A bookmark in protobuf has the empty members that its type always writes.
+        let brief = |events: &[Value]| -> Vec<Value> {
+            let meta =
+                |event: &Value| json!([event["type"], event["object"]["metadata"], event["object"]["data"]]);
+            events.iter().map(meta).collect()
+        };
+        assert_eq!(brief(&seen), brief(&lines), "{query}");
+    }
+}

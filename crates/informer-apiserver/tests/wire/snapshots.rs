@@ -1,0 +1,71 @@
+//! The whole state in a file.
+
+use informer_apiserver::{ApiServer, SnapshotError};
+use informer_core::Gvr;
+use serde_json::json;
+
+use crate::support::call;
+
+fn maps() -> Gvr {
+    Gvr::new("", "v1", "configmaps")
+}
+
+fn filled() -> ApiServer {
+    let server = ApiServer::builder().build();
+    for name in ["a", "b"] {
+        server.create(&maps(), "default", json!({"metadata": {"name": name}, "data": {"k": name}})).unwrap();
+    }
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
+    server.create(&Gvr::new("", "v1", "secrets"), "default", secret).unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_state_in_a_file_comes_back_with_its_versions_and_uids() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let server = filled();
+    server.save(&path).unwrap();
+    server.save(&path).unwrap();
+    let next = ApiServer::builder().build();
+    next.restore_from(&path).unwrap();
+    for uri in ["/api/v1/configmaps", "/api/v1/namespaces", "/api/v1/secrets"] {
+        assert_eq!(call(&next, "GET", uri, "").await, call(&server, "GET", uri, "").await, "{uri}");
+    }
+    let old = format!("/api/v1/configmaps?watch=1&resourceVersion={}", server.version() - 1);
+    assert!(call(&next, "GET", &old, "").await.1.contains("\"code\":410"), "there is no history before it");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o077, 0, "Secrets are in it");
+    }
+}
+
+#[test]
+fn a_broken_file_is_named_told_in_which_way_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    filled().save(&path).unwrap();
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let server = ApiServer::builder().build();
+    let version = server.version();
+    for (text, told) in [
+        (whole[..whole.len() / 2].to_owned(), "it ends too early"),
+        (String::new(), "it ends too early"),
+        ("hunter2".to_owned(), "it is not JSON"),
+        ("[]".to_owned(), "something else is where its state should be"),
+        (whole.replacen("\"version\":", "\"version\":\"hunter2\",\"x\":", 1), "something else"),
+        (whole.replacen("\"informerSnapshot\":1", "\"informerSnapshot\":2", 1), "of format 2"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = server.restore_from(&path).unwrap_err().to_string();
+        assert!(error.contains(told) && error.contains("state.json"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+    std::fs::write(&path, whole.replace("\"configmaps\"", "\"misspelt\"")).unwrap();
+    assert!(matches!(server.restore_from(&path), Err(SnapshotError::Restore { .. })));
+    assert!(matches!(server.restore_from(folder.path().join("none")), Err(SnapshotError::Read { .. })));
+    assert!(matches!(server.save(folder.path().join("none/state")), Err(SnapshotError::Write { .. })));
+    assert_eq!((server.version(), server.list(&maps(), "").unwrap().len()), (version, 0));
+}

@@ -1,0 +1,242 @@
+//! The embedded API server and a real one, each a process of its own, under the same program.
+//!
+//! Each run starts every server anew, so that its creates meet an empty one.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde::Deserialize;
+
+use super::peers::{BenchError, Limit, Program, Samples, Target, Turns, build_other, build_ours};
+use crate::deadline::Deadline;
+use crate::go::{Go, target};
+use crate::real::{Cluster, Server as Part, told};
+use crate::report::Report;
+
+const TLS: &str = "embedded, TLS";
+const PLAIN: &str = "embedded, plaintext";
+const REAL: &str = "kube-apiserver 1.36.3, TLS";
+
+const START: &str = "start to the first answer, ms";
+const EMPTY: &str = "empty server, RSS MB";
+const CREATES: &str = "creates, a second";
+const LIST: &str = "list as JSON, objects a second";
+const LIST_PROTOBUF: &str = "list as protobuf, objects a second";
+const DELIVERIES: &str = "one write at a time, deliveries a second";
+const STALLED: &str = "a watch that never reads, RSS KB";
+
+/// What is aimed at. Throughput is compared over TLS, which is all that a real one speaks.
+const TARGETS: [Target; 7] = [
+    Target { program: PLAIN, case: START, limit: Limit::Plain(20.0) },
+    Target { program: PLAIN, case: EMPTY, limit: Limit::Plain(20.0) },
+    times(CREATES),
+    times(LIST),
+    times(LIST_PROTOBUF),
+    times(DELIVERIES),
+    // What it may hold: references to events, and the buffers of its connection.
+    Target { program: TLS, case: STALLED, limit: Limit::Plain(2048.0) },
+];
+
+const fn times(case: &'static str) -> Target {
+    Target { program: TLS, case, limit: Limit::Times { of: REAL, at_least: 20.0 } }
+}
+
+/// How long a server may take to be there.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// An API server under load.
+#[derive(Debug, Args)]
+pub(crate) struct Apiserver {
+    /// How many pods are created, listed and watched.
+    #[arg(long, default_value_t = 20_000)]
+    objects: usize,
+    /// Without the real one: no ratios, and no Go.
+    #[arg(long)]
+    alone: bool,
+}
+
+pub(crate) fn run(root: &Path, options: &Apiserver, turns: Turns) -> Report {
+    let mut report = Report::new("bench apiserver");
+    turns.tell(&mut report);
+    if let Err(error) = measure(root, options, turns, &mut report) {
+        report.problems.push(told(&error));
+    }
+    report
+}
+
+/// The programs that are run.
+struct Programs<'a> {
+    root: &'a Path,
+    options: &'a Apiserver,
+    turns: Turns,
+    bench: PathBuf,
+    informer: PathBuf,
+    go: Option<Go>,
+}
+
+fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) -> Result<(), BenchError> {
+    let bench = build_ours(root, "apiserver-bench")?;
+    let informer = build_other(root, "informer-cli", "informer")?;
+    let go = match options.alone {
+        true => None,
+        false => Some(Go::find(root).map_err(|error| BenchError::Build(error.to_string()))?),
+    };
+    let programs = Programs { root, options, turns, bench, informer, go };
+    let mut samples = Samples::default();
+    for run in 1..=turns.runs() {
+        eprintln!("run {run} of {}", turns.runs());
+        samples.run(&programs.start(PLAIN, &[]), turns)?;
+        samples.run(&programs.start(TLS, &["--cert-dir", &programs.folder("certificates")]), turns)?;
+        samples.run(&programs.embedded(PLAIN)?.load(&programs), turns)?;
+        samples.run(&programs.embedded(TLS)?.load(&programs), turns)?;
+        if let Some(go) = &programs.go {
+            programs.real(go, &mut samples)?;
+        }
+    }
+    let columns = [PLAIN, TLS, REAL].map(|name| programs.program(name, Vec::new()));
+    println!("{}\n", samples.table(&columns));
+    samples.report(&[PLAIN, TLS], &[REAL], report);
+    TARGETS.iter().for_each(|target| target.judge(&samples, report));
+    Ok(())
+}
+
+impl Programs<'_> {
+    fn folder(&self, name: &str) -> String {
+        target(self.root).join("bench-apiserver").join(name).display().to_string()
+    }
+
+    fn program(&self, name: &'static str, arguments: Vec<String>) -> Program {
+        Program { name, path: self.bench.clone(), arguments }
+    }
+
+    /// Starts the server again and again, to see how soon it answers.
+    fn start(&self, name: &'static str, more: &[&str]) -> Program {
+        let serve = ["start", &self.informer.display().to_string(), "serve", "--listen", "127.0.0.1:PORT"]
+            .map(str::to_owned);
+        self.program(name, serve.into_iter().chain(more.iter().map(|word| (*word).to_owned())).collect())
+    }
+
+    /// The embedded server, serving.
+    fn embedded(&self, name: &'static str) -> Result<Embedded, BenchError> {
+        let failed = |why: String| BenchError::Server { program: name.to_owned(), why };
+        let folder = PathBuf::from(self.folder(""));
+        std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
+        let kubeconfig = folder.join("kubeconfig");
+        let mut command = self.turns.command(&self.informer);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--kubeconfig"]).arg(&kubeconfig);
+        if name == TLS {
+            command.args(["--cert-dir", &self.folder("certificates")]);
+        }
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|source| BenchError::Start { program: name.to_owned(), source })?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line).map_err(|error| failed(error.to_string()))?;
+        }
+        let served: Result<Served, _> = serde_json::from_str(&line);
+        let mut embedded = Embedded { name, url: String::new(), authority: None, child };
+        embedded.url = served.map_err(|error| failed(error.to_string()))?.url;
+        let text = std::fs::read_to_string(&kubeconfig).map_err(|error| failed(error.to_string()))?;
+        let authority = text.split_once("certificate-authority-data\":\"").map(|(_, rest)| rest);
+        let authority = authority.and_then(|rest| STANDARD.decode(rest.split('"').next()?).ok());
+        if let Some(pem) = authority {
+            let path = folder.join("authority.pem");
+            std::fs::write(&path, pem).map_err(|error| failed(error.to_string()))?;
+            embedded.authority = Some(path.display().to_string());
+        }
+        Ok(embedded)
+    }
+
+    /// A real server, started, measured and stopped.
+    fn real(&self, go: &Go, samples: &mut Samples) -> Result<(), BenchError> {
+        let failed = |error: crate::real::RealError| BenchError::Server {
+            program: REAL.to_owned(),
+            why: told(&error),
+        };
+        for part in [Part::Etcd, Part::KubeApiserver] {
+            go.build(crate::go::Module::Servers, part.program())
+                .map_err(|error| BenchError::Build(error.to_string()))?;
+        }
+        let folder = PathBuf::from(self.folder("real"));
+        let mut cluster = Cluster::prepare(&folder).map_err(failed)?;
+        let clock = Deadline::after(READY_WITHIN);
+        let outcome = [Part::Etcd, Part::KubeApiserver]
+            .into_iter()
+            .try_for_each(|part| cluster.start(go, part, &[], READY_WITHIN))
+            .map_err(failed)
+            .and_then(|()| self.hurry(&cluster));
+        samples.push(REAL, START.to_owned(), clock.elapsed().as_secs_f64() * 1e3);
+        let pid = |part| {
+            cluster.servers.iter().find(|started| started.server == part).map(|started| started.process.pid)
+        };
+        let (etcd, apiserver) =
+            (pid(Part::Etcd).unwrap_or_default(), pid(Part::KubeApiserver).unwrap_or_default());
+        let mut words = self.load(&cluster.url, apiserver);
+        words.extend(["--authority".to_owned(), folder.join("ca.crt").display().to_string()]);
+        words.extend(["--token", cluster.token(), "--beside", &etcd.to_string()].map(str::to_owned));
+        let outcome = outcome.and_then(|()| samples.run(&self.program(REAL, words), self.turns));
+        cluster.stop_all().map_err(failed)?;
+        outcome
+    }
+
+    /// Gives servers that run already the priority of what is started here.
+    fn hurry(&self, cluster: &Cluster) -> Result<(), BenchError> {
+        let program = "chrt";
+        for started in cluster.servers.iter().filter(|_| self.turns.is_realtime()) {
+            let pid = started.process.pid.to_string();
+            let done = Command::new(program).args(["--all-tasks", "--fifo", "--pid", "10", &pid]).status();
+            done.map_err(|source| BenchError::Start { program: program.to_owned(), source })?;
+        }
+        Ok(())
+    }
+
+    fn load(&self, url: &str, pid: u32) -> Vec<String> {
+        let words = [
+            "load",
+            "--server",
+            url,
+            "--objects",
+            &self.options.objects.to_string(),
+            "--pids",
+            &pid.to_string(),
+        ];
+        words.map(str::to_owned).to_vec()
+    }
+}
+
+/// What `informer serve --json` says.
+#[derive(Debug, Deserialize)]
+struct Served {
+    url: String,
+}
+
+/// A server that ends with this value.
+struct Embedded {
+    name: &'static str,
+    url: String,
+    authority: Option<String>,
+    child: Child,
+}
+
+impl Embedded {
+    fn load(&self, programs: &Programs<'_>) -> Program {
+        let mut words = programs.load(&self.url, self.child.id());
+        if let Some(path) = &self.authority {
+            words.extend(["--authority".to_owned(), path.clone()]);
+        }
+        programs.program(self.name, words)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
