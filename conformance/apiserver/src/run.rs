@@ -287,10 +287,10 @@ fn lengthened(body: &Value, long: &BTreeMap<String, usize>) -> Value {
     body
 }
 
-fn unpacked(bytes: &[u8]) -> std::io::Result<Bytes> {
+fn unpacked(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
     flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut unpacked)?;
-    Ok(unpacked.into())
+    Ok(unpacked)
 }
 
 fn reached(answer: &Answer, until: &BTreeMap<String, Value>) -> bool {
