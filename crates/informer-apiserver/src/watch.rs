@@ -358,7 +358,7 @@ impl WatchDriver {
     /// Asks for what is to come in the version that is watched; answers how many events can be had. Where the next one cannot,
     /// the stream ends as upstream, and the watch that follows is told why. Dropping the future loses nothing, since nothing is
     /// taken.
-    async fn convert(&self) -> usize {
+    async fn convert(&mut self) -> usize {
         if self.resource.converter.is_none() {
             return BATCH_MAX;
         }
