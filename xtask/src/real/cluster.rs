@@ -34,7 +34,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    pub(super) fn program(self) -> &'static str {
+    pub(crate) fn program(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
             Self::KubeApiserver => "kube-apiserver",
