@@ -11,11 +11,13 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Nanos(pub(crate) u64);
 
+const NANOS_A_SECOND: u64 = 1_000_000_000;
+
 impl Nanos {
     /// A delay that overflows lands on the last representable moment, which never comes.
     pub(crate) fn after(self, delay: Duration) -> Self {
-        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(delay))
+        let whole = delay.as_secs().saturating_mul(NANOS_A_SECOND);
+        Self(self.0.saturating_add(whole).saturating_add(u64::from(delay.subsec_nanos())))
     }
 
     /// Zero where `earlier` is in fact later: a clock may jump.

@@ -144,7 +144,7 @@ impl<K: QueueKey> Shared<K> {
             if effect.added == 0 {
                 return ready;
             }
-            self.count_added(effect.added);
+            self.count_added(effect.added as usize);
         }
     }
 
@@ -159,20 +159,24 @@ impl<K: QueueKey> Shared<K> {
         let finished = inner.state.finish(ticket, wish, moment);
         let Some(Finished { key, effect, kept, worked }) = finished else {
             self.driver.settle(inner, due_before);
-            self.count_added(due_before.added);
+            self.count_added(due_before.added as usize);
             return None;
         };
         let effect = effect.and(due_before);
         self.driver.settle(inner, effect);
         drop(key);
-        self.count_added(effect.added);
-        if let (Some(metrics), Some(worked)) = (&self.metrics, worked) {
-            metrics.worked_for(worked);
-        }
+        self.count_added(effect.added as usize);
+        self.count_worked(worked);
         if let (Some(metrics), true) = (&self.metrics, again.is_some()) {
             metrics.retried();
         }
         Some(kept)
+    }
+
+    fn count_worked(&self, worked: Option<Duration>) {
+        if let (Some(metrics), Some(worked)) = (&self.metrics, worked) {
+            metrics.worked_for(worked);
+        }
     }
 
     fn count_added(&self, keys: usize) {

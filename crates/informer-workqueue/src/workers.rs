@@ -210,30 +210,35 @@ where
     Fut: Future<Output: Into<Outcome>> + Send + 'static,
 {
     async fn run(self: Arc<Self>) {
-        loop {
-            match AssertUnwindSafe(self.turn()).catch_unwind().await {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(_) => {
-                    self.report.lock().panicked += 1;
-                    tokio::time::sleep(PAUSE_AFTER_PANIC).await;
-                }
-            }
+        while AssertUnwindSafe(self.turns()).catch_unwind().await.is_err() {
+            self.report.lock().panicked += 1;
+            tokio::time::sleep(PAUSE_AFTER_PANIC).await;
         }
     }
 
-    /// Works on one key. False at the end of the queue.
-    async fn turn(&self) -> bool {
-        let Some(item) = self.queue.get().await else { return false };
+    /// Works on one key after the other until the end of the queue.
+    async fn turns(&self) {
+        let mut next = self.queue.get().await;
+        while let Some(item) = next {
+            next = match self.turn(item).await {
+                Some(mut item) => item.done_then_next().await.then_some(item),
+                None => self.queue.get().await,
+            };
+        }
+    }
+
+    /// Works on one key. Returns it where it is yet to be ended, as done.
+    async fn turn(&self, item: Item<K>) -> Option<Item<K>> {
         self.report.lock().started += 1;
         let ended = CountEnd { report: &self.report, cancelled: true };
         let key = item.key().clone();
         let answer = AssertUnwindSafe(async { (self.work)(key).await.into() }).catch_unwind().await;
+        let mut succeeded = None;
         match answer {
             Ok(Outcome::Done) => {
                 item.forget();
-                item.done();
                 self.report.lock().done += 1;
+                succeeded = Some(item);
             }
             Ok(Outcome::Requeue) => {
                 let kept = item.retry();
@@ -252,7 +257,7 @@ where
             }
         }
         ended.end();
-        true
+        succeeded
     }
 
     fn requeued(&self, kept: bool) {

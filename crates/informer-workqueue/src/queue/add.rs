@@ -154,7 +154,7 @@ impl<K: QueueKey> Shared<K> {
         let due_before = self.driver.promote(&mut inner, now);
         let effect = inner.state.mark(id, Wish { due, priority }, now.unwrap_or_default()).and(due_before);
         self.driver.settle(inner, effect);
-        self.count_added(effect.added);
+        self.count_added(effect.added as usize);
         true
     }
 }

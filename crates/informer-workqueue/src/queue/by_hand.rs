@@ -123,7 +123,7 @@ impl<K: QueueKey> QueueState<K> {
         let now = self.nanos(now);
         let mut effect = self.state.promote(now);
         let taken = self.state.take(now);
-        effect.pushed = effect.pushed.saturating_sub(usize::from(taken.is_some()));
+        effect.pushed = effect.pushed.saturating_sub(u32::from(taken.is_some()));
         let handout =
             taken.map(|taken| Handout { key: taken.key, ticket: taken.ticket, priority: taken.priority });
         (handout, effect.into())
@@ -192,7 +192,7 @@ impl<K: QueueKey> QueueState<K> {
 
 impl From<Effect> for QueueEffect {
     fn from(effect: Effect) -> Self {
-        Self { pushed: effect.pushed, rearm: effect.rearm }
+        Self { pushed: effect.pushed as usize, rearm: effect.rearm }
     }
 }
 

@@ -5,24 +5,41 @@
 //! 1. No node is due before its parent; nodes due at the same moment stand in the order they were added.
 //! 2. `positions[slot]` is the node of that slot, or [`NONE`].
 
+use std::cmp::Ordering;
+
 use super::slots::{NONE, SlotId};
 use crate::clock::Nanos;
 
 /// Children of a node: four entries of 16 bytes share a cache line.
 const ARITY: usize = 4;
 
+/// Two words, which pass through functions in registers.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     due: Nanos,
-    /// Wraps; only compared among entries due at the same nanosecond.
-    seq: u32,
-    slot: SlotId,
+    /// A running number above the slot.
+    seq_slot: u64,
 }
 
 impl Entry {
+    const fn new(due: Nanos, seq: u32, slot: SlotId) -> Self {
+        Self { due, seq_slot: (seq as u64) << 32 | slot as u64 }
+    }
+
+    /// Wraps; only compared among entries due at the same nanosecond.
+    const fn seq(self) -> u32 {
+        let [_, _, _, _, a, b, c, d] = self.seq_slot.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    }
+
+    const fn slot(self) -> SlotId {
+        let [a, b, c, d, ..] = self.seq_slot.to_le_bytes();
+        SlotId::from_le_bytes([a, b, c, d])
+    }
+
     fn before(self, other: Self) -> bool {
-        let tie = self.seq.wrapping_sub(other.seq) > u32::MAX / 2;
-        self.due < other.due || (self.due == other.due && tie)
+        let tie = || self.seq().wrapping_sub(other.seq()) > u32::MAX / 2;
+        self.due < other.due || (self.due == other.due && tie())
     }
 }
 
@@ -48,20 +65,23 @@ impl Delays {
     }
 
     /// Returns whether the next deadline changed. The slot must not be in the heap.
+    #[inline]
     pub(super) fn push(&mut self, slot: SlotId, due: Nanos) -> bool {
-        if self.positions.len() <= slot as usize {
-            self.positions.resize(slot as usize + 1, NONE);
+        match self.positions.len().cmp(&(slot as usize)) {
+            Ordering::Equal => self.positions.push(NONE),
+            Ordering::Less => self.positions.resize(slot as usize + 1, NONE),
+            Ordering::Greater => {}
         }
         self.seq = self.seq.wrapping_add(1);
-        self.heap.push(Entry { due, seq: self.seq, slot });
-        self.rise(self.heap.len() - 1) == 0
+        let entry = Entry::new(due, self.seq, slot);
+        self.heap.push(entry);
+        self.rise(self.heap.len() - 1, entry) == 0
     }
 
     /// Moves a slot to an earlier moment; a later one is ignored. Returns whether the next deadline changed.
     pub(super) fn advance(&mut self, slot: SlotId, due: Nanos) -> bool {
         let Some(at) = self.position(slot).filter(|&at| due < self.heap[at].due) else { return false };
-        self.heap[at].due = due;
-        self.rise(at) == 0
+        self.rise(at, Entry { due, ..self.heap[at] }) == 0
     }
 
     #[inline]
@@ -70,7 +90,7 @@ impl Delays {
         self.positions[slot as usize] = NONE;
         self.heap.swap_remove(at);
         if at < self.heap.len() {
-            let at = self.rise(at);
+            let at = self.rise(at, self.heap[at]);
             self.sink(at);
         }
         true
@@ -78,15 +98,15 @@ impl Delays {
 
     pub(super) fn pop_due(&mut self, now: Nanos) -> Option<(SlotId, Nanos)> {
         let first = *self.heap.first().filter(|entry| entry.due <= now)?;
-        self.remove(first.slot);
-        Some((first.slot, first.due))
+        self.remove(first.slot());
+        Some((first.slot(), first.due))
     }
 
     /// Any slot, for taking the heap apart: the last one costs nothing to remove.
     pub(super) fn pop_any(&mut self) -> Option<SlotId> {
         let last = self.heap.pop()?;
-        self.positions[last.slot as usize] = NONE;
-        Some(last.slot)
+        self.positions[last.slot() as usize] = NONE;
+        Some(last.slot())
     }
 
     /// The first `max` slots in the order in which they become ready, without changing the heap.
@@ -99,7 +119,7 @@ impl Delays {
                 if self.heap[frontier[at]].before(self.heap[frontier[best]]) { at } else { best }
             });
             let node = frontier.swap_remove(best);
-            found.push((self.heap[node].slot, self.heap[node].due));
+            found.push((self.heap[node].slot(), self.heap[node].due));
             frontier.extend(self.children(node));
         }
         found
@@ -118,12 +138,12 @@ impl Delays {
     fn place(&mut self, at: usize, entry: Entry) {
         self.heap[at] = entry;
         // The heap holds at most one entry a slot, and slots are counted in 32 bits.
-        self.positions[entry.slot as usize] = u32::try_from(at).unwrap_or(NONE);
+        self.positions[entry.slot() as usize] = u32::try_from(at).unwrap_or(NONE);
     }
 
-    /// Returns where the entry ended.
-    fn rise(&mut self, mut at: usize) -> usize {
-        let entry = self.heap[at];
+    /// Puts an entry where `at` is, or nearer to the root. Returns where it ended.
+    #[inline]
+    fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             if !entry.before(self.heap[parent]) {
@@ -161,7 +181,7 @@ impl Delays {
             assert!(!self.heap[at].before(self.heap[(at - 1) / ARITY]), "node {at} is due before its parent");
         }
         for (at, entry) in self.heap.iter().enumerate() {
-            assert_eq!(self.position(entry.slot), Some(at), "slot {} is where it says", entry.slot);
+            assert_eq!(self.position(entry.slot()), Some(at), "slot {} is where it says", entry.slot());
         }
         let placed = self.positions.iter().filter(|&&at| at != NONE).count();
         assert_eq!(placed, self.heap.len(), "only slots in the heap have a position");

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
 use super::lock::QueueLock;
-use super::state::{Effect, Phase, State, Taken};
+use super::state::{Effect, Finished, Phase, State, Taken, Ticket};
 use crate::clock::{Clock, Nanos};
 
 pub(super) struct Inner<K> {
@@ -99,7 +99,7 @@ impl<K: Eq + Clone> Driver<K> {
         let idle = inner.idlers > 0 && inner.state.is_empty();
         let rearm = effect.rearm && inner.keeper;
         let keeper = inner.sleepers > 0 && !inner.keeper && inner.state.next_due().is_some();
-        let wakes = effect.pushed.max(usize::from(keeper)).min(inner.sleepers);
+        let wakes = (effect.pushed as usize).max(usize::from(keeper)).min(inner.sleepers);
         let failure = inner.state.order.take_failure();
         drop(inner);
         if ended {
@@ -160,6 +160,35 @@ impl<K: Eq + Clone> Driver<K> {
     /// Takes up to `max` keys that are ready, without waiting. Returns also how many keys became ready by their delay.
     pub(super) fn take(&self, max: usize, give: &mut impl FnMut(Taken<K>)) -> (Found, usize) {
         self.look(&mut Sleeper { driver: self, asleep: None }, false, max, give)
+    }
+
+    /// Ends a hand-out and takes the next key, in one hold of the lock.
+    #[inline]
+    pub(super) fn finish_and_take(
+        &self,
+        ticket: Ticket,
+        give: &mut impl FnMut(Taken<K>),
+    ) -> (Option<Finished<K>>, Found, usize) {
+        let _rescue = WakeOnPanic { driver: self };
+        // Its key is dropped after the lock is released, also where Clone of the next one panics: so it comes first.
+        let finished;
+        let mut inner = self.lock();
+        let now = self.now();
+        let mut effect = self.promote(&mut inner, now);
+        let now = now.unwrap_or_default();
+        finished = inner.state.finish(ticket, None, now);
+        effect = finished.as_ref().map_or(effect, |finished| finished.effect.and(effect));
+        let found = match inner.state.take(now) {
+            Some(key) => {
+                give(key);
+                effect.pushed = effect.pushed.saturating_sub(1);
+                Found::Keys
+            }
+            None if inner.state.is_finished() => Found::End,
+            None => Found::Nothing,
+        };
+        self.settle(inner, effect);
+        (finished, found, effect.added as usize)
     }
 
     /// Waits until at least one key is given, or until the queue has ended. Cancel safe: a key is taken in the last
@@ -227,9 +256,9 @@ impl<K: Eq + Clone> Driver<K> {
         if may_sleep && found == Found::Nothing {
             sleeper.fall_asleep(&mut inner);
         }
-        effect.pushed = effect.pushed.saturating_sub(taken);
+        effect.pushed = effect.pushed.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
         self.settle(inner, effect);
-        (found, effect.added)
+        (found, effect.added as usize)
     }
 }
 

@@ -63,7 +63,7 @@ impl<K: QueueKey> WorkQueue<K> {
 }
 
 impl<K: QueueKey> Shared<K> {
-    fn count_taken(&self, items: &[Item<K>]) {
+    pub(super) fn count_taken(&self, items: &[Item<K>]) {
         if let Some(metrics) = &self.metrics {
             items.iter().for_each(|item| metrics.queued_for(item.waited()));
         }

@@ -1,12 +1,16 @@
 //! A key that is handed out, as a guard: no key stays in process for ever because a worker failed.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::coop;
 use tokio::time::Instant;
 
+use super::driver::Found;
 use super::{QueueKey, Taken, Ticket, WorkQueue};
 
 /// What happens to a key whose [`Item`] is dropped without an outcome: its worker panicked or was cancelled.
@@ -22,8 +26,8 @@ pub enum OnDrop {
 
 /// A key that was handed out, and that nobody else gets until its outcome is known.
 ///
-/// Exactly one outcome ends it: [`done`](Self::done), [`retry`](Self::retry), [`requeue_after`](Self::requeue_after).
-/// Dropped without one, it does what [`OnDrop`] says.
+/// Exactly one outcome ends it: [`done`](Self::done), [`retry`](Self::retry), [`requeue_after`](Self::requeue_after), or
+/// [`done_then_next`](Self::done_then_next), after which it stands for the next key. Dropped without one, it does what [`OnDrop`] says.
 #[must_use = "a key that is dropped without an outcome is added again"]
 pub struct Item<K: QueueKey> {
     queue: WorkQueue<K>,
@@ -67,6 +71,74 @@ impl<K: QueueKey> Item<K> {
     /// call [`forget`](Self::forget) after a success.
     pub fn done(mut self) {
         self.end(None);
+    }
+
+    /// Ends the work on the key as [`done`](Self::done) does, waits for the next one as [`WorkQueue::get`] does, and is that
+    /// one from then on. False at the end of the queue. For the loop of a worker: the lock of the queue is taken once a key
+    /// in place of twice.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use informer_workqueue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_all(["a", "b"]);
+    /// queue.shut_down();
+    /// let mut keys = Vec::new();
+    /// if let Some(mut item) = queue.get().await {
+    ///     loop {
+    ///         keys.push(*item);
+    ///         if !item.done_then_next().await {
+    ///             break;
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(keys, ["a", "b"]);
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// The key is done as soon as the future is polled. Where the future is dropped after that, the item is spent: it stands
+    /// for no key, and dropping it does nothing. No other key is lost, as in `get`.
+    ///
+    /// # Panics
+    ///
+    /// As `get`; the key is done all the same.
+    pub async fn done_then_next(&mut self) -> bool {
+        let found = if has_turn().await {
+            self.end_and_take()
+        } else {
+            // Others are to run first, and the key is done before that.
+            self.end(None);
+            Found::Nothing
+        };
+        if found == Found::Nothing {
+            let Some(next) = self.queue.get().await else { return false };
+            *self = next;
+        }
+        found != Found::End
+    }
+
+    /// Ends the work on this key, and becomes the next one if there is one.
+    fn end_and_take(&mut self) -> Found {
+        let Self { queue, key, ticket, priority, waited, open } = self;
+        let (ended, mut old) = (*ticket, None);
+        *open = false;
+        let mut become_next = |taken: Taken<K>| {
+            old = Some(std::mem::replace(key, taken.key));
+            (*ticket, *priority, *waited, *open) = (taken.ticket, taken.priority, taken.waited, true);
+        };
+        let (finished, found, ready) = queue.shared.driver.finish_and_take(ended, &mut become_next);
+        drop(old);
+        let shared = &self.queue.shared;
+        shared.count_added(ready);
+        shared.count_worked(finished.and_then(|finished| finished.worked));
+        if found == Found::Keys {
+            shared.count_taken(std::slice::from_ref(self));
+        }
+        found
     }
 
     /// Ends the work on the key and adds it again after as long as the rate limiter says, with the priority it had.
@@ -130,6 +202,18 @@ impl<K: QueueKey> Drop for Item<K> {
         // Metrics of the user and Drop of the key run in there, after the queue itself is done.
         let _ = catch_unwind(AssertUnwindSafe(|| self.end(again)));
     }
+}
+
+/// Takes a turn from the budget of the task, if there is one left.
+async fn has_turn() -> bool {
+    poll_fn(|cx| match coop::poll_proceed(cx) {
+        Poll::Ready(turn) => {
+            turn.made_progress();
+            Poll::Ready(true)
+        }
+        Poll::Pending => Poll::Ready(false),
+    })
+    .await
 }
 
 /// When a key comes again whose rate limiter panicked: late enough not to spin.

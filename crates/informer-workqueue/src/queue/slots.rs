@@ -10,6 +10,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use super::groups::NO_GROUP;
+
 /// The number of a slot.
 pub(super) type SlotId = u32;
 
@@ -33,7 +35,6 @@ pub(super) struct Slot {
     prev: SlotId,
     next: SlotId,
     pub(super) priority: i32,
-    pub(super) group: u32,
     /// Counts hand-outs, so that an outcome that comes twice is told from the outcome of a later hand-out.
     pub(super) handout: u32,
     pub(super) pending: Pending,
@@ -55,6 +56,8 @@ pub struct Entries {
     list: Vec<Slot>,
     /// Empty as long as no key has a rank.
     ranks: Vec<u64>,
+    /// Empty as long as no key has a group.
+    groups: Vec<u32>,
 }
 
 /// The number of a key in the queue. Numbers are small, and given again to other keys after theirs are gone.
@@ -79,7 +82,7 @@ impl Entries {
     /// The number of the key's group: the same for keys of one group, as long as one of them is in the queue.
     #[must_use]
     pub fn group(&self, id: EntryId) -> u32 {
-        self.list[id.index()].group
+        self.groups.get(id.index()).copied().unwrap_or(NO_GROUP)
     }
 
     /// What [`rank_by`](crate::WorkQueueBuilder::rank_by) computed from the key, 0 without it.
@@ -125,23 +128,28 @@ impl<K> Slots<K> {
                 _ => return Err(key),
             };
             self.keys.push(Some(key));
-            self.entries.list.push(Slot::new(hash, group));
+            self.entries.list.push(Slot::new(hash));
         } else {
             self.free = self[id].next;
             let handout = self[id].handout;
-            self[id] = Slot { handout, ..Slot::new(hash, group) };
+            self[id] = Slot { handout, ..Slot::new(hash) };
             self.keys[id as usize] = Some(key);
         }
         if let Some(rank) = rank {
-            let ranks = &mut self.entries.ranks;
-            ranks.resize(ranks.len().max(id as usize + 1), 0);
-            ranks[id as usize] = rank;
+            set(&mut self.entries.ranks, id, rank, 0);
+        }
+        if group != NO_GROUP {
+            set(&mut self.entries.groups, id, group, NO_GROUP);
         }
         Ok(id)
     }
 
+    /// The group of the key must have been [left](super::groups::Groups::leave).
     #[inline]
     pub(super) fn remove(&mut self, id: SlotId) -> Option<K> {
+        if let Some(group) = self.entries.groups.get_mut(id as usize) {
+            *group = NO_GROUP;
+        }
         self[id].next = self.free;
         self.free = id;
         self.keys[id as usize].take()
@@ -153,14 +161,19 @@ impl<K> Slots<K> {
     }
 }
 
+/// In a column that is as long as its last entry that differs from the `absent` ones.
+fn set<T: Clone>(column: &mut Vec<T>, id: SlotId, value: T, absent: T) {
+    column.resize(column.len().max(id as usize + 1), absent);
+    column[id as usize] = value;
+}
+
 impl Slot {
-    const fn new(hash: u32, group: u32) -> Self {
+    const fn new(hash: u32) -> Self {
         Self {
             hash,
             prev: NONE,
             next: NONE,
             priority: 0,
-            group,
             handout: 0,
             pending: Pending::Idle,
             processing: false,

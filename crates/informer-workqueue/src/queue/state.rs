@@ -27,7 +27,7 @@ use super::delays::Delays;
 use super::groups::Groups;
 use super::index::{Index, KeyHash, Place};
 use super::order::ReadyKeys;
-use super::slots::{Newcomer, Pending, SlotId, Slots};
+use super::slots::{EntryId, Newcomer, Pending, SlotId, Slots};
 use crate::clock::Nanos;
 
 /// Keys that become ready in one hold of the lock. More follow at once, but somebody else may come in between.
@@ -49,9 +49,9 @@ pub(super) enum Phase {
 #[must_use]
 pub(super) struct Effect {
     /// Keys that went into the order: that many getters have something to do.
-    pub(super) pushed: usize,
+    pub(super) pushed: u32,
     /// Keys that became ready, in the order or behind a hand-out.
-    pub(super) added: usize,
+    pub(super) added: u32,
     /// The next deadline came nearer.
     pub(super) rearm: bool,
 }
@@ -268,7 +268,8 @@ impl<K: Eq + Clone> State<K> {
 
     /// Hands out the next key. A key whose Clone panics goes to the end, so that it does not bar the others, and the
     /// panic goes on.
-    #[inline]
+    // Compiled into its callers, as `finish` is: what it returns is larger than what it does, and would be copied.
+    #[inline(always)]
     pub(super) fn take(&mut self, now: Nanos) -> Option<Taken<K>> {
         let id = self.order.peek(&mut self.slots.entries)?;
         let cloned = catch_unwind(AssertUnwindSafe(|| self.slots.key(id).cloned()));
@@ -283,11 +284,12 @@ impl<K: Eq + Clone> State<K> {
         let slot = &mut self.slots[id];
         slot.pending = Pending::Idle;
         slot.processing = true;
-        slot.handout = slot.handout.wrapping_add(1);
+        // What was just written is not read again, which would wait for it: a hand-out is that short.
+        let (handout, priority) = (slot.handout.wrapping_add(1), slot.priority);
+        slot.handout = handout;
         self.processing += 1;
         let waited = self.times.as_mut().map_or(Duration::ZERO, |times| times.start(id, now));
-        let ticket = Ticket { slot: id, handout: slot.handout };
-        Some(Taken { key, ticket, priority: slot.priority, waited })
+        Some(Taken { key, ticket: Ticket { slot: id, handout }, priority, waited })
     }
 
     /// The hand-out of a key that is processed now.
@@ -297,7 +299,7 @@ impl<K: Eq + Clone> State<K> {
     }
 
     /// Ends a hand-out, with a wish for more. `None` where it ended before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self, ticket: Ticket, wish: Option<Wish>, now: Nanos) -> Option<Finished<K>> {
         let id = ticket.slot;
         let slot = &self.slots[id];
@@ -344,7 +346,7 @@ impl<K: Eq + Clone> State<K> {
             return None;
         }
         self.index.remove(KeyHash(slot.hash), id);
-        self.groups.leave(slot.group);
+        self.groups.leave(self.slots.entries.group(EntryId(id)));
         self.slots.remove(id)
     }
 
@@ -369,7 +371,7 @@ impl<K: Eq + Clone> State<K> {
             waiting += usize::from(slot.pending == Pending::Waiting);
             processing += usize::from(slot.processing);
             dirty += usize::from(slot.pending == Pending::Ready && slot.processing);
-            grouped += usize::from(slot.group != super::groups::NO_GROUP);
+            grouped += usize::from(self.slots.entries.group(EntryId(id)) != super::groups::NO_GROUP);
         }
         assert_eq!(self.index.len(), self.slots.occupied().count());
         assert_eq!((ready, waiting), (self.order.len(), self.delays.len()));

@@ -132,7 +132,7 @@ impl Pair {
             Op::Advance { by } => {
                 self.now = self.now.saturating_add_signed(by);
                 let effect = self.state.promote(Nanos(self.now));
-                assert_eq!(effect.added, self.model.promote(self.now));
+                assert_eq!(effect.added as usize, self.model.promote(self.now));
             }
             Op::ShutDown => {
                 self.state.phase = Phase::Closed;
@@ -262,6 +262,53 @@ fn an_index_is_as_large_as_what_is_in_it_now() {
     assert_eq!(index.places(), 512);
     index.assert_invariants();
     assert!((0..100).all(|n| index.find(hash(n), |slot| slot == n).is_ok()));
+}
+
+#[test]
+fn a_large_index_finds_what_it_has_not_written_yet() {
+    let mut index = Index::default();
+    let hash = |n: u32| KeyHash(n.wrapping_mul(0x9e37_79b9));
+    for n in 0..30_017 {
+        let place = index.find(hash(n), |slot| slot == n).unwrap_err();
+        index.insert(place, hash(n), n);
+        assert_eq!(index.find(hash(n), |slot| slot == n).ok(), Some(n));
+    }
+    assert_ne!(index.unwritten(), 0);
+    index.assert_invariants();
+    assert!((0..30_017).all(|n| index.find(hash(n), |slot| slot == n) == Ok(n)));
+    (0..30_017).rev().for_each(|n| index.remove(hash(n), n));
+    index.assert_invariants();
+    assert_eq!((index.len(), index.places()), (0, 64));
+}
+
+proptest! {
+    /// Hashes that crowd at both ends of the table, where it grows into itself and goes round.
+    #[test]
+    fn an_index_of_crowded_hashes_is_a_map(
+        ops in prop::collection::vec((any::<bool>(), 0_u32..4, 0_u32..400), 1..1200),
+    ) {
+        let mut index = Index::default();
+        let mut model = std::collections::BTreeMap::new();
+        for (add, crowd, n) in ops {
+            let slot = crowd * 400 + n;
+            let hash = KeyHash([n, u32::MAX - n, n << 20, n.wrapping_mul(0x9e37_79b9)][crowd as usize]);
+            match index.find(hash, |other| other == slot) {
+                Err(place) if add => {
+                    index.insert(place, hash, slot);
+                    prop_assert_eq!(model.insert(slot, hash), None);
+                }
+                Ok(_) if !add => {
+                    index.remove(hash, slot);
+                    prop_assert!(model.remove(&slot).is_some());
+                }
+                found => prop_assert_eq!(found.is_ok(), model.contains_key(&slot)),
+            }
+        }
+        index.assert_invariants();
+        for (&slot, &hash) in &model {
+            prop_assert_eq!(index.find(hash, |other| other == slot), Ok(slot));
+        }
+    }
 }
 
 #[test]

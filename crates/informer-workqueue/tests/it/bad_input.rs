@@ -229,6 +229,22 @@ async fn a_key_whose_clone_panics_goes_to_the_end_and_comes_when_it_has_stopped(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_is_done_where_the_clone_of_the_next_panics() {
+    let queue = WorkQueue::new();
+    queue.add(Spiteful::new("good", 0).0);
+    let (spiteful, switch) = Spiteful::new("spiteful", CLONE);
+    queue.add(spiteful);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.unwrap().done_then_next().await }
+    });
+    assert!(worker.await.unwrap_err().is_panic());
+    assert_eq!((queue.len(), queue.waiting_len(), queue.processing_len()), (1, 0, 0));
+    switch.store(0, Ordering::Relaxed);
+    assert_eq!(queue.get().await.unwrap().name, "spiteful");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_keys_that_a_batch_had_when_a_clone_panicked_come_again() {
     let queue = WorkQueue::new();
     queue.add(Spiteful::new("good", 0).0);

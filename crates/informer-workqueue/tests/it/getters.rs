@@ -254,3 +254,98 @@ fn handles_and_items_go_between_threads() {
     check_future(&queue.get_batch(3));
     check_future(&queue.shut_down_with_drain(SECOND));
 }
+
+#[tokio::test(start_paused = true)]
+async fn done_then_next_ends_a_key_and_waits_for_the_next() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let mut item = queue.get().await.unwrap();
+    queue.add("foo"); // In process: it comes again.
+    assert!(item.done_then_next().await);
+    assert_eq!((*item, queue.processing_len()), ("foo", 1));
+    queue.add_after("bar", SECOND);
+    let start = Instant::now();
+    assert!(item.done_then_next().await);
+    assert_eq!((*item, queue.processing_len(), start.elapsed()), ("bar", 1, SECOND));
+    queue.shut_down();
+    assert!(!item.done_then_next().await, "the queue has ended");
+    assert!(!item.done_then_next().await, "and stays so");
+    assert_eq!(queue.processing_len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_became_the_next_key_is_a_guard_for_that_key() {
+    let queue = WorkQueue::builder().rate_limiter(default_item_rate_limiter()).build();
+    queue.add_all(["foo", "bar"]);
+    let mut item = queue.get().await.unwrap();
+    assert!(item.done_then_next().await);
+    drop(item);
+    assert_eq!((queue.retries(&"foo"), queue.retries(&"bar")), (0, 1));
+    assert_eq!(*queue.get().await.unwrap(), "bar");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_done_then_next_has_ended_its_key_and_loses_no_other() {
+    let queue = WorkQueue::new();
+    queue.add("foo");
+    let mut item = queue.get().await.unwrap();
+    assert!(item.done_then_next().now_or_never().is_none());
+    assert_eq!(queue.processing_len(), 0, "foo is done");
+    queue.add("bar");
+    drop(item);
+    assert_eq!((queue.len(), queue.waiting_len()), (1, 0), "what is spent is not added again");
+    assert_eq!(*queue.get().await.unwrap(), "bar");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_of_done_then_next_lets_other_tasks_run() {
+    let queue = WorkQueue::new();
+    queue.add_all(0..10_000);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut item = queue.get().await.unwrap();
+            while item.done_then_next().await {}
+        }
+    });
+    tokio::task::yield_now().await;
+    assert!(queue.len() > 5_000, "it paused early on, with {} to come", queue.len());
+    queue.shut_down();
+    worker.await.unwrap();
+    assert_eq!((queue.len(), queue.processing_len()), (0, 0));
+}
+
+/// Real threads: the hand-over where the end of one key and the start of the next are one step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_key_is_lost_or_doubled_between_threads_that_add_and_go_from_key_to_key() {
+    let queue = WorkQueue::<u32>::new();
+    let mut workers = JoinSet::new();
+    for _ in 0..4 {
+        let queue = queue.clone();
+        workers.spawn(async move {
+            let mut seen = Vec::new();
+            let Some(mut item) = queue.get().await else { return seen };
+            loop {
+                seen.push(*item);
+                if !item.done_then_next().await {
+                    return seen;
+                }
+            }
+        });
+    }
+    let mut adders = JoinSet::new();
+    for adder in 0..4_u32 {
+        let queue = queue.clone();
+        adders.spawn(async move {
+            for n in 0..20_000 {
+                queue.add(adder * 20_000 + n);
+                tokio::task::coop::consume_budget().await;
+            }
+        });
+    }
+    adders.join_all().await;
+    queue.shut_down();
+    let mut seen = workers.join_all().await.concat();
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..80_000));
+}

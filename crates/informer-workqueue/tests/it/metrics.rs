@@ -81,6 +81,22 @@ async fn adds_and_times_are_those_of_client_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn going_from_key_to_key_is_told_as_done_and_get_are() {
+    let (queue, recorder) = recorded();
+    queue.add_all(["foo", "bar"]);
+    advance(US * 50).await;
+    let mut item = queue.get().await.unwrap();
+    advance(US * 25).await;
+    queue.add("foo");
+    assert!(item.done_then_next().await);
+    assert_eq!(*item, "bar");
+    item.done();
+    let record = recorder.record.lock().clone();
+    assert_eq!((record.adds, record.queued), (3, vec![US * 50, US * 75]));
+    assert_eq!(record.worked, [US * 25, Duration::ZERO]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_waits_is_added_when_it_is_ready_and_was_ready_since_its_deadline() {
     let (queue, recorder) = recorded();
     queue.add_after("foo", MS * 5);
