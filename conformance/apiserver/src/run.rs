@@ -164,7 +164,8 @@ impl Run<'_> {
             let answer = self.target.send(self.build(step, request)?).await;
             let answer = answer.map_err(|error| (format!("sending {request:?}"), Some(error)))?;
             let (answer, stream) = self.take(step, request, answer).await?;
-            if !reached(&answer, &step.until) {
+            let until = step.until.iter().map(|(at, wanted)| (self.names.fill(at), wanted.clone())).collect();
+            if !reached(&answer, &until) {
                 if waited >= PATIENCE {
                     return Err((
                         format!("{request:?} never came to what is waited for; last: {answer:?}"),
@@ -202,7 +203,10 @@ impl Run<'_> {
             let parts = step
                 .only
                 .iter()
-                .map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or_default()));
+                .map(|pointer| {
+                    (pointer, body.pointer(&self.names.fill(pointer)).cloned().unwrap_or_default())
+                })
+                .map(|(pointer, part)| (pointer.clone(), part));
             answer.body = Some(Value::Object(parts.collect()));
         }
         self.answers.push(answer);

@@ -1,5 +1,6 @@
 //! Which kinds are served: the built-in ones and what tests register.
 
+mod autoscalers;
 mod builtin;
 mod events;
 mod subresources;
@@ -10,11 +11,13 @@ use std::sync::Arc;
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
+pub(crate) use autoscalers::{settle_first as settle_first_autoscaler, to_second as to_second_autoscaler};
 pub(crate) use builtin::built_in;
 pub(crate) use subresources::Subresource;
 
 use crate::convert::Converter;
 use crate::custom::Schema;
+use crate::rules::Rules;
 use crate::server::parse;
 use crate::storage::{EventType, Stored, draft};
 use crate::table::PrinterColumn;
@@ -205,6 +208,11 @@ impl Kind {
         }
     }
 
+    /// Whether upstream answers lists of it from a cache; events are read from the store.
+    pub(crate) fn is_cached(&self) -> bool {
+        !self.is("", "Event") && !self.is("events.k8s.io", "Event")
+    }
+
     /// True for the kind of this name in this built-in group.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         !self.is_custom() && self.gvr.group == group && self.kind == kind
@@ -251,8 +259,9 @@ impl Resource {
         }
         let stored = self.stored_as.as_ref()?;
         let mut object = object.clone();
-        if self.kind.is("events.k8s.io", "Event") {
-            events::to_core(&mut object);
+        reform(stored, &mut object);
+        if let Some(rules) = Rules::of(stored).filter(|_| is_autoscaler(stored)) {
+            rules.fill(&mut object);
         }
         if let Some(schema) = &stored.schema {
             schema.shape(&mut object);
@@ -279,15 +288,33 @@ impl Resource {
         let Value::Object(mut object) = parse(stored.as_slice()) else {
             return Some(Arc::clone(stored));
         };
-        object.insert("apiVersion".into(), self.kind.api_version.clone().into());
-        if self.kind.is("events.k8s.io", "Event") {
-            events::from_core(&mut object);
-        }
+        reform(&self.kind, &mut object);
         if let Some(schema) = &self.kind.schema {
             schema.prune(&mut object);
         }
         Some(Arc::new(draft(&self.kind, stored.key.clone(), &object).seal_unstored(stored.version, event)))
     }
+}
+
+/// Makes an object one of another version of the same kind, but for what schemas say. It must name its own version, or be of
+/// the other one that there is.
+pub(crate) fn reform(to: &Kind, object: &mut Map<String, Value>) {
+    let same = object.get("apiVersion").is_some_and(|version| *version == to.api_version);
+    if !same && is_autoscaler(to) {
+        match to.gvr.version.as_str() {
+            "v1" => autoscalers::to_first(object),
+            _ => autoscalers::to_second(object),
+        }
+    } else if !same && to.is("events.k8s.io", "Event") {
+        events::from_core(object);
+    } else if !same && to.is("", "Event") {
+        events::to_core(object);
+    }
+    object.insert("apiVersion".into(), to.api_version.clone().into());
+}
+
+fn is_autoscaler(kind: &Kind) -> bool {
+    kind.is("autoscaling", "HorizontalPodAutoscaler")
 }
 
 /// The served kinds, by group and version in the order of registration.

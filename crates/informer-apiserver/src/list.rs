@@ -71,7 +71,11 @@ pub(crate) async fn list(
     let asked = parse_version(&options.version)
         .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
     // A list of version 0 ignores its limit.
-    let limit = if asked == Some(0) { 0 } else { usize::try_from(options.limit).unwrap_or(usize::MAX) };
+    let limit = if asked == Some(0) && resource.kind.is_cached() {
+        0
+    } else {
+        usize::try_from(options.limit).unwrap_or(usize::MAX)
+    };
     if !options.continue_token.is_empty() {
         read_token(&options.continue_token)?;
         if asked.is_some_and(|version| version > 0) {
@@ -98,7 +102,11 @@ async fn state(
     rewind: u64,
 ) -> Result<Option<(u64, OrderedMap)>, ApiError> {
     if let Wanted::AtLeast(version) | Wanted::Exactly(version) = wanted {
-        shared.reach(version).await?;
+        match resource.kind.is_cached() {
+            true => shared.reach(version).await?,
+            // The store behind upstream's cache does not wait, and promises nothing.
+            false => shared.has_reached(version)?,
+        }
     }
     let storage = shared.storage.read();
     let version = match wanted {
@@ -146,8 +154,11 @@ async fn page(
     let items: Vec<_> = found.by_ref().take(limit).collect();
     let more = found.next().is_some();
     let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
-    let continue_token =
-        last.map(|last| write_token(number(version), format!("/{}\0", &last[prefix.len()..])));
+    let continue_token = last.map(|last| {
+        // Upstream's cache begins its keys with a slash; the store behind it does not.
+        let slash = if resource.kind.is_cached() { "/" } else { "" };
+        write_token(number(version), format!("{slash}{}\0", &last[prefix.len()..]))
+    });
     let remaining = last.filter(|_| !filter.selects()).map(|last| map.count_between(last, &prefix));
     drop(found);
     if continue_token.is_some() {

@@ -70,6 +70,9 @@ impl Rules {
             return None;
         }
         let name = (kind.gvr.group.as_str(), kind.kind.as_str());
+        if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
+            return Some(policy::FIRST_AUTOSCALER);
+        }
         pods::rules(name)
             .or_else(|| workloads::rules(name))
             .or_else(|| network::rules(name))

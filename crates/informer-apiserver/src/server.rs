@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `registry`, then `storage`; neither is held while the other parts are called, nor over an await. Watchers take
+//! `allocating`, then `registry`, then `storage`; of the last two neither is held while the other parts are called, nor over an await. Watchers take
 //! `storage` for reading and only to copy references.
 
 use std::collections::HashSet;
@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     /// How much protobuf is kept.
     wires: WireBytes,
     pub(crate) expiry: Expiry,
+    /// Held by writes of services from the choice of addresses and ports until they are stored: no two choose the same.
+    pub(crate) allocating: Mutex<()>,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Mutex<HashSet<String>>,
 }
@@ -250,6 +252,7 @@ impl ApiServerBuilder {
             schema,
             wires: WireBytes::default(),
             expiry: Expiry::new(self.event_ttl),
+            allocating: Mutex::default(),
             settling: Mutex::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
@@ -291,8 +294,15 @@ impl ApiServer {
     /// Serves another kind from now on. One that is there under the same resource is replaced; its objects go.
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
-        // Events are one kind under two groups.
-        let core = kind.is("events.k8s.io", "Event").then(|| registry.get(&Gvr::new("", "v1", "events")));
+        // Events are one kind under two groups, autoscalers one in two versions.
+        let core = match (kind.gvr.version.as_str(), kind.gvr.resource.as_str()) {
+            _ if kind.is("events.k8s.io", "Event") => Some(Gvr::new("", "v1", "events")),
+            ("v1", plural) if kind.is("autoscaling", "HorizontalPodAutoscaler") => {
+                Some(Gvr::new("autoscaling", "v2", plural))
+            }
+            _ => None,
+        };
+        let core = core.map(|core| registry.get(&core));
         let resource = match core.flatten() {
             Some(core) => Resource {
                 kind,
@@ -563,6 +573,19 @@ impl Shared {
         for resource in self.registry.read().iter() {
             resource.changed.send_replace(());
         }
+    }
+
+    /// Refuses a version that the server has not reached.
+    pub(crate) fn has_reached(&self, wanted: u64) -> Result<(), ApiError> {
+        let current = self.storage.read().version();
+        if current >= wanted {
+            return Ok(());
+        }
+        let mut error = ApiError::too_large(wanted, current);
+        if let Some(details) = &mut error.details {
+            details.retry_after_seconds = 0;
+        }
+        Err(error)
     }
 
     /// Waits until the server has reached a version, for at most [`FRESHNESS_WAIT`].

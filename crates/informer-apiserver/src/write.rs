@@ -167,6 +167,7 @@ impl Shared {
                 metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
             }
             let name = metadata::text(&object, "name").to_owned();
+            let allocating = kind.is("", "Service").then(|| self.allocating.lock());
             if scope.validation == Validation::Unchecked {
                 metadata::check_name(kind, &name, &object)?;
             } else {
@@ -188,7 +189,9 @@ impl Shared {
                 Some(version) => shown.preview(version),
                 None => shown.unversioned(),
             });
-            match self.commit(scope, draft, Expect::Absent) {
+            let committed = self.commit(scope, draft, Expect::Absent);
+            drop(allocating);
+            match committed {
                 Ok(stored) => {
                     let stored = scope.shown(stored, back);
                     self.after_write(scope, &name);
@@ -337,6 +340,8 @@ impl Shared {
         }
         scope.admit(Phase::Mutate, Some(&mut object), Some((&old, current.version)))?;
         let mut new = merge_update(kind, &old, object, mode)?;
+        // Until the end: nothing that follows here writes services.
+        let _allocating = kind.is("", "Service").then(|| self.allocating.lock());
         if mode == WriteMode::Main {
             self.allocate(kind, &mut new, Some(&old))?;
         }

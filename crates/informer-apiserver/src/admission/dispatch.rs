@@ -135,8 +135,8 @@ impl Shared {
             (_, _) => return Err(internal("the patched object is none")),
         };
         if seen.converted.is_some() {
-            let api_version = asked.attempt.attributes.gvr.api_version();
-            fitted.insert("apiVersion".into(), api_version.into());
+            let own = self.resource(&asked.attempt.attributes.gvr).map_err(Failure::Refused)?;
+            crate::kinds::reform(&own.kind, &mut fitted);
         }
         Ok(Some(fitted))
     }

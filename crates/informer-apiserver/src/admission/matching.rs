@@ -104,7 +104,7 @@ impl Shared {
     pub(super) fn converted(&self, seen: &Seen, object: Value) -> Value {
         match (&seen.converted, object) {
             (Some(resource), Value::Object(mut object)) => {
-                object.insert("apiVersion".into(), resource.kind.api_version.clone().into());
+                crate::kinds::reform(&resource.kind, &mut object);
                 if let Some(schema) = &resource.kind.schema {
                     schema.shape(&mut object);
                 }

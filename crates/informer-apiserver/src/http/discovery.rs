@@ -68,6 +68,10 @@ pub(super) fn answer(
                 legacy(&json)
             })
             .ok_or_else(ApiError::unknown_path),
+        ["openapi", "v2"] => {
+            drop(registry);
+            Ok(super::openapi::whole(shared, head))
+        }
         ["openapi", "v3"] => {
             drop(registry);
             Ok(super::openapi::index(shared))

@@ -1,11 +1,16 @@
 //! OpenAPI version 3: fields and types of every kind, as far as clients need them to validate, patch and explain.
 
+mod proto;
+mod v2;
+
 use std::collections::BTreeMap;
 
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue};
 use http::{Response, request};
 use informer_schema::{BaseType, Field, ListType, Message, Shape};
 use serde_json::{Value, json};
+
+pub(super) use v2::whole;
 
 use super::answer::{Answer, json as json_answer};
 use super::body::ApiBody;
@@ -218,3 +223,6 @@ fn base(base: BaseType<'_>) -> Value {
         _ => json!({"x-kubernetes-preserve-unknown-fields": true}),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,6 +81,9 @@ const EVENT_FIELDS: &[&str] = &[
 const DEPLOYMENT_MARK: &str = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;
 const EVENT_MARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
 
+const AUTOSCALER_MARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
+const FIRST_AUTOSCALER_MARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
+
 const NEW_EVENT_FIELDS: &[&str] = &[
     "regarding.kind",
     "regarding.namespace",
@@ -134,7 +137,8 @@ const ROWS: &[Row] = &[
     row(AUTHZ, "SelfSubjectAccessReview", REVIEW),
     row(AUTHZ, "SelfSubjectRulesReview", REVIEW),
     row(AUTHZ, "SubjectAccessReview", REVIEW),
-    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", STATUS),
+    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", STATUS).bookmark(AUTOSCALER_MARK),
+    row(("autoscaling", "v1"), "HorizontalPodAutoscaler", STATUS).bookmark(FIRST_AUTOSCALER_MARK),
     row(BATCH, "CronJob", SPEC_STATUS),
     row(BATCH, "Job", SPEC_STATUS_META.with(OWN)).fields(&["status.successful"]),
     row(NETWORKING, "IngressClass", GEN).bookmark(r#","spec":{}"#),
@@ -171,15 +175,9 @@ const ROWS: &[Row] = &[
         .bookmark(r#","addressType":"","endpoints":null,"ports":null"#),
 ];
 
-/// The older version of autoscalers is another form of the newer one.
-const NOT_SERVED: [(&str, &str, &str); 1] = [("autoscaling", "v1", "horizontalpodautoscalers")];
-
 /// The built-in kinds, in the order of discovery: what a server without flags serves.
 pub(crate) fn built_in(schema: &Schema) -> impl Iterator<Item = Kind> + '_ {
-    schema.resources().filter(|resource| resource.is_served_by_default()).filter_map(|resource| {
-        let id = (resource.group(), resource.version(), resource.plural());
-        (!NOT_SERVED.contains(&id)).then(|| kind(resource))
-    })
+    schema.resources().filter(|resource| resource.is_served_by_default()).map(kind)
 }
 
 fn kind(resource: Resource<'_>) -> Kind {

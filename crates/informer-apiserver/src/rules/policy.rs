@@ -29,6 +29,18 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
     })
 }
 
+/// Autoscalers in their first version.
+pub(super) const FIRST_AUTOSCALER: Rules =
+    Rules::new(&[Fill("spec.minReplicas", "1"), Call(percentage)], checks::FIRST_AUTOSCALER);
+
+/// The first version has a field for one metric; others are in an annotation.
+fn percentage(object: &mut Value) {
+    let others = object["metadata"]["annotations"].get("autoscaling.alpha.kubernetes.io/metrics");
+    if others.is_none() && object["spec"]["targetCPUUtilizationPercentage"].is_null() {
+        object["spec"]["targetCPUUtilizationPercentage"] = 80.into();
+    }
+}
+
 const RBAC: &[Default] = &[Fill("apiGroup", "\"rbac.authorization.k8s.io\"")];
 const BINDING: &[Default] =
     &[In("roleRef", RBAC), In("subjects[]", &[When("kind", "User", RBAC), When("kind", "Group", RBAC)])];

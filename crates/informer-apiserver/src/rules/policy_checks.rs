@@ -15,6 +15,7 @@ pub(super) const CLUSTER_ROLE_BINDING: &[Check] = &[Check::Call(|at, causes| bin
 pub(super) const BINDING_CHANGES: &[Check] = &[Check::Call(binding_changes)];
 pub(super) const BUDGET: &[Check] = &[Check::Call(budget)];
 pub(super) const AUTOSCALER: &[Check] = &[Check::Call(autoscaler)];
+pub(super) const FIRST_AUTOSCALER: &[Check] = &[Check::Call(first_autoscaler)];
 pub(super) const PRIORITY: &[Check] = &[Check::Call(priority)];
 pub(super) const PRIORITY_CHANGES: &[Check] = &[Check::Call(priority_changes)];
 
@@ -126,6 +127,15 @@ fn budget(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The first version is checked as the second, as upstream.
+fn first_autoscaler(at: &At<'_>, causes: &mut Vec<Cause>) {
+    let mut object = at.value.clone();
+    if let Value::Object(object) = &mut object {
+        crate::kinds::to_second_autoscaler(object);
+    }
+    autoscaler(&At { value: &object, old: None, path: at.path.clone() }, causes);
+}
+
 fn autoscaler(at: &At<'_>, causes: &mut Vec<Cause>) {
     const METRICS: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
     let spec = at.part("spec");
@@ -157,6 +167,14 @@ fn autoscaler(at: &At<'_>, causes: &mut Vec<Cause>) {
         if !METRICS.contains(&kind) {
             let told = unsupported(&format!("spec.metrics[{index}].type"), kind, METRICS);
             causes.extend([told.clone(), told]);
+        }
+        for (kind, member) in [("Resource", "resource"), ("ContainerResource", "containerResource")] {
+            let target = &metric[member]["target"];
+            let percent = target["averageUtilization"].as_i64().filter(|_| metric["type"] == kind);
+            if let Some(percent) = percent.filter(|percent| *percent < 1) {
+                let field = format!("spec.metrics[{index}].{member}.target.averageUtilization");
+                causes.push(Cause::invalid(&field, &percent.to_string(), "must be greater than 0"));
+            }
         }
     }
     let scales_to_zero = |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));

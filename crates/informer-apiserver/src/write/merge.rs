@@ -46,6 +46,9 @@ pub(super) fn shaped(
         // An empty list of managers says something: it is not left out.
         let managed = own::take_fields(object);
         crate::typed::form(known.message(), object);
+        if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
+            crate::kinds::settle_first_autoscaler(object);
+        }
         own::set_fields(object, managed);
     }
     let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -243,6 +246,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Object) {
         ("policy", "PodDisruptionBudget") => json!({
             "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
         }),
+        ("autoscaling", _) if kind.gvr.version == "v1" => json!({"currentReplicas": 0, "desiredReplicas": 0}),
         ("autoscaling", "HorizontalPodAutoscaler") => json!({"desiredReplicas": 0, "currentMetrics": null}),
         ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("", "Node") => json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": {

@@ -10,7 +10,7 @@ use super::{Object, Scope, WriteMode};
 use crate::admission::Attempt;
 use crate::error::ApiError;
 use crate::fields::{Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate};
-use crate::kinds::{Kind, Resource, Traits};
+use crate::kinds::{Kind, Resource, Traits, reform};
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
 use crate::typed::{form, zero};
@@ -56,8 +56,13 @@ impl<'a> Ownership<'a> {
     pub(super) fn convert(&self, version: &str, object: &Value) -> Result<Value, Failed> {
         let other = self.others.iter().find(|other| other.kind.api_version == version);
         let (Some(other), Value::Object(members)) = (other, object) else { return Ok(object.clone()) };
-        if !other.kind.is_custom() || version == self.kind.api_version {
+        if version == self.kind.api_version {
             return Ok(object.clone());
+        }
+        if !other.kind.is_custom() {
+            let mut object = members.clone();
+            reform(&other.kind, &mut object);
+            return Ok(Value::Object(object));
         }
         let converted = match (&other.converter, self.conversion) {
             (Some(_), Some(attempt)) => attempt.other(other, members),

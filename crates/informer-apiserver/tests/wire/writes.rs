@@ -382,3 +382,31 @@ async fn discovery_tells_the_served_kinds_in_both_forms() {
     assert_eq!(call(&server, "GET", "/readyz", "").await, (200, "ok".to_owned()));
     assert_eq!(json(&server, "GET", "/version", "").await.1["minor"], "36");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn services_that_are_created_at_once_never_share_an_address_or_a_port() {
+    let server = ApiServer::builder().build();
+    let mut tasks = Vec::new();
+    for number in 0..60 {
+        let server = server.clone();
+        tasks.push(tokio::spawn(async move {
+            let ports = json!([{"port": 80}]);
+            let service = json!({"metadata": {"name": format!("s-{number}")}, "spec": {"type": "NodePort", "ports": ports}});
+            let made = call(&server, "POST", "/api/v1/namespaces/n/services", &service.to_string()).await;
+            assert_eq!(made.0, 201);
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let services = server.list(&Gvr::new("", "v1", "services"), "n").unwrap();
+    let distinct = |pointer: &str| -> usize {
+        let all: std::collections::HashSet<String> =
+            services.iter().map(|service| service.pointer(pointer).unwrap().to_string()).collect();
+        all.len()
+    };
+    assert_eq!(
+        (services.len(), distinct("/spec/clusterIP"), distinct("/spec/ports/0/nodePort")),
+        (60, 60, 60)
+    );
+}

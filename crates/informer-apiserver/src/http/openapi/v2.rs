@@ -1,0 +1,183 @@
+//! OpenAPI version 2, which clients ask for that do not know version 3: all kinds in one document, JSON or protobuf.
+
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+use http::request;
+use serde_json::{Map, Value, json};
+
+use super::super::answer::{Answer, header, json as json_answer};
+use super::{document, empty, etag, group_versions, proto};
+use crate::server::Shared;
+
+/// The whole document. Its types are those of version 3, as far as version 2 can say them.
+pub(crate) fn whole(shared: &Shared, head: &request::Parts) -> Answer {
+    let Some(protobuf) = wants_protobuf(header(head, ACCEPT)) else {
+        let mut answer = empty(406);
+        vary(&mut answer);
+        return answer;
+    };
+    let document = merged(shared);
+    let etag = etag(&document);
+    let mut answer = match protobuf {
+        true => json_answer(200, proto::encode(&document)),
+        false => json_answer(200, document.to_string()),
+    };
+    let headers = answer.headers_mut();
+    if protobuf {
+        let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are a header value");
+    headers.insert(ETAG, etag);
+    vary(&mut answer);
+    answer
+}
+
+fn vary(answer: &mut Answer) {
+    for name in ["Accept-Encoding", "Accept"] {
+        answer.headers_mut().append(VARY, HeaderValue::from_static(name));
+    }
+}
+
+/// Whether protobuf is wanted, or JSON; `None` for neither.
+fn wants_protobuf(accept: &str) -> Option<bool> {
+    if accept.is_empty() {
+        return Some(false);
+    }
+    let clauses = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    clauses.into_iter().find_map(|clause| match clause {
+        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => Some(true),
+        "*/*" | "application/*" | "application/json" => Some(false),
+        _ => None,
+    })
+}
+
+fn merged(shared: &Shared) -> Value {
+    let (mut paths, mut definitions) = (Map::new(), Map::new());
+    for (group, version) in group_versions(shared) {
+        let document = document(shared, &group, &version);
+        for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
+            let mut schema = schema.clone();
+            if is_custom(name, &group, &version) {
+                custom(&mut schema);
+            }
+            lower(&mut schema);
+            definitions.insert(definition(name, &group, &version), schema);
+        }
+        for (path, item) in document["paths"].as_object().into_iter().flatten() {
+            paths.insert(path.clone(), lowered_path(item));
+        }
+    }
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "paths": paths,
+        "definitions": definitions,
+    })
+}
+
+fn is_custom(name: &str, group: &str, version: &str) -> bool {
+    name.strip_prefix(group).is_some_and(|rest| rest.starts_with(&format!(".{version}.")))
+}
+
+/// Types of definitions are named by their group in reverse, as upstream.
+fn definition(name: &str, group: &str, version: &str) -> String {
+    match is_custom(name, group, version) {
+        true => {
+            let reversed: Vec<&str> = group.rsplit('.').collect();
+            format!("{}{}", reversed.join("."), &name[group.len()..])
+        }
+        false => name.to_owned(),
+    }
+}
+
+/// Takes out of a definition's schema what version 2 has no words for: what is left holds for all objects that the schema
+/// holds for.
+fn custom(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    for name in ["oneOf", "anyOf", "allOf", "not", "default", "x-kubernetes-validations"] {
+        members.remove(name);
+    }
+    let preserves = members.get("x-kubernetes-preserve-unknown-fields").is_some_and(|flag| *flag == true);
+    let free = members.get("x-kubernetes-int-or-string").is_some_and(|flag| *flag == true)
+        || members.remove("nullable").is_some_and(|flag| flag == true)
+        || preserves && !members.contains_key("x-kubernetes-group-version-kind");
+    if free {
+        members.retain(|name, _| name.starts_with("x-kubernetes"));
+        return;
+    }
+    let properties = members.get_mut("properties").and_then(Value::as_object_mut);
+    let mut nullable = Vec::new();
+    for (name, property) in properties.into_iter().flatten() {
+        if property["nullable"] == true {
+            nullable.push(Value::from(name.as_str()));
+        }
+        custom(property);
+    }
+    if let Some(required) = members.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !nullable.contains(name));
+        if required.is_empty() {
+            members.remove("required");
+        }
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(part) = members.get_mut(name) {
+            custom(part);
+        }
+    }
+}
+
+/// References and unions as version 2 has them.
+fn lower(schema: &mut Value) {
+    let reference = schema["allOf"][0]["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    if let Some(name) = reference {
+        let path = format!("#/definitions/{name}");
+        replace(schema, "allOf", &[("$ref", path.into())]);
+    } else if schema.get("oneOf").is_some() {
+        // Integers or texts, and amounts.
+        replace(schema, "oneOf", &[("type", "string".into())]);
+    }
+    match schema {
+        Value::Object(members) => members.values_mut().for_each(lower_within),
+        Value::Array(items) => items.iter_mut().for_each(lower),
+        _ => {}
+    }
+}
+
+fn lower_within(value: &mut Value) {
+    if value.is_object() || value.is_array() {
+        lower(value);
+    }
+}
+
+fn replace(schema: &mut Value, taken: &str, put: &[(&str, Value)]) {
+    if let Some(members) = schema.as_object_mut() {
+        members.remove(taken);
+        members.extend(put.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    }
+}
+
+fn lowered_path(item: &Value) -> Value {
+    let mut item = item.clone();
+    for (verb, operation) in item.as_object_mut().into_iter().flatten() {
+        let consumes = match verb.as_str() {
+            "patch" => json!([
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
+                "application/apply-patch+yaml",
+            ]),
+            _ => json!(["*/*"]),
+        };
+        operation["consumes"] = consumes;
+        operation["produces"] =
+            json!(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]);
+        for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+            let schema = parameter.as_object_mut().and_then(|members| members.remove("schema"));
+            for (name, value) in schema.as_ref().and_then(Value::as_object).into_iter().flatten() {
+                parameter[name] = value.clone();
+            }
+        }
+    }
+    item
+}

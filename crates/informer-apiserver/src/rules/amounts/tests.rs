@@ -1,0 +1,50 @@
+use proptest::prelude::*;
+
+use super::{MAX, exceeds, read};
+
+#[test]
+fn amounts_are_read_exactly() {
+    let cases = [
+        ("1", 1_000_000_000),
+        ("500m", 500_000_000),
+        ("0.5", 500_000_000),
+        (".5", 500_000_000),
+        ("1.", 1_000_000_000),
+        ("1n", 1),
+        ("0.1n", 1),
+        ("1e3", 1_000_000_000_000),
+        ("1E-3", 1_000_000),
+        ("-2k", -2_000_000_000_000),
+        ("1Ki", 1_024_000_000_000),
+        ("1.5Gi", 1_610_612_736_000_000_000),
+        ("0", 0),
+        ("9223372036854775808", MAX),
+        ("1000E", MAX),
+    ];
+    for (text, nanos) in cases {
+        assert_eq!(read(text), Some(nanos), "{text}");
+    }
+    for text in ["", "x", "1x", "1.2.3", "--1", "1 Gi", "1KiB"] {
+        assert_eq!(read(text), None, "{text:?}");
+    }
+}
+
+#[test]
+fn amounts_beside_each_other_are_told_apart() {
+    assert!(exceeds("9007199254740993", "9007199254740992"), "not so as floating point");
+    assert!(!exceeds("1Gi", "1073741824"));
+    assert!(exceeds("1000000001n", "1"));
+}
+
+proptest! {
+    #[test]
+    fn whole_numbers_compare_as_they_are(left in 0_i64..1 << 53, right in 0_i64..1 << 53) {
+        prop_assert_eq!(exceeds(&left.to_string(), &right.to_string()), left > right);
+        prop_assert_eq!(exceeds(&format!("{left}m"), &format!("{right}m")), left > right);
+    }
+
+    #[test]
+    fn nothing_that_is_written_panics(text in "[-+]?[0-9.]{0,40}[a-zA-Z]{0,3}[0-9]{0,12}") {
+        drop(read(&text));
+    }
+}
