@@ -3,12 +3,15 @@
 //! `apiserver-bench load` fills an empty server and measures what that, lists and watches cost; `apiserver-bench start` measures how
 //! soon a program answers. Both print one JSON object of figures. `cargo xtask bench apiserver` runs them in turn.
 
+#[path = "apiserver/arguments.rs"]
+mod arguments;
 #[path = "apiserver/connect.rs"]
 mod connect;
 #[path = "apiserver/create.rs"]
 mod create;
 #[path = "apiserver/lists.rs"]
 mod lists;
+#[expect(dead_code, reason = "the objects are those of `informer-bench`, which needs more of them")]
 #[path = "informers/objects.rs"]
 mod objects;
 #[path = "apiserver/process.rs"]
@@ -29,17 +32,6 @@ use process::Processes;
 
 /// Whatever ends a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// What the objects are; those of `informer-bench`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "the objects are those of `informer-bench`, which has more kinds")]
-pub(crate) enum BenchKind {
-    Pod,
-    Crd,
-    Configmap,
-    Secret,
-    Node,
-}
 
 #[derive(Debug, Parser)]
 struct Arguments {

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::arguments::Kind;
 use crate::connect::{Ask, Target};
 use crate::process::Processes;
-use crate::{BenchKind, Failure, Figures, Load, objects};
+use crate::{Failure, Figures, Load, objects};
 
 const SEED: u64 = 1;
 
@@ -24,7 +25,7 @@ pub(crate) async fn measure(
     }
     let mut parts: Vec<Vec<(String, Bytes)>> = vec![Vec::new(); load.writers];
     for n in 0..load.objects {
-        let namespace = objects::namespace_of(BenchKind::Pod, n);
+        let namespace = objects::namespace_of(Kind::Pod, n);
         parts[n % load.writers].push((format!("/api/v1/namespaces/{namespace}/pods"), pod(n)));
     }
     let mut connections = Vec::new();
@@ -55,7 +56,7 @@ pub(crate) async fn measure(
 
 /// The namespaces of so many objects.
 fn namespaces(objects: usize) -> Vec<String> {
-    let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(BenchKind::Pod, n)).collect();
+    let mut all: Vec<_> = (0..objects).map(|n| objects::namespace_of(Kind::Pod, n)).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -63,7 +64,7 @@ fn namespaces(objects: usize) -> Vec<String> {
 
 /// A pod as whoever creates it sends it: without a status, and without managers.
 pub(crate) fn pod(n: usize) -> Bytes {
-    let mut pod = objects::object(BenchKind::Pod, SEED, n);
+    let mut pod = objects::object(Kind::Pod, SEED, n);
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     if let Some(members) = pod.as_object_mut() {

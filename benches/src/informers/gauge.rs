@@ -24,7 +24,7 @@ pub(super) fn stamp() -> String {
 pub(super) fn allocations() -> Option<(f64, f64)> {
     let stats = stats_alloc::INSTRUMENTED_SYSTEM.stats();
     let times = stats.allocations + stats.reallocations;
-    (times > 0).then(|| (times as f64, stats.bytes_allocated as f64))
+    (times > 0).then_some((times as f64, stats.bytes_allocated as f64))
 }
 
 /// Resident kilobytes now, and at most since [`forget_peak`]; zero where the system does not tell.
