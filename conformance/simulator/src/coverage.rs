@@ -16,7 +16,7 @@ pub struct Coverage {
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 
-/// The changes of phase that the rules of a reflector allow. A run of many schedules must see each of them.
+/// The changes of phase that the rules of a reflector and of a candidate allow. A run of many schedules must see each of them.
 pub const TRANSITIONS: &[(&str, &str)] = &[
     ("waiting", "listing"),
     ("waiting", "streaming"),
@@ -40,6 +40,15 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("checking", "stopped"),
     ("watching", "waiting"),
     ("watching", "stopped"),
+    // Those of a candidate.
+    ("standby", "leading"),
+    ("standby", "ended"),
+    ("standby", "crashed"),
+    ("leading", "lost"),
+    ("leading", "releasing"),
+    ("leading", "ended"),
+    ("leading", "crashed"),
+    ("releasing", "ended"),
 ];
 
 impl Default for Coverage {
@@ -74,8 +83,12 @@ impl Coverage {
 
     pub(crate) fn moved(&mut self, from: ReflectorPhase, to: ReflectorPhase) {
         if from != to {
-            *self.transitions.entry((phase(from), phase(to))).or_default() += 1;
+            self.passed(phase(from), phase(to));
         }
+    }
+
+    pub(crate) fn passed(&mut self, from: &'static str, to: &'static str) {
+        *self.transitions.entry((from, to)).or_default() += 1;
     }
 
     pub(crate) fn reason(&mut self, reason: RelistReason, count: u64) {

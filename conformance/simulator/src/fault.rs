@@ -133,6 +133,27 @@ faults! {
     ReplicaLags "replica-lags",
     /// The client cannot read an object.
     Unreadable "unreadable",
+    // The election.
+    /// A request about the Lease is done, and its answer is lost.
+    LeaseAnswerLost "lease-answer-lost",
+    /// A request about the Lease is done long after it was given up.
+    LeaseLate "lease-late",
+    /// Requests about the Lease are refused.
+    LeaseRefused "lease-refused",
+    /// Somebody else changes the Lease: its labels, or how long it is held.
+    LeaseTouched "lease-touched",
+    /// The Lease is deleted.
+    LeaseDeleted "lease-deleted",
+    /// A candidate, or all of them, reach nobody for a while.
+    CandidateCutOff "candidate-cut-off",
+    /// A candidate stands still for a while, and its clock does not.
+    CandidatePaused "candidate-paused",
+    /// A candidate is gone at once, and comes back, at times under its old name.
+    CandidateCrashes "candidate-crashes",
+    /// A candidate is told to stop, and gives its lease back.
+    CandidateStops "candidate-stops",
+    /// The clock on the wall of a candidate shows another time.
+    WallClockJumps "wall-clock-jumps",
     // The informer and its users.
     /// A handler panics.
     HandlerPanics "handler-panics",
@@ -192,6 +213,11 @@ impl Fault {
                 | Self::EventsReplayed
                 | Self::EventsSwapped
         )
+    }
+
+    /// The election is its place.
+    pub(crate) fn is_of_election(self) -> bool {
+        (Self::LeaseAnswerLost as usize..=Self::WallClockJumps as usize).contains(&(self as usize))
     }
 
     pub(crate) fn of_word(word: &str) -> Option<Self> {

@@ -118,7 +118,7 @@ impl KubeWorld {
             Verb::Fault(fault) => self.suffer(fault),
             Verb::Write | Verb::Burst | Verb::Recreate | Verb::Relabel => self.write(step.verb),
             Verb::BackUp => self.server.back_up(),
-            Verb::Pump | Verb::Handle | Verb::Work => {}
+            Verb::Pump | Verb::Handle | Verb::Work | Verb::Elect => {}
         }
     }
 

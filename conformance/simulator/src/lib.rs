@@ -18,6 +18,7 @@
 mod check;
 mod connection;
 mod coverage;
+mod election;
 mod fault;
 mod handler;
 mod kube_rs;

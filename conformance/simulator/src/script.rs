@@ -48,6 +48,8 @@ pub enum Verb {
     Handle,
     /// A worker of the queue takes its next step.
     Work,
+    /// Some things happen in the election.
+    Elect,
     /// Time passes.
     Wait,
     /// Something goes wrong.
@@ -120,6 +122,10 @@ setup! {
     resync 0..6,
     /// Minutes between the resyncs that the reflector asks for; 0 never.
     reflector_resync 0..12,
+    /// Candidates of the election.
+    candidates 2..4,
+    /// A lease of 6 s, or of 15 s.
+    lease 0..2,
 }
 
 /// How many steps a schedule has, at least and less than.
@@ -155,7 +161,7 @@ impl Script {
 }
 
 fn step(random: &mut Random) -> Step {
-    let verb = match random.below(100) {
+    let verb = match random.below(110) {
         0..20 => Verb::Write,
         20..22 => Verb::Burst,
         22..25 => Verb::Recreate,
@@ -165,13 +171,14 @@ fn step(random: &mut Random) -> Step {
         60..74 => Verb::Pump,
         74..87 => Verb::Handle,
         87..96 => Verb::Work,
-        _ => Verb::Wait,
+        96..100 => Verb::Wait,
+        _ => Verb::Elect,
     };
     Step { verb, chance: random.draw() as u16 }
 }
 
 impl Verb {
-    const PLAIN: [(Self, &'static str); 10] = [
+    const PLAIN: [(Self, &'static str); 11] = [
         (Self::Write, "write"),
         (Self::Burst, "burst"),
         (Self::Recreate, "recreate"),
@@ -181,6 +188,7 @@ impl Verb {
         (Self::Pump, "pump"),
         (Self::Handle, "handle"),
         (Self::Work, "work"),
+        (Self::Elect, "elect"),
         (Self::Wait, "wait"),
     ];
 }

@@ -22,6 +22,7 @@ use self::requests::Requests;
 use crate::check::Checked;
 use crate::connection::{Network, Open};
 use crate::coverage::Coverage;
+use crate::election::Election;
 use crate::fault::Fault;
 use crate::handler::Handler;
 use crate::object::{SimObject, by_colour};
@@ -59,6 +60,7 @@ pub(crate) struct World {
     /// The first one feeds the work queue, and stays.
     handlers: Vec<Handler>,
     work: Work,
+    election: Election,
     barriers: VecDeque<Barrier>,
     /// Events come in the wrong order, so that a version is no promise.
     disordered: bool,
@@ -76,6 +78,9 @@ struct Barrier {
     /// It is there after the write, and the informer's selector matches it.
     present: bool,
 }
+
+/// So many things happen in the election at one step, at most.
+const ELECTED_MAX: usize = 32;
 
 /// How many barriers wait at once.
 const BARRIERS_MAX: usize = 8;
@@ -150,6 +155,7 @@ impl World {
             mirror: vec![None; setup.keys as usize],
             handlers: Vec::new(),
             work: Work::new(setup, now),
+            election: Election::new(setup, now, &mut random),
             barriers: VecDeque::new(),
             disordered: false,
             indexed_by_parity: false,
@@ -197,6 +203,7 @@ impl World {
                 self.handle(index, permits)?;
             }
             Verb::Work => drop(self.work()?),
+            Verb::Elect => self.elect()?,
             Verb::Wait => self.wait(),
             Verb::Fault(fault) => self.suffer(fault)?,
         }
@@ -275,6 +282,22 @@ impl World {
         let worked = self.work.step(self.now, &mut self.random, look)?;
         self.steps += u64::from(worked);
         Ok(worked)
+    }
+
+    /// Some things happen in the election, in a time of its own.
+    fn elect(&mut self) -> Checked {
+        let most = self.random.below(ELECTED_MAX);
+        let went = self.election.go_on(most, &mut self.random, &mut self.coverage);
+        self.tell_election();
+        self.steps += went?;
+        Ok(())
+    }
+
+    /// What the election has to tell goes into the timeline.
+    fn tell_election(&mut self) {
+        let lines = self.election.lines.as_mut().map(std::mem::take).unwrap_or_default();
+        lines.iter().for_each(|line| self.write_line(line));
+        self.election.lines = self.timeline.as_ref().map(|_| Vec::new());
     }
 
     /// Time passes, mostly to the next moment at which something is due.

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! Those of `state.rs`. The driver sends one request at a time, each with a deadline.
+//! Those of `informer_control::election`. The driver sends one request at a time, each with a deadline.
 //!
 //! # Lock order
 //!
@@ -16,7 +16,6 @@
 pub(crate) mod driver;
 mod error;
 pub(crate) mod lease;
-mod state;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +24,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_client::Client;
-use informer_core::ResourceVersion;
+use informer_control::election::ElectionTimes;
 use tokio::sync::watch;
 
 pub use driver::LeaderElector;
-pub use error::{ElectionConfigError, LeaderLost};
+pub use error::ElectionConfigError;
+pub use informer_control::election::{Fence, LeaderLost};
 
 /// Whether this process leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,36 +48,6 @@ impl Leadership {
     /// True where leader-only work may be done.
     pub fn is_leading(&self) -> bool {
         matches!(self, Self::Unopposed | Self::Leading(_))
-    }
-}
-
-/// What tells one term of a leader from another: to be written beside what must not be written by a leader of before, by a store
-/// that refuses what is older.
-///
-/// A hint, not a lock: the API server does not check it. Terms are ordered by `version`, which grows with each write of the Lease;
-/// `transitions` begins anew where the Lease is deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fence {
-    /// `spec.leaseTransitions` when the term began.
-    pub transitions: i32,
-    /// The version of the Lease when the term began.
-    pub version: ResourceVersion,
-}
-
-/// How long things take in an election.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ElectionTimes {
-    pub(crate) lease: Duration,
-    pub(crate) renew: Duration,
-    pub(crate) retry: Duration,
-    /// The factor that a wait of a standby grows by at random.
-    pub(crate) jitter: f64,
-}
-
-impl Default for ElectionTimes {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self { lease: seconds(15), renew: seconds(10), retry: seconds(2), jitter: 1.2 }
     }
 }
 

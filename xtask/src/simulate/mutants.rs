@@ -10,11 +10,12 @@ use crate::report::Report;
 const SCHEDULES_MAX: u64 = 100_000;
 
 /// What the scratch copy needs to be a workspace, beside its manifest.
-const COPIED: [&str; 6] = [
+const COPIED: [&str; 7] = [
     "crates/informer-core",
     "crates/informer-store",
     "crates/informer-cache",
     "crates/informer-workqueue",
+    "crates/informer-control",
     "conformance/simulator",
     "clippy.toml",
 ];
@@ -115,7 +116,7 @@ fn of_the_copy(manifest: &str) -> Result<String, String> {
     let unknown = || "the workspace's manifest has no list of members".to_owned();
     let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;
     let (_, after) = rest.split_once(']').ok_or_else(unknown)?;
-    let ours: Vec<_> = COPIED[..5].iter().map(|part| format!("{part:?}")).collect();
+    let ours: Vec<_> = COPIED[..COPIED.len() - 1].iter().map(|part| format!("{part:?}")).collect();
     let after: Vec<_> = after.lines().filter(|line| !line.starts_with("default-members")).collect();
     Ok(format!("{before}\nmembers = [{}]{}\n", ours.join(", "), after.join("\n")))
 }

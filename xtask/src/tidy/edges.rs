@@ -3,7 +3,7 @@ use std::path::Path;
 use crate::report::Report;
 
 /// Which crates of ours each crate may depend on, and which crates it must not know: the absences of ARCHITECTURE.md.
-const RULES: [(&str, &[&str], &[&str]); 10] = [
+const RULES: [(&str, &[&str], &[&str]); 11] = [
     ("informer-core", &[], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi", "serde"]),
     ("informer-workqueue", &[], &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
     (
@@ -21,6 +21,7 @@ const RULES: [(&str, &[&str], &[&str]); 10] = [
         &["informer-core", "informer-store"],
         &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"],
     ),
+    ("informer-control", &["informer-core"], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
     (
         "informer-client",
         &["informer-core", "informer-schema", "informer-store", "informer-cache"],
@@ -33,7 +34,14 @@ const RULES: [(&str, &[&str], &[&str]); 10] = [
     ),
     (
         "informer-runtime",
-        &["informer-core", "informer-store", "informer-cache", "informer-client", "informer-workqueue"],
+        &[
+            "informer-core",
+            "informer-store",
+            "informer-cache",
+            "informer-client",
+            "informer-control",
+            "informer-workqueue",
+        ],
         &["kube-runtime"],
     ),
     (

@@ -26,6 +26,12 @@ impl World {
                 }
                 self.network.arm(fault, &mut self.random);
             }
+            fault if fault.is_of_election() => {
+                self.tell_election();
+                let went = self.election.suffer(fault, &mut self.random, &mut self.coverage);
+                self.tell_election();
+                self.steps += went?;
+            }
             Fault::Down => {
                 let seconds = self.random.between(1, 300) as u64;
                 self.server.down_until = Some(self.now + Duration::from_secs(seconds));

@@ -25,6 +25,10 @@ impl World {
         self.server.catch_up();
         self.server.down_until = None;
         self.handlers.iter_mut().for_each(|handler| handler.stuck = false);
+        self.tell_election();
+        let went = self.election.come_to_rest(&mut self.random, &mut self.coverage);
+        self.tell_election();
+        self.steps += went?;
         let begin = self.now;
         for _ in 0..ROUNDS_MAX {
             let mut busy = self.reflect()?;

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::LeaseLock;
-use super::state::{Action, Answer, ElectorState, Notice};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
+use informer_control::election::{Action, Answer, ElectorState, Notice};
 
 /// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
 /// all the same.

@@ -1,29 +1,6 @@
-use std::fmt;
 use std::time::Duration;
 
-use super::ElectionTimes;
-
-/// This process led, and could not keep its lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaderLost {
-    pub(super) reason: String,
-    pub(super) left: Duration,
-}
-
-impl LeaderLost {
-    /// How long the lease still held off other processes when it was lost: what there is to end the leader's work.
-    pub fn time_left(&self) -> Duration {
-        self.left
-    }
-}
-
-impl fmt::Display for LeaderLost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the lease is lost: {}", self.reason)
-    }
-}
-
-impl std::error::Error for LeaderLost {}
+use informer_control::election::ElectionTimes;
 
 /// An election that cannot be held as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

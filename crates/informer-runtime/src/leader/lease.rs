@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::EventSubject;
 
-use super::state::{Action, Answer, LeaseRecord, LeaseWrite};
+use informer_control::election::{Action, Answer, LeaseRecord, LeaseWrite};
 
 /// A Lease is some hundred bytes; the rest is for labels and annotations of others.
 const LEASE_BYTES_MAX: usize = 1 << 20;

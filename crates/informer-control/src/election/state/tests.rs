@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::{Action, Answer, ElectorState, LeaseRecord, LeaseWrite, Notice};
-use crate::leader::ElectionTimes;
+use crate::election::ElectionTimes;
 
 fn start() -> Instant {
     tokio::time::Instant::now().into_std()
@@ -246,6 +246,19 @@ fn a_slow_answer_does_not_make_the_lease_longer() {
     one.now += seconds(4.9);
     one.state.answer(answer, one.now, 0.0);
     assert_eq!(one.state.held_until(), Some(sent + seconds(13.5)), "counted from the request");
+}
+
+#[test]
+fn a_process_that_stood_still_while_it_took_the_lease_does_not_lead_when_the_lease_has_passed() {
+    let (mut one, mut server) = (One::new("a"), Server::default());
+    one.exchange(&mut server);
+    let create = one.action();
+    let answer = server.serve(&create);
+    one.now += seconds(12.0);
+    one.state.answer(answer, one.now, 0.0);
+    assert!(!one.state.leads());
+    assert!(!one.notices().iter().any(|notice| matches!(notice, Notice::Leading(_))));
+    assert_eq!(verbs_until_it_leads(&mut one, &mut server), ["get", "update"], "it is still the holder");
 }
 
 #[test]

@@ -13,7 +13,8 @@
 //! 2. One request is on its way at a time.
 //! 3. A leader counts its lease from before the request that renewed it was sent: whoever sees the renewal sees it later. It stops
 //!    before nine tenths of the lease have passed by its own clock, so clocks may differ in rate by a tenth.
-//! 4. Leadership begins with a write that the server accepted under the version that was read, never with a read.
+//! 4. Leadership begins with a write that the server accepted under the version that was read, never with a read; and not where its
+//!    answer comes when the lease has passed, as to a process that stood still.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -40,21 +41,25 @@ const RELEASED: Duration = Duration::from_secs(1);
 
 /// What a Lease says of its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct LeaseRecord {
-    /// Empty where nobody holds it.
-    pub(crate) holder: String,
+pub struct LeaseRecord {
+    /// Its identity; empty where nobody holds it.
+    pub holder: String,
     /// In seconds; nothing where the Lease says nothing that makes sense.
-    pub(crate) duration: Option<u32>,
-    pub(crate) transitions: i32,
-    /// The times as they are written; only whether they change is looked at.
-    pub(crate) acquired: Option<String>,
-    pub(crate) renewed: Option<String>,
+    pub duration: Option<u32>,
+    /// How often the holder has changed.
+    pub transitions: i32,
+    /// When the term began, as it is written; only whether it changes is looked at.
+    pub acquired: Option<String>,
+    /// When it was renewed, likewise.
+    pub renewed: Option<String>,
 }
 
 /// What is to be asked of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
+    /// The Lease as it is.
     Get,
+    /// A new Lease; refused where there is one.
     Create(LeaseWrite),
     /// Only if the Lease has this version.
     Update(ResourceVersion, LeaseWrite),
@@ -62,30 +67,38 @@ pub(crate) enum Action {
 
 /// The record to be written. Its renewal is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeaseWrite {
-    pub(crate) holder: String,
-    pub(crate) duration: Duration,
-    pub(crate) transitions: i32,
+pub struct LeaseWrite {
+    /// Its identity; empty to give the Lease back.
+    pub holder: String,
+    /// How long others are to wait; written in whole seconds.
+    pub duration: Duration,
+    /// How often the holder has changed, with this write.
+    pub transitions: i32,
     /// When the term began; now, where it begins with this write.
-    pub(crate) acquired: Option<String>,
+    pub acquired: Option<String>,
 }
 
 /// What the server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The Lease as it is now: read, or written by us.
     Seen(LeaseRecord, ResourceVersion),
+    /// There is no Lease.
     Missing,
+    /// It is another version by now, or there is one already.
     Conflict,
+    /// Anything else, or no answer in time: what was sent may have been done, or may still be.
     Failed(String),
 }
 
 /// What is to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub enum Notice {
+    /// The term begins.
     Leading(Fence),
     /// Another holder was seen, or none (empty).
     Holder(String),
+    /// The term ended before it was asked to: nothing follows.
     Lost(LeaderLost),
     /// It is over, as asked.
     Stopped,
@@ -124,7 +137,8 @@ struct Observed {
 
 /// One candidate of one Lease.
 #[derive(Debug)]
-pub(crate) struct ElectorState {
+#[must_use = "it does nothing until it is driven"]
+pub struct ElectorState {
     identity: String,
     times: ElectionTimes,
     release: bool,
@@ -140,7 +154,8 @@ pub(crate) struct ElectorState {
 }
 
 impl ElectorState {
-    pub(crate) fn new(identity: String, times: ElectionTimes, release: bool, now: Instant) -> Self {
+    /// A candidate that has not looked yet. Its first look is due at `now`. A leader that is stopped gives its lease back if `release`.
+    pub fn new(identity: String, times: ElectionTimes, release: bool, now: Instant) -> Self {
         Self {
             identity,
             times,
@@ -157,29 +172,28 @@ impl ElectorState {
     }
 
     /// The next request. Its [`answer`](Self::answer) comes before another one.
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    pub fn poll_action(&mut self) -> Option<Action> {
         self.action.take()
     }
 
     /// The next thing to tell.
-    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
+    pub fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
 
     /// When [`tick`](Self::tick) has to be called.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.next.filter(|_| self.in_flight.is_none());
         next.into_iter().chain(self.give_up()).min()
     }
 
     /// True while this candidate leads.
-    #[cfg(test)]
-    pub(crate) fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         matches!(self.role, Role::Leading { .. })
     }
 
     /// Until when a leader's lease holds off others, whatever their clocks.
-    pub(crate) fn held_until(&self) -> Option<Instant> {
+    pub fn held_until(&self) -> Option<Instant> {
         match self.role {
             Role::Leading { renewed, .. } => Some(renewed + self.times.lease * TRUSTED_TENTHS / 10),
             _ => None,
@@ -187,7 +201,7 @@ impl ElectorState {
     }
 
     /// Time has passed.
-    pub(crate) fn tick(&mut self, now: Instant) {
+    pub fn tick(&mut self, now: Instant) {
         if self.give_up().is_some_and(|deadline| deadline <= now) {
             return self.out_of_time(now);
         }
@@ -206,7 +220,7 @@ impl ElectorState {
     }
 
     /// Somebody says that the Lease has changed.
-    pub(crate) fn hint(&mut self, now: Instant) {
+    pub fn hint(&mut self, now: Instant) {
         if self.role == Role::Standby
             && let Some(next) = &mut self.next
         {
@@ -216,14 +230,14 @@ impl ElectorState {
     }
 
     /// The answer to the request on its way. `random` is a number from 0 to 1.
-    pub(crate) fn answer(&mut self, answer: Answer, now: Instant, random: f64) {
+    pub fn answer(&mut self, answer: Answer, now: Instant, random: f64) {
         let Some((request, sent)) = self.in_flight.take() else { return };
         let written = request == Request::Write && matches!(answer, Answer::Seen(..));
         if let Answer::Seen(record, version) = &answer {
             self.observe(record.clone(), version.clone(), now);
         }
         match self.role {
-            Role::Standby if written && self.holds() => self.lead(sent, now),
+            Role::Standby if written && self.holds() && now < self.relied_on(sent) => self.lead(sent, now),
             Role::Standby => self.standby(request, &answer, now, random),
             Role::Leading { .. } if written && self.holds() => self.renewed(sent, now),
             Role::Leading { .. } => self.leading(request, answer, now),
@@ -238,7 +252,7 @@ impl ElectorState {
     }
 
     /// Ends the candidacy; a leader gives its lease back.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self, now: Instant) {
         let until = now + self.times.renew;
         match self.role {
             // A write that is on its way may make this process the leader: its answer is waited for.
@@ -273,7 +287,7 @@ impl ElectorState {
     fn give_up(&self) -> Option<Instant> {
         let own = match &self.role {
             Role::Leading { renewed, round, .. } => {
-                let safe = *renewed + self.times.lease * GIVE_UP_TENTHS / 10;
+                let safe = self.relied_on(*renewed);
                 Some(round.map_or(safe, |round| safe.min(round + self.times.renew)))
             }
             Role::Releasing { until } => Some(*until),
@@ -357,6 +371,11 @@ impl ElectorState {
 
     fn term(&self, transitions: i32, acquired: Option<String>) -> LeaseWrite {
         LeaseWrite { holder: self.identity.clone(), duration: self.times.lease, transitions, acquired }
+    }
+
+    /// Until when a leader goes on without another renewal, after a write that was sent then.
+    fn relied_on(&self, sent: Instant) -> Instant {
+        sent + self.times.lease * GIVE_UP_TENTHS / 10
     }
 
     fn lead(&mut self, sent: Instant, now: Instant) {

@@ -1,0 +1,471 @@
+//! An election: the shipped state of some candidates on one Lease, the server that has it, and the network between them, in a true time
+//! of its own. Each candidate has a clock that runs at its own rate, and a wall clock that shows anything.
+
+mod candidate;
+mod lease;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use informer_control::election::{Action, Answer, ElectionTimes, LeaderLost, Notice};
+
+use self::candidate::{Candidate, Doing};
+use self::lease::Lease;
+use crate::check::{Checked, ensure};
+use crate::coverage::Coverage;
+use crate::fault::Fault;
+use crate::random::Random;
+use crate::script::Setup;
+
+/// True time, in microseconds.
+type Micros = u64;
+
+const SECOND: Micros = 1_000_000;
+
+/// The time in which somebody leads once nothing fails any more: a candidate that is paused or gone is back, a lease that nobody renews
+/// has passed, and a standby has looked.
+const LEADER_WITHIN: Micros = 150 * SECOND;
+
+/// The time in which all who were paused or gone are back.
+const SETTLED_AFTER: Micros = 45 * SECOND;
+
+/// Requests of a candidate beyond those that its time explains.
+const REQUESTS_SPARE: u64 = 24;
+
+/// Requests a second of its time: hints let it look twice a second, and each look may be followed by a write.
+const REQUESTS_A_SECOND: u64 = 5;
+
+/// What is on its way.
+enum Message {
+    Request(Action),
+    Answer(Answer),
+    /// The watch of the Lease tells that something has happened.
+    Hint,
+}
+
+struct Flight {
+    at: Micros,
+    candidate: usize,
+    /// Which request of which life it belongs to.
+    request: u64,
+    message: Message,
+    /// The answer to it does not come.
+    answer_lost: bool,
+}
+
+pub(crate) struct Election {
+    origin: Instant,
+    now: Micros,
+    times: ElectionTimes,
+    lease: Lease,
+    candidates: Vec<Candidate>,
+    flights: Vec<Flight>,
+    /// What befalls the next requests.
+    armed: VecDeque<Fault>,
+    /// So many requests are refused.
+    refusals: u32,
+    /// Until then a candidate that had not seen what was deleted may lead beside the one that held it: no election can help that.
+    forked_until: Micros,
+    /// What has happened, for people, since it was last asked for.
+    pub(crate) lines: Option<Vec<String>>,
+}
+
+/// What happens next.
+enum Next {
+    Arrives(usize),
+    Wakes(usize),
+}
+
+macro_rules! tell {
+    ($election:expr, $($text:tt)+) => {
+        if let Some(lines) = &mut $election.lines {
+            lines.push(format!("election at {:.3} s: {}", $election.now as f64 / SECOND as f64, format!($($text)+)));
+        }
+    };
+}
+
+impl Election {
+    pub(crate) fn new(setup: &Setup, origin: Instant, random: &mut Random) -> Self {
+        let seconds = Duration::from_secs;
+        let times = match setup.lease {
+            0 => ElectionTimes { lease: seconds(6), renew: seconds(4), retry: seconds(1), jitter: 1.2 },
+            _ => ElectionTimes::default(),
+        };
+        let candidates = (0..setup.candidates).map(|index| Candidate::new(index, times, origin, random));
+        Self {
+            origin,
+            now: 0,
+            times,
+            lease: Lease::default(),
+            candidates: candidates.collect(),
+            flights: Vec::new(),
+            armed: VecDeque::new(),
+            refusals: 0,
+            forked_until: 0,
+            lines: None,
+        }
+    }
+
+    /// Some things happen, one after the other. How many did.
+    pub(crate) fn go_on(
+        &mut self,
+        most: usize,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Checked<u64> {
+        for done in 0..most {
+            if !self.step(random, coverage, Micros::MAX)? {
+                return Ok(done as u64);
+            }
+        }
+        Ok(most as u64)
+    }
+
+    /// The next thing happens, if it does before `until`.
+    fn step(&mut self, random: &mut Random, coverage: &mut Coverage, until: Micros) -> Checked<bool> {
+        let flights = self.flights.iter().enumerate().map(|(index, flight)| {
+            let to_candidate = !matches!(flight.message, Message::Request(_));
+            let ready = if to_candidate { self.candidates[flight.candidate].paused_until } else { 0 };
+            (flight.at.max(ready), Next::Arrives(index))
+        });
+        let wakes = self.candidates.iter().enumerate().filter_map(|(index, candidate)| {
+            Some((candidate.wakes_at(self.origin)?.max(candidate.paused_until), Next::Wakes(index)))
+        });
+        // What arrives goes before what is due at the same moment, as in the driver.
+        let Some((at, next)) = flights.chain(wakes).min_by_key(|(at, _)| *at) else { return Ok(false) };
+        if at > until {
+            self.now = self.now.max(until);
+            return Ok(false);
+        }
+        self.now = self.now.max(at);
+        match next {
+            Next::Arrives(index) => {
+                let flight = self.flights.remove(index);
+                self.arrive(flight, random, coverage)?;
+            }
+            Next::Wakes(index) => self.wake(index, random, coverage)?,
+        }
+        self.check_leaders()?;
+        Ok(true)
+    }
+
+    fn arrive(&mut self, flight: Flight, random: &mut Random, coverage: &mut Coverage) -> Checked {
+        let Flight { candidate: index, request, message, answer_lost, .. } = flight;
+        match message {
+            Message::Request(action) => {
+                let answer = self.serve(index, &action, random)?;
+                tell!(self, "candidate {index} asked {action:?}: {answer:?}");
+                if !answer_lost && !self.candidates[index].is_cut_off(self.now) {
+                    self.fly(index, request, Message::Answer(answer), random);
+                }
+            }
+            Message::Answer(answer) if self.candidates[index].awaits(request) => {
+                self.answered(index, answer, random, coverage)?;
+            }
+            Message::Hint if self.candidates[index].is_alive() => {
+                let local = self.local(index);
+                self.candidates[index].state_mut().hint(local);
+                self.turn(index, random, coverage)?;
+            }
+            Message::Answer(_) | Message::Hint => {}
+        }
+        Ok(())
+    }
+
+    /// The server does what it is asked for.
+    fn serve(&mut self, index: usize, action: &Action, random: &mut Random) -> Checked<Answer> {
+        let before = self.lease.version;
+        let wall = self.candidates[index].wall(self.now);
+        let knew_last = self.candidates[index].seen == self.lease.deleted_at;
+        let answer = self.lease.serve(action, wall)?;
+        if self.lease.version == before {
+            return Ok(answer);
+        }
+        if matches!(action, Action::Create(_)) && !knew_last {
+            self.forked_until = self.now + 3 * self.times.lease.as_micros() as Micros;
+        }
+        for other in (0..self.candidates.len()).filter(|other| *other != index) {
+            if random.one_in(3) {
+                let request = self.candidates[other].request;
+                self.fly(other, request, Message::Hint, random);
+            }
+        }
+        Ok(answer)
+    }
+
+    fn fly(&mut self, candidate: usize, request: u64, message: Message, random: &mut Random) {
+        let at = self.now + 1000 + random.below(100_000) as Micros;
+        self.flights.push(Flight { at, candidate, request, message, answer_lost: false });
+    }
+
+    fn answered(
+        &mut self,
+        index: usize,
+        answer: Answer,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Checked {
+        let (local, share) = (self.local(index), random.below(1001) as f64 / 1000.0);
+        let candidate = &mut self.candidates[index];
+        if let Answer::Seen(_, version) = &answer {
+            candidate.seen = version.as_u64().unwrap_or_default();
+        }
+        candidate.timeout = None;
+        candidate.state_mut().answer(answer, local, share);
+        self.turn(index, random, coverage)
+    }
+
+    fn wake(&mut self, index: usize, random: &mut Random, coverage: &mut Coverage) -> Checked {
+        if self.candidates[index].returns_at.is_some_and(|at| at <= self.now) {
+            self.candidates[index].return_anew(self.now, self.origin, random);
+            tell!(self, "candidate {index} is back as {}", self.candidates[index].identity);
+        }
+        if self.candidates[index].timeout.is_some_and(|at| at <= self.now) {
+            return self.answered(index, Answer::Failed("no answer".to_owned()), random, coverage);
+        }
+        self.turn(index, random, coverage)
+    }
+
+    fn local(&self, index: usize) -> Instant {
+        self.candidates[index].local(self.now, self.origin)
+    }
+
+    /// A turn of its driver's loop: what is due, what there is to tell, what there is to ask.
+    fn turn(&mut self, index: usize, random: &mut Random, coverage: &mut Coverage) -> Checked {
+        if !self.candidates[index].is_alive() {
+            return Ok(());
+        }
+        let local = self.local(index);
+        self.candidates[index].state_mut().tick(local);
+        while let Some(notice) = self.candidates[index].poll_notice() {
+            tell!(self, "candidate {index}: {notice:?}");
+            match notice {
+                Notice::Holder(_) => {}
+                Notice::Leading(fence) => {
+                    coverage.passed("standby", "leading");
+                    self.lease.begin_term(&fence, self.forked_until > self.now)?;
+                    self.check_alone(index)?;
+                    self.candidates[index].doing = Doing::Leads;
+                }
+                Notice::Lost(lost) => {
+                    coverage.passed("leading", "lost");
+                    return self.lost(index, &lost, random);
+                }
+                Notice::Stopped => {
+                    let from = self.candidates[index].doing.as_str();
+                    coverage.passed(from, "ended");
+                    return self.ended(index, random);
+                }
+            }
+        }
+        if self.candidates[index].gives_back() {
+            coverage.passed("leading", "releasing");
+        }
+        self.candidates[index].check_stop(local, self.times.renew)?;
+        if let Some(action) = self.candidates[index].state_mut().poll_action() {
+            self.send(index, action, random, coverage)?;
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        index: usize,
+        action: Action,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Checked {
+        let candidate = &mut self.candidates[index];
+        if let Action::Update(version, _) = &action {
+            let fresh = version.as_u64() == Some(candidate.seen);
+            ensure!("fresh-writes", fresh, "a write at {version} of who has seen {}", candidate.seen);
+        }
+        candidate.request += 1;
+        candidate.requests += 1;
+        candidate.timeout =
+            Some(candidate.after(self.now, (self.times.renew / 2).max(Duration::from_secs(1))));
+        candidate.check_effort(self.now)?;
+        let (request, cut) = (candidate.request, candidate.is_cut_off(self.now));
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            coverage.hit(Fault::LeaseRefused);
+            self.fly(
+                index,
+                request,
+                Message::Answer(Answer::Failed("the server said 500".to_owned())),
+                random,
+            );
+            return Ok(());
+        }
+        if cut {
+            coverage.hit(Fault::CandidateCutOff);
+            return Ok(());
+        }
+        self.fly(index, request, Message::Request(action), random);
+        if let (Some(fault), Some(flight)) = (self.armed.pop_front(), self.flights.last_mut()) {
+            coverage.hit(fault);
+            match fault {
+                Fault::LeaseAnswerLost => flight.answer_lost = true,
+                _ => flight.at += (1 + random.below(40)) as Micros * SECOND,
+            }
+        }
+        Ok(())
+    }
+
+    /// A leader begins: whoever led before must have ended, and with it what he was given to end his work.
+    fn check_alone(&self, leader: usize) -> Checked {
+        for (index, other) in self.candidates.iter().enumerate().filter(|(index, _)| *index != leader) {
+            let held = other.held_until(self.origin).is_some_and(|until| until > self.now);
+            let alone = !held && other.works_until <= self.now || self.forked_until > self.now;
+            ensure!("one-leader", alone, "candidate {leader} leads while {index} may: {other:?}");
+        }
+        Ok(())
+    }
+
+    /// Who runs and leads knows when to stop.
+    fn check_leaders(&self) -> Checked {
+        let running = self.candidates.iter().enumerate().filter(|(_, it)| it.paused_until <= self.now);
+        let mut leaders = 0;
+        for (index, candidate) in running.filter(|(_, candidate)| candidate.doing == Doing::Leads) {
+            leaders += 1;
+            let held = candidate.held_until(self.origin).is_some_and(|until| until > self.now);
+            // Its driver has not had its turn where it was paused until now.
+            let waits = candidate.wakes_at(self.origin).is_some_and(|at| at <= self.now);
+            ensure!("lost-in-time", held || waits, "candidate {index} leads, and its lease has passed");
+        }
+        let alone = leaders <= 1 || self.forked_until > self.now;
+        let waits =
+            self.candidates.iter().any(|it| it.wakes_at(self.origin).is_some_and(|at| at <= self.now));
+        ensure!("one-leader", alone || waits, "{leaders} lead at once: {:?}", self.candidates);
+        Ok(())
+    }
+
+    fn lost(&mut self, index: usize, lost: &LeaderLost, random: &mut Random) -> Checked {
+        let candidate = &mut self.candidates[index];
+        let left = lost.time_left();
+        ensure!(
+            "lost-in-time",
+            !left.is_zero() || candidate.was_paused(self.now, self.times.lease),
+            "candidate {index} has lost its lease, and nothing is left to end its work: {lost}"
+        );
+        candidate.works_until = candidate.after(self.now, left).saturating_sub(1);
+        self.ended(index, random)
+    }
+
+    fn ended(&mut self, index: usize, random: &mut Random) -> Checked {
+        let later = self.now + random.below(20_000_000) as Micros;
+        self.candidates[index].end(later);
+        Ok(())
+    }
+
+    pub(crate) fn suffer(
+        &mut self,
+        fault: Fault,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Checked<u64> {
+        let index = random.below(self.candidates.len());
+        // Who leads has the most to lose.
+        let index = self
+            .candidates
+            .iter()
+            .position(|it| it.doing == Doing::Leads && random.one_in(2))
+            .unwrap_or(index);
+        let until = self.now + (1 + random.below(40)) as Micros * SECOND;
+        tell!(self, "{} befalls candidate {index}", fault.as_str());
+        match fault {
+            Fault::LeaseAnswerLost | Fault::LeaseLate => {
+                self.armed.push_back(fault);
+                return Ok(0);
+            }
+            Fault::LeaseRefused => {
+                self.refusals += 1 + random.below(6) as u32;
+                return Ok(0);
+            }
+            Fault::CandidateCutOff => {
+                let all = random.one_in(3);
+                let cut = self.candidates.iter_mut().enumerate().filter(|(nth, _)| all || *nth == index);
+                cut.for_each(|(_, candidate)| candidate.cut_until = until);
+                return Ok(0);
+            }
+            Fault::LeaseTouched if self.lease.record.is_none() => return Ok(0),
+            Fault::LeaseDeleted if self.lease.record.is_none() => return Ok(0),
+            Fault::LeaseTouched => self.lease.touch(random),
+            Fault::LeaseDeleted => self.lease.delete(),
+            Fault::CandidatePaused => self.candidates[index].pause(until),
+            Fault::WallClockJumps => self.candidates[index].jump(random),
+            _ if !self.candidates[index].is_alive() => return Ok(0),
+            // Who is paused hears nothing.
+            Fault::CandidateStops if self.candidates[index].paused_until > self.now => return Ok(0),
+            Fault::CandidateCrashes => {
+                coverage.passed(self.candidates[index].doing.as_str(), "crashed");
+                self.candidates[index].end(until);
+            }
+            _ => {
+                let local = self.local(index);
+                self.candidates[index].stop(local);
+                self.turn(index, random, coverage)?;
+            }
+        }
+        coverage.hit(fault);
+        Ok(1)
+    }
+
+    /// Nothing fails any more: somebody leads, goes on leading, and is followed at once where it gives its lease back.
+    pub(crate) fn come_to_rest(&mut self, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
+        self.armed.clear();
+        self.refusals = 0;
+        self.candidates.iter_mut().for_each(|candidate| candidate.cut_until = 0);
+        let begin = self.now;
+        let mut steps = 0;
+        while self.leader().is_none() {
+            let within = begin + LEADER_WITHIN;
+            let went = self.step(random, coverage, within)?;
+            ensure!("election-liveness", went, "nobody leads: {:?}", self.candidates);
+            steps += 1;
+        }
+        // A second leader that a deletion has made gives way before.
+        let settled = self.forked_until.max(self.now) + SETTLED_AFTER;
+        while self.step(random, coverage, settled)? {
+            steps += 1;
+        }
+        let Some(leader) = self.leader() else {
+            ensure!("election-liveness", false, "nobody leads any more: {:?}", self.candidates);
+            return Ok(steps);
+        };
+        let term = self.lease.terms;
+        let kept = self.now + 2 * self.times.lease.as_micros() as Micros;
+        while self.step(random, coverage, kept)? {
+            steps += 1;
+        }
+        ensure!("leader-is-kept", self.lease.terms == term, "the leader changed, and nothing had gone wrong");
+        ensure!(
+            "leader-is-kept",
+            self.leader() == Some(leader),
+            "the leader ended, and nothing had gone wrong"
+        );
+        Ok(steps + self.hand_over(leader, random, coverage)?)
+    }
+
+    /// A lease that is given back is taken as soon as the next standby looks; one that is not, when it has passed.
+    fn hand_over(&mut self, leader: usize, random: &mut Random, coverage: &mut Coverage) -> Checked<u64> {
+        let (local, terms, mut steps) = (self.local(leader), self.lease.terms, 0);
+        self.candidates[leader].stop(local);
+        self.turn(leader, random, coverage)?;
+        // The longest wait of a standby by the slowest clock, and the requests.
+        let looks = self.times.retry.mul_f64(1.0 + self.times.jitter).as_micros() as Micros;
+        let lease = if self.candidates[leader].release { Duration::ZERO } else { self.times.lease };
+        let within = self.now + (looks + lease.as_micros() as Micros) * 11 / 10 + 2 * SECOND;
+        // It may be the same one in another life.
+        while self.lease.terms == terms {
+            let went = self.step(random, coverage, within)?;
+            ensure!("released-is-taken", went, "a lease that was given back is not taken: {:?}", self.lease);
+            steps += 1;
+        }
+        Ok(steps)
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.candidates.iter().position(|it| it.doing == Doing::Leads && it.paused_until <= self.now)
+    }
+}

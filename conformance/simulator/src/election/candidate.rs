@@ -1,0 +1,209 @@
+use std::time::{Duration, Instant};
+
+use informer_control::election::{ElectionTimes, ElectorState, Notice};
+
+use super::{Micros, REQUESTS_A_SECOND, REQUESTS_SPARE, SECOND};
+use crate::check::{Checked, ensure};
+use crate::random::Random;
+
+/// What its driver believes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    StandsBy,
+    Leads,
+    /// It gives its lease back; its work has ended before.
+    Releases,
+    Gone,
+}
+
+impl Doing {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::StandsBy => "standby",
+            Self::Leads => "leading",
+            Self::Releases => "releasing",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// A process that takes part.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) identity: String,
+    state: ElectorState,
+    times: ElectionTimes,
+    /// It gives its lease back where it is stopped.
+    pub(super) release: bool,
+    /// How fast its clock runs, in thousandths: no two differ by more than a tenth.
+    rate: u64,
+    /// What its clock showed in the beginning.
+    offset: Micros,
+    /// By how much its wall clock is ahead; nothing may depend on it.
+    wall: u64,
+    lives: u32,
+    pub(super) doing: Doing,
+    /// It was asked to stop, by its clock.
+    stopping: Option<Instant>,
+    /// The newest request. Answers to those before are not waited for.
+    pub(super) request: u64,
+    /// Requests of this life, and when it began.
+    pub(super) requests: u64,
+    since: Micros,
+    /// When the request on its way is given up.
+    pub(super) timeout: Option<Micros>,
+    pub(super) paused_until: Micros,
+    pub(super) cut_until: Micros,
+    pub(super) returns_at: Option<Micros>,
+    /// Until when the work of its last term may go on.
+    pub(super) works_until: Micros,
+    /// The newest version of the Lease that it was told of.
+    pub(super) seen: u64,
+}
+
+impl Candidate {
+    pub(super) fn new(index: u32, times: ElectionTimes, origin: Instant, random: &mut Random) -> Self {
+        let (identity, rate) = (format!("c{index}"), random.between(955, 1046) as u64);
+        let offset = random.below(1_000_000_000) as Micros;
+        let begin = origin + Duration::from_micros(offset);
+        Self {
+            state: ElectorState::new(identity.clone(), times, true, begin),
+            identity,
+            times,
+            release: true,
+            rate,
+            offset,
+            wall: random.draw() >> 8,
+            lives: 0,
+            doing: Doing::StandsBy,
+            stopping: None,
+            request: 0,
+            requests: 0,
+            since: 0,
+            timeout: None,
+            paused_until: 0,
+            cut_until: 0,
+            returns_at: None,
+            works_until: 0,
+            seen: 0,
+        }
+    }
+
+    /// What its clock shows.
+    pub(super) fn local(&self, now: Micros, origin: Instant) -> Instant {
+        origin + Duration::from_micros(self.offset + now * self.rate / 1000)
+    }
+
+    /// When its clock shows that; never before it does.
+    fn true_time(&self, local: Instant, origin: Instant) -> Micros {
+        let shown = local.saturating_duration_since(origin).as_micros() as Micros;
+        (shown.saturating_sub(self.offset) * 1000).div_ceil(self.rate)
+    }
+
+    /// The moment after a time that its clock measures.
+    pub(super) fn after(&self, now: Micros, time: Duration) -> Micros {
+        now + (time.as_micros() as Micros * 1000).div_ceil(self.rate)
+    }
+
+    /// What its wall clock shows.
+    pub(super) fn wall(&self, now: Micros) -> u64 {
+        self.wall.wrapping_add(now)
+    }
+
+    pub(super) fn jump(&mut self, random: &mut Random) {
+        self.wall = random.draw() >> 8;
+    }
+
+    pub(super) fn state_mut(&mut self) -> &mut ElectorState {
+        &mut self.state
+    }
+
+    pub(super) fn poll_notice(&mut self) -> Option<Notice> {
+        self.state.poll_notice()
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.doing != Doing::Gone
+    }
+
+    /// It leads no more, though its driver was told nothing: it gives its lease back.
+    pub(super) fn gives_back(&mut self) -> bool {
+        let begins = self.doing == Doing::Leads && !self.state.leads();
+        self.doing = if begins { Doing::Releases } else { self.doing };
+        begins
+    }
+
+    pub(super) fn awaits(&self, request: u64) -> bool {
+        self.is_alive() && self.timeout.is_some() && self.request == request
+    }
+
+    pub(super) fn is_cut_off(&self, now: Micros) -> bool {
+        self.cut_until > now
+    }
+
+    pub(super) fn wakes_at(&self, origin: Instant) -> Option<Micros> {
+        if !self.is_alive() {
+            return self.returns_at;
+        }
+        let deadline = self.state.next_deadline().map(|local| self.true_time(local, origin));
+        deadline.into_iter().chain(self.timeout).min()
+    }
+
+    pub(super) fn held_until(&self, origin: Instant) -> Option<Micros> {
+        let until = self.state.held_until().filter(|_| self.is_alive())?;
+        Some(self.true_time(until, origin))
+    }
+
+    pub(super) fn pause(&mut self, until: Micros) {
+        self.paused_until = self.paused_until.max(until);
+    }
+
+    /// It was paused in the time of the lease before now.
+    pub(super) fn was_paused(&self, now: Micros, lease: Duration) -> bool {
+        self.paused_until > 0 && self.paused_until + 2 * lease.as_micros() as Micros >= now
+    }
+
+    pub(super) fn stop(&mut self, local: Instant) {
+        self.stopping.get_or_insert(local);
+        self.state.stop(local);
+    }
+
+    /// A stop takes no longer than the renew deadline.
+    pub(super) fn check_stop(&self, local: Instant, renew: Duration) -> Checked {
+        let late = self.stopping.is_some_and(|since| local > since + renew);
+        ensure!("stops-in-time", !late, "{} was told to stop, and goes on", self.identity);
+        Ok(())
+    }
+
+    pub(super) fn check_effort(&self, now: Micros) -> Checked {
+        let explained = REQUESTS_SPARE + (now - self.since) / SECOND * REQUESTS_A_SECOND;
+        let few = self.requests <= explained;
+        ensure!(
+            "no-request-storm",
+            few,
+            "{} requests of {}, {explained} at most",
+            self.requests,
+            self.identity
+        );
+        Ok(())
+    }
+
+    /// It is gone, and comes back later. What it has sent arrives all the same.
+    pub(super) fn end(&mut self, later: Micros) {
+        (self.doing, self.timeout, self.stopping) = (Doing::Gone, None, None);
+        self.returns_at = Some(later);
+    }
+
+    /// A new process, at times under the name of the old one.
+    pub(super) fn return_anew(&mut self, now: Micros, origin: Instant, random: &mut Random) {
+        if random.one_in(2) {
+            self.lives += 1;
+            self.identity = format!("{}-{}", self.identity.split('-').next().unwrap_or("c"), self.lives);
+        }
+        self.release = !random.one_in(4);
+        let begin = self.local(now, origin);
+        self.state = ElectorState::new(self.identity.clone(), self.times, self.release, begin);
+        (self.doing, self.returns_at, self.seen) = (Doing::StandsBy, None, 0);
+        (self.requests, self.since) = (0, now);
+    }
+}

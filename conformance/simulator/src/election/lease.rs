@@ -1,0 +1,92 @@
+use informer_control::election::{Action, Answer, Fence, LeaseRecord, LeaseWrite};
+use informer_core::ResourceVersion;
+
+use crate::check::{Checked, ensure};
+use crate::random::Random;
+
+/// The Lease, and what its writes come to.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    pub(super) record: Option<LeaseRecord>,
+    pub(super) version: u64,
+    /// The last version of the record that was deleted; 0 where none was.
+    pub(super) deleted_at: u64,
+    /// Terms that began.
+    pub(super) terms: u64,
+    /// The transitions of the last term of this Lease, and its version.
+    last_term: Option<(i32, u64)>,
+}
+
+impl Lease {
+    /// Does what it is asked for, as an API server would. `wall` is what the writer's clock shows.
+    pub(super) fn serve(&mut self, action: &Action, wall: u64) -> Checked<Answer> {
+        Ok(match (action, &self.record) {
+            (Action::Get, Some(record)) => Answer::Seen(record.clone(), ResourceVersion::from(self.version)),
+            (Action::Get | Action::Update(..), None) => Answer::Missing,
+            (Action::Create(_), Some(_)) => Answer::Conflict,
+            (Action::Update(version, _), _) if version.as_u64() != Some(self.version) => Answer::Conflict,
+            (Action::Create(write) | Action::Update(_, write), _) => self.write(write, wall)?,
+        })
+    }
+
+    fn write(&mut self, write: &LeaseWrite, wall: u64) -> Checked<Answer> {
+        self.check_write(write)?;
+        self.version += 1;
+        let now = format!("at {wall}");
+        let record = LeaseRecord {
+            holder: write.holder.clone(),
+            duration: u32::try_from(write.duration.as_secs()).ok(),
+            transitions: write.transitions,
+            acquired: Some(write.acquired.clone().unwrap_or_else(|| now.clone())),
+            renewed: Some(now),
+        };
+        self.record = Some(record.clone());
+        Ok(Answer::Seen(record, ResourceVersion::from(self.version)))
+    }
+
+    /// Holders are counted: each new one once, a renewal and a release not at all.
+    fn check_write(&self, write: &LeaseWrite) -> Checked {
+        let Some(before) = &self.record else {
+            ensure!("transitions", write.transitions == 0, "a new lease begins with {write:?}");
+            return Ok(());
+        };
+        let another = !write.holder.is_empty() && write.holder != before.holder;
+        let wanted = before.transitions + i32::from(another);
+        ensure!("transitions", write.transitions == wanted, "{before:?} is followed by {write:?}");
+        // The term of a holder that goes on has begun when it has begun.
+        let goes_on = write.holder == before.holder;
+        ensure!(
+            "transitions",
+            !goes_on || write.acquired == before.acquired,
+            "{before:?} is followed by {write:?}"
+        );
+        Ok(())
+    }
+
+    /// A term begins: later than those before it, unless a deletion has made two.
+    pub(super) fn begin_term(&mut self, fence: &Fence, forked: bool) -> Checked {
+        self.terms += 1;
+        let version = fence.version.as_u64().unwrap_or_default();
+        let grows = self.last_term.is_none_or(|(transitions, last)| {
+            // The same holder, in another life, is no transition.
+            fence.transitions >= transitions && version > last
+        });
+        ensure!("fences-grow", grows || forked, "{fence:?} after {:?}", self.last_term);
+        self.last_term = Some((fence.transitions, version));
+        Ok(())
+    }
+
+    /// Somebody changes it who takes no part.
+    pub(super) fn touch(&mut self, random: &mut Random) {
+        self.version += 1;
+        if let Some(record) = self.record.as_mut().filter(|_| random.one_in(2)) {
+            record.duration = if random.one_in(2) { None } else { Some(0) };
+        }
+    }
+
+    pub(super) fn delete(&mut self) {
+        self.deleted_at = self.version;
+        self.version += 1;
+        (self.record, self.last_term) = (None, None);
+    }
+}
