@@ -27,7 +27,7 @@ const SECOND: Micros = 1_000_000;
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
 /// The time in which all who were paused or gone are back.
-const SETTLED_AFTER: Micros = 45 * SECOND;
+const SETTLED_AFTER: Micros = 22 * SECOND;
 
 /// Requests of a candidate beyond those that its time explains.
 const REQUESTS_SPARE: u64 = 24;
@@ -306,7 +306,7 @@ impl Election {
             coverage.hit(fault);
             match fault {
                 Fault::LeaseAnswerLost => flight.answer_lost = true,
-                _ => flight.at += (1 + random.below(40)) as Micros * SECOND,
+                _ => flight.at += (1 + random.below(20)) as Micros * SECOND,
             }
         }
         Ok(())
@@ -353,7 +353,7 @@ impl Election {
     }
 
     fn ended(&mut self, index: usize, random: &mut Random) -> Checked {
-        let later = self.now + random.below(20_000_000) as Micros;
+        let later = self.now + random.below(10_000_000) as Micros;
         self.candidates[index].end(later);
         Ok(())
     }
@@ -371,7 +371,7 @@ impl Election {
             .iter()
             .position(|it| it.doing == Doing::Leads && random.one_in(2))
             .unwrap_or(index);
-        let until = self.now + (1 + random.below(40)) as Micros * SECOND;
+        let until = self.now + (1 + random.below(20)) as Micros * SECOND;
         tell!(self, "{} befalls candidate {index}", fault.as_str());
         match fault {
             Fault::LeaseAnswerLost | Fault::LeaseLate => {
@@ -434,7 +434,7 @@ impl Election {
             return Ok(steps);
         };
         let term = self.lease.terms;
-        let kept = self.now + 2 * self.times.lease.as_micros() as Micros;
+        let kept = self.now + self.times.lease.as_micros() as Micros;
         while self.step(random, coverage, kept)? {
             steps += 1;
         }

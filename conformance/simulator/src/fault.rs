@@ -167,6 +167,14 @@ faults! {
     WorkerCancelled "worker-cancelled",
     /// A worker fails.
     WorkerFails "worker-fails",
+    /// A worker fails, and trying again would not mend it.
+    WorkerFailsForGood "worker-fails-for-good",
+    /// A worker panics.
+    WorkerPanics "worker-panics",
+    /// A worker takes longer than it may.
+    WorkerTimesOut "worker-times-out",
+    /// Somebody asks for a consistent relist.
+    RelistRequested "relist-requested",
     /// The informer is stopped and started.
     InformerRestarts "informer-restarts",
     /// The informer is stopped, and another reflector, which knows of no version, goes on with its store.

@@ -97,14 +97,13 @@ fn uid(object: &SimObject) -> u32 {
 
 impl Handler {
     pub(crate) fn new(
-        policy: BufferPolicy,
+        options: &HandlerOptions,
         resync: Option<Duration>,
         (keys, selector): (usize, bool),
     ) -> Self {
-        let options = HandlerOptions::new().buffer(policy);
         let mut handler = Self {
-            listener: Arc::new(ProcessorListener::new("simulated".to_owned(), &options)),
-            policy,
+            listener: Arc::new(ProcessorListener::new("simulated".to_owned(), options)),
+            policy: options.buffer,
             resync,
             resync_next: None,
             tray: Arc::default(),

@@ -114,8 +114,8 @@ setup! {
     paging 0..4,
     /// Workers of the queue.
     workers 1..4,
-    /// The queue has priorities.
-    priorities 0..2,
+    /// The queue has priorities: 1 for ever, 2 until low ones have waited for long.
+    priorities 0..3,
     /// The policies of the handlers' buffers, a bit each: 1 merges.
     policies 0..8,
     /// Minutes between the resyncs of the second handler; 0 never.
@@ -126,6 +126,8 @@ setup! {
     candidates 2..4,
     /// A lease of 6 s, or of 15 s.
     lease 0..2,
+    /// What the controller is told of: everything, changes of the version, or everything again, by a combination.
+    predicate 0..3,
 }
 
 /// How many steps a schedule has, at least and less than.

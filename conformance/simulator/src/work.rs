@@ -1,10 +1,11 @@
-//! The work queue with its workers, and a naive model of both.
+//! The work queue with its workers, what the runtime makes of how each of their reconciles ends, and a naive model of all that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_workqueue::{Ageing, Handout, QueueEffect, QueueState};
+use informer_control::controller::{Again, Ended, Outcome, Verdict};
+use informer_workqueue::{Ageing, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
 
 use crate::check::{Checked, ensure};
 use crate::object::SimObject;
@@ -28,19 +29,58 @@ struct Key {
     processing: bool,
     due: Option<Instant>,
     failures: u32,
+    /// The highest with which it was added since it was handed out.
+    priority: i32,
+}
+
+impl Key {
+    /// When it comes again by itself, as the documentation of outcomes says.
+    fn promise(&mut self, ending: Ending) -> Option<Duration> {
+        match ending {
+            Ending::FailsForGood => None,
+            Ending::Done | Ending::Later(_) => {
+                self.failures = 0;
+                match ending {
+                    Ending::Later(seconds) if seconds > 0 => Some(Duration::from_secs(seconds)),
+                    _ => None,
+                }
+            }
+            _ => {
+                let (first, longest) = RETRIES;
+                let delay = first.saturating_mul(1 << self.failures.min(20)).min(longest);
+                self.failures += 1;
+                Some(delay)
+            }
+        }
+    }
+
+    fn ask(&mut self, priority: i32) {
+        let asked = self.ready || self.due.is_some();
+        self.priority = if asked { self.priority.max(priority) } else { priority };
+    }
 }
 
 /// How a piece of work ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
+    /// It is to be looked at again, after so many seconds.
+    Later(u64),
+    /// Again, though nothing has failed.
+    Again,
     Fails,
-    Later,
+    FailsForGood,
+    Panics,
+    TimesOut,
+    /// Its future is dropped, and nobody says how it ended.
     Cancelled,
 }
 
 pub(crate) struct Work {
     queue: QueueState<usize>,
+    limiter: ExponentialPerItem<usize>,
+    /// Higher priorities come first, however long the others have waited.
+    strict: bool,
     workers: Vec<Worker>,
     keys: Vec<Key>,
     /// What the last worker that was done with a key saw of it.
@@ -53,7 +93,8 @@ pub(crate) struct Work {
     pub(crate) endings: VecDeque<Ending>,
 }
 
-const PRIORITY_LOW: i32 = -100;
+/// The first wait of a key that failed, and the longest: those of a controller.
+const RETRIES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
 impl Worker {
     fn is_awake(&self) -> bool {
@@ -67,8 +108,11 @@ impl Work {
         Self {
             queue: match setup.priorities {
                 0 => QueueState::new(now),
+                1 => QueueState::with_priorities(Ageing::Off, now),
                 _ => QueueState::with_priorities(Ageing::default(), now),
             },
+            limiter: ExponentialPerItem::new(RETRIES.0, RETRIES.1),
+            strict: setup.priorities == 1,
             workers: (0..setup.workers).map(worker).collect(),
             keys: vec![Key::default(); setup.keys as usize],
             reconciled: vec![None; setup.keys as usize],
@@ -79,8 +123,13 @@ impl Work {
     }
 
     /// A handler saw something of a key.
-    pub(crate) fn add(&mut self, key: usize, urgent: bool, after: Option<Duration>, now: Instant) -> Checked {
-        let priority = if urgent { 0 } else { PRIORITY_LOW };
+    pub(crate) fn add(
+        &mut self,
+        key: usize,
+        priority: i32,
+        after: Option<Duration>,
+        now: Instant,
+    ) -> Checked {
         let effect = self.queue.add(key, after, priority, now);
         let Some(effect) = effect else {
             ensure!("queue-forgets-nothing", false, "a queue that is open refused a key");
@@ -88,6 +137,7 @@ impl Work {
         };
         self.promote(now);
         let model = &mut self.keys[key];
+        model.ask(priority);
         match after {
             None => (model.ready, model.due) = (true, None),
             Some(_) if model.ready => {}
@@ -174,7 +224,17 @@ impl Work {
                 let key = &mut self.keys[number];
                 ensure!("queue-one-at-a-time", !key.processing, "key {number} was handed out twice");
                 ensure!("queue-forgets-nothing", key.ready, "key {number} was handed out and nobody asked");
+                let (got, wanted) = (handout.priority(), key.priority);
+                ensure!(
+                    "priorities-kept",
+                    got == wanted,
+                    "key {number} has the priority {got}, not {wanted}"
+                );
                 *key = Key { ready: false, processing: true, ..*key };
+                let ready = self.keys.iter().filter(|key| key.ready && !key.processing);
+                let first = ready.map(|key| key.priority).max().unwrap_or(i32::MIN);
+                let in_order = !self.strict || got >= first;
+                ensure!("news-come-first", in_order, "key {number} of {got} came before one of {first}");
                 self.workers[index].seen = look(number);
                 self.workers[index].handout = Some(handout);
             }
@@ -200,38 +260,80 @@ impl Work {
         random: &mut Random,
     ) -> Checked {
         let number = *handout.key();
-        let ordinary = if random.one_in(10) { Ending::Later } else { Ending::Done };
+        let ordinary = match random.below(20) {
+            0 | 1 => Ending::Later(random.below(20) as u64),
+            2 => Ending::Again,
+            _ => Ending::Done,
+        };
         let ending = self.endings.pop_front().unwrap_or(ordinary);
+        let wanted = random.one_in(3).then(|| random.below(7) as i32 - 3);
+        let (delay, priority) = self.settle_outcome(number, handout.priority(), (ending, wanted), now);
         self.promote(now);
         let key = &mut self.keys[number];
-        let delay = match ending {
-            Ending::Done => None,
-            Ending::Later => Some(Duration::from_secs(random.below(20) as u64)),
-            Ending::Fails | Ending::Cancelled => {
-                key.failures += 1;
-                Some(Duration::from_millis(5 << key.failures.min(16)))
-            }
-        };
-        if matches!(ending, Ending::Done | Ending::Later) {
-            key.failures = 0;
+        let promised = key.promise(ending);
+        ensure!(
+            "retries-as-promised",
+            delay == promised,
+            "{ending:?} of key {number}: {delay:?}, not {promised:?}"
+        );
+        if matches!(ending, Ending::Done | Ending::Later(_) | Ending::FailsForGood) {
             self.reconciled[number] = self.workers[index].seen.take();
         }
         self.workers[index].seen = None;
         key.processing = false;
-        match delay {
-            Some(delay) if delay.is_zero() => (key.ready, key.due) = (true, None),
-            Some(delay) if !key.ready => {
-                key.due = Some(key.due.map_or(now + delay, |due| due.min(now + delay)));
+        if let Some(delay) = delay {
+            let kept =
+                if let Ending::Again | Ending::Fails | Ending::Later(_) = ending { wanted } else { None };
+            key.ask(kept.unwrap_or(handout.priority()));
+            match delay.is_zero() {
+                true => (key.ready, key.due) = (true, None),
+                false if !key.ready => {
+                    key.due = Some(key.due.map_or(now + delay, |due| due.min(now + delay)));
+                }
+                false => {}
             }
-            _ => {}
         }
         let comes_again = key.ready || key.due.is_some();
-        let priority = handout.priority();
         let (kept, effect) = self.queue.finish(handout, delay.map(|delay| (delay, priority)), now);
         ensure!("queue-forgets-nothing", kept == comes_again, "key {number} is to come again: {comes_again}");
         self.workers[index].away = random.one_in(4);
         self.settle(effect, now);
         Ok(())
+    }
+
+    /// What the runtime makes of it: when the key comes again by itself, and with which priority.
+    fn settle_outcome(
+        &self,
+        number: usize,
+        had: i32,
+        (ending, wanted): (Ending, Option<i32>),
+        now: Instant,
+    ) -> (Option<Duration>, i32) {
+        let with = |outcome: Outcome| wanted.map_or(outcome, |wanted| outcome.with_priority(wanted));
+        let again_later = || Some(self.limiter.when(&number, tokio::time::Instant::from_std(now)));
+        let ended = match ending {
+            Ending::Done => Ended::Succeeded(Outcome::Done),
+            Ending::Later(seconds) => {
+                Ended::Succeeded(with(Outcome::requeue_after(Duration::from_secs(seconds))))
+            }
+            Ending::Again => Ended::Succeeded(with(Outcome::requeue())),
+            Ending::Fails => Ended::Failed { terminal: false, priority: wanted },
+            Ending::FailsForGood => Ended::Failed { terminal: true, priority: wanted },
+            Ending::Panics => Ended::Panicked,
+            Ending::TimesOut => Ended::TimedOut,
+            // The item is dropped, and the queue takes it for a failure.
+            Ending::Cancelled => return (again_later(), had),
+        };
+        let verdict = Verdict::of(ended);
+        if verdict.forget {
+            self.limiter.forget(&number);
+        }
+        let delay = match verdict.again {
+            Again::No => None,
+            Again::After(delay) => Some(delay),
+            Again::RateLimited => again_later(),
+        };
+        (delay, verdict.priority.unwrap_or(had))
     }
 
     fn check(&self, now: Instant) -> Checked {

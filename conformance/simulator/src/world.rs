@@ -15,11 +15,13 @@ use informer_cache::processor::SharedProcessor;
 use informer_cache::pump::Pump;
 use informer_cache::queue::InOrderState;
 use informer_cache::reflector::{Action, Paging, ReflectorConfig, ReflectorState, StreamingList};
-use informer_cache::{BufferPolicy, UndecodableLog};
+use informer_cache::{BufferPolicy, Event, HandlerOptions, UndecodableLog};
+use informer_control::Trigger;
+use informer_control::predicate::{Predicate, not, or, resource_version_changed};
 use informer_store::{Indexer, StoreBuilder, borrowed};
 
 use self::requests::Requests;
-use crate::check::Checked;
+use crate::check::{Checked, ensure};
 use crate::connection::{Network, Open};
 use crate::coverage::Coverage;
 use crate::election::Election;
@@ -171,14 +173,14 @@ impl World {
     }
 
     fn new_handler(&self, index: u32) -> Handler {
-        // The one that feeds the queue is told of everything: what comes and goes between two of its calls could be seen by
-        // a worker all the same.
-        let policy = match if index == 0 { 0 } else { self.setup.policies >> index & 1 } {
-            0 => BufferPolicy::Unbounded,
-            _ => BufferPolicy::Coalesce,
+        let options = match self.setup.policies >> index & 1 {
+            // The one that feeds the queue, as the sources of controllers do.
+            _ if index == 0 => HandlerOptions::for_work_queue(),
+            0 => HandlerOptions::new(),
+            _ => HandlerOptions::new().buffer(BufferPolicy::Coalesce),
         };
         let resync = if index == 1 { minutes(self.setup.resync) } else { None };
-        Handler::new(policy, resync, (self.setup.keys as usize, self.network.selector))
+        Handler::new(&options, resync, (self.setup.keys as usize, self.network.selector))
     }
 
     pub(crate) fn perform(&mut self, step: Step) -> Checked {
@@ -267,13 +269,40 @@ impl World {
             tell!(self, "handler {index}: {event}");
             self.handlers[index].believe(event, &self.store, self.server.restored)?;
             if index == 0 {
-                let key = event.object().number();
-                let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
-                let urgent = !matches!(event, informer_cache::Event::Added { initial: true, .. });
-                self.work.add(key, urgent, late.filter(|late| !late.is_zero()), self.now)?;
+                self.trigger(event)?;
             }
         }
         Ok(!events.is_empty())
+    }
+
+    /// The event comes into the work queue as that of a controller's source does: predicates, then the handler.
+    fn trigger(&mut self, event: &Event<SimObject>) -> Checked {
+        let trigger = Trigger::from(event.clone());
+        let (holds, wanted) = (self.concerns(&trigger), self.should_concern(event));
+        ensure!("predicates", holds == wanted, "a predicate holds for {event}: {holds}");
+        let news = !matches!(event, Event::Added { initial: true, .. } | Event::Updated { resync: true, .. });
+        let priority = trigger.priority();
+        ensure!("news-come-first", news == (priority == 0), "{event} has the priority {priority}");
+        if !holds {
+            return Ok(());
+        }
+        let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
+        self.work.add(trigger.object().number(), priority, late.filter(|late| !late.is_zero()), self.now)
+    }
+
+    fn concerns(&self, trigger: &Trigger<SimObject>) -> bool {
+        match self.setup.predicate {
+            0 => true,
+            1 => resource_version_changed().holds(trigger),
+            _ => or(not(resource_version_changed()), resource_version_changed()).holds(trigger),
+        }
+    }
+
+    fn should_concern(&self, event: &Event<SimObject>) -> bool {
+        match event {
+            Event::Updated { old, new, .. } => self.setup.predicate != 1 || old.version() != new.version(),
+            _ => true,
+        }
     }
 
     fn work(&mut self) -> Checked<bool> {

@@ -43,10 +43,14 @@ pub enum BufferPolicy {
     #[default]
     Unbounded,
     /// Pending changes of one key merge: oldest old, newest new. The memory is bounded by the number of keys that the
-    /// handler knows or that are in the cache. A delete of what the handler was told of is never lost; an object that
-    /// came and went before the handler was told of it is not mentioned, though it could be seen in the cache meanwhile: a
-    /// handler that puts keys into a work queue, whose workers look into the cache, is better off with `Unbounded`, and the
-    /// queue merges.
+    /// handler knows or that are in the cache.
+    ///
+    /// What is promised is the difference: at rest, what the handler was told adds up to what is in the cache, and a delete of
+    /// what it was told of is never lost. It is no record of what the cache has shown meanwhile: an object that came and went
+    /// before the handler was told of it is not mentioned, and to announce its deletion alone would announce the end of
+    /// something that never began. So what acts upon the cache and not upon the events must not merge here: the workers of a
+    /// queue may have seen that object, for an earlier event of its key, and nobody would call them again. Handlers that feed a
+    /// work queue take [`HandlerOptions::for_work_queue`]; the sources of controllers do.
     Coalesce,
 }
 
@@ -76,6 +80,19 @@ impl Default for HandlerOptions {
 }
 
 impl HandlerOptions {
+    /// For a handler that only puts keys into a work queue: it is told of everything, whatever the defaults are, since what is
+    /// merged away here could have been seen by a worker (see [`BufferPolicy::Coalesce`]). The queue merges, and its memory is
+    /// bounded by the number of keys; the buffer before it stays as good as empty, since such a handler does not wait.
+    ///
+    /// ```
+    /// use informer_cache::{BufferPolicy, HandlerOptions};
+    ///
+    /// assert_eq!(HandlerOptions::for_work_queue().name("queue").buffer, BufferPolicy::Unbounded);
+    /// ```
+    pub fn for_work_queue() -> Self {
+        Self { buffer: BufferPolicy::Unbounded, ..Self::default() }
+    }
+
     /// The defaults.
     pub fn new() -> Self {
         Self::default()

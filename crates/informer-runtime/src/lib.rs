@@ -22,12 +22,10 @@ mod manager;
 mod observed;
 mod owner;
 mod panics;
-mod request;
 mod runnable;
 mod services;
 mod shard;
 mod signals;
-mod trigger;
 
 pub use cache::{
     Cache, CacheBuilder, CacheInformer, CacheRegistration, InformerOptions, InformerPart, ListOptions,
@@ -50,6 +48,7 @@ pub use finalizer::{
 };
 pub use health::{HealthChecks, Heartbeat, Probe};
 pub use http_server::{HttpServer, Tls, TlsError};
+pub use informer_control::{ReconcileRequest, Request, Trigger};
 pub use kind::{KubeKind, KubeObject, ScopedKind};
 pub use leader::{ElectionConfigError, Fence, LeaderElection, LeaderElector, LeaderLost, Leadership};
 pub use manager::{AddError, Manager, ManagerError, ManagerHandle, ManagerStatus, PartError};
@@ -57,7 +56,6 @@ pub use owner::{
     OwnerError, has_controller_reference, has_owner_reference, remove_controller_reference,
     remove_owner_reference, set_controller_reference, set_owner_reference,
 };
-pub use request::{ReconcileRequest, Request};
 pub use runnable::{BoxError, FnRunnable, IntoRunnable, Runnable, RunnableGroup, runnable};
 pub use services::Services;
 pub use shard::{
@@ -66,4 +64,3 @@ pub use shard::{
 pub use signals::ctrl_c;
 /// Ends what a manager runs.
 pub use tokio_util::sync::CancellationToken;
-pub use trigger::Trigger;

@@ -21,7 +21,11 @@ const RULES: [(&str, &[&str], &[&str]); 11] = [
         &["informer-core", "informer-store"],
         &["hyper", "http", "kube-core", "kube-client", "k8s-openapi"],
     ),
-    ("informer-control", &["informer-core"], &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi"]),
+    (
+        "informer-control",
+        &["informer-core", "informer-cache", "informer-workqueue"],
+        &["tokio", "hyper", "http", "kube-core", "kube-client", "k8s-openapi"],
+    ),
     (
         "informer-client",
         &["informer-core", "informer-schema", "informer-store", "informer-cache"],

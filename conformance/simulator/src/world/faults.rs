@@ -49,10 +49,19 @@ impl World {
             | Fault::HandlerLeaves
             | Fault::HandlerJoins
             | Fault::WorkerCancelled
-            | Fault::WorkerFails => self.trouble_users(fault),
+            | Fault::WorkerFails
+            | Fault::WorkerFailsForGood
+            | Fault::WorkerPanics
+            | Fault::WorkerTimesOut => self.trouble_users(fault),
             Fault::InformerRestarts | Fault::ReflectorAnew => self.restart_informer(fault)?,
             Fault::HeldUp | Fault::ClockJump => self.trouble_time(fault),
             Fault::IndexAdded => self.add_index()?,
+            Fault::RelistRequested => {
+                self.hit(fault);
+                if !self.reflector.reads_truth() {
+                    self.tell(Input::RelistRequested)?;
+                }
+            }
             fault => self.trouble_server(fault),
         }
         Ok(())
@@ -112,6 +121,9 @@ impl World {
             }
             Fault::HandlerJoins => return,
             Fault::WorkerCancelled => self.work.endings.push_back(Ending::Cancelled),
+            Fault::WorkerFailsForGood => self.work.endings.push_back(Ending::FailsForGood),
+            Fault::WorkerPanics => self.work.endings.push_back(Ending::Panics),
+            Fault::WorkerTimesOut => self.work.endings.push_back(Ending::TimesOut),
             _ => self.work.endings.push_back(Ending::Fails),
         }
         self.hit(fault);

@@ -4,61 +4,7 @@ use std::time::Duration;
 
 use crate::BoxError;
 
-/// What becomes of a request whose reconcile succeeded.
-///
-/// | outcome | the request comes again | its failures |
-/// |---|---|---|
-/// | [`Done`](Self::Done) | when something happens | are forgotten |
-/// | [`RequeueAfter`](Self::RequeueAfter) | after this time | are forgotten |
-/// | [`Requeue`](Self::Requeue) | as soon as the rate limiter allows, which counts it | are kept |
-///
-/// Made from `()`, too. A priority that is not set is the one with which the request was handed out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// All is as it should be.
-    #[default]
-    Done,
-    /// Again, by the rate limiter: where it is not worth an error that something is not there yet.
-    Requeue {
-        /// The priority from now on.
-        priority: Option<i32>,
-    },
-    /// All is as it should be, and is to be looked at again.
-    RequeueAfter {
-        /// After this time; zero is [`Done`](Self::Done).
-        delay: Duration,
-        /// The priority from now on.
-        priority: Option<i32>,
-    },
-}
-
-impl Outcome {
-    /// Again, as soon as the rate limiter allows.
-    pub fn requeue() -> Self {
-        Self::Requeue { priority: None }
-    }
-
-    /// Again after this time.
-    pub fn requeue_after(delay: Duration) -> Self {
-        Self::RequeueAfter { delay, priority: None }
-    }
-
-    /// Sets the priority with which the request comes again. Changes nothing of [`Done`](Self::Done).
-    pub fn with_priority(mut self, wanted: i32) -> Self {
-        match &mut self {
-            Self::Done => {}
-            Self::Requeue { priority } | Self::RequeueAfter { priority, .. } => *priority = Some(wanted),
-        }
-        self
-    }
-}
-
-impl From<()> for Outcome {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
-}
+pub use informer_control::controller::Outcome;
 
 /// Why a reconcile failed: any error, so that `?` needs no annotation.
 ///

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use informer_control::controller::{self as state, Again, Verdict};
 use informer_workqueue::Item;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -141,37 +142,37 @@ fn settle<R: ReconcileRequest>(
     Ok(())
 }
 
-fn settle_success<R: ReconcileRequest>(mut item: Item<R>, outcome: Outcome) -> ReconcileResult {
-    match outcome {
-        Outcome::Requeue { priority } => {
-            item.set_priority(priority.unwrap_or(item.priority()));
-            item.retry();
-            ReconcileResult::Requeue
-        }
-        Outcome::RequeueAfter { delay, priority } if !delay.is_zero() => {
-            item.set_priority(priority.unwrap_or(item.priority()));
-            item.forget();
-            item.requeue_after(delay);
-            ReconcileResult::RequeueAfter
-        }
-        Outcome::Done | Outcome::RequeueAfter { .. } => {
-            item.forget();
-            item.done();
-            ReconcileResult::Success
-        }
+/// Does with a request what its verdict says.
+fn follow_verdict<R: ReconcileRequest>(mut item: Item<R>, verdict: Verdict) {
+    item.set_priority(verdict.priority.unwrap_or(item.priority()));
+    if verdict.forget {
+        item.forget();
+    }
+    match verdict.again {
+        Again::No => item.done(),
+        Again::After(delay) => drop(item.requeue_after(delay)),
+        Again::RateLimited => drop(item.retry()),
+    }
+}
+
+fn settle_success<R: ReconcileRequest>(item: Item<R>, outcome: Outcome) -> ReconcileResult {
+    let verdict = Verdict::of(state::Ended::Succeeded(outcome));
+    follow_verdict(item, verdict);
+    match verdict.again {
+        Again::No => ReconcileResult::Success,
+        Again::After(_) => ReconcileResult::RequeueAfter,
+        Again::RateLimited => ReconcileResult::Requeue,
     }
 }
 
 /// A terminal error keeps the failures of its request, as upstream does: what comes next may well fail again.
-fn settle_failure<R: ReconcileRequest>(engine: &Engine<R>, mut item: Item<R>, error: &ReconcileError) {
-    let retries = item.retries();
-    if error.is_terminal() {
+fn settle_failure<R: ReconcileRequest>(engine: &Engine<R>, item: Item<R>, error: &ReconcileError) {
+    let (retries, terminal) = (item.retries(), error.is_terminal());
+    follow_verdict(item, Verdict::of(state::Ended::Failed { terminal, priority: error.priority() }));
+    if terminal {
         engine.instruments.terminal_error();
-        item.done();
         tracing::error!(%error, retries, "the reconcile failed, and is not tried again");
-        return;
+    } else {
+        tracing::warn!(%error, retries, "the reconcile failed, and is tried again");
     }
-    item.set_priority(error.priority().unwrap_or(item.priority()));
-    item.retry();
-    tracing::warn!(%error, retries, "the reconcile failed, and is tried again");
 }

@@ -47,7 +47,7 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
         Box::pin(async move {
             let route = self.route.lock().take();
             let Some(route) = route else { return Err("it was started before".into()) };
-            let options = HandlerOptions::new().name(format!("controller {}", feed.controller()));
+            let options = HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
             let within = feed.sync_within();
             let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
             let registration = self.informer.add_handler_with(options, handler)?;

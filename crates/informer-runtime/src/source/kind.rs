@@ -116,7 +116,8 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
             let route = self.route.lock().take();
             let Some(route) = route else { return Err("it was started before".into()) };
             let informer = feed.services().cache.informer_of::<O>(&self.kind);
-            let mut options = HandlerOptions::new().name(format!("controller {}", feed.controller()));
+            let mut options =
+                HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
             if let Some(period) = self.resync {
                 options = options.resync(period);
             }

@@ -7,7 +7,7 @@ use informer_workqueue::QueueKey;
 /// upon what is, not upon what was.
 ///
 /// ```
-/// use informer_runtime::Request;
+/// use informer_control::Request;
 ///
 /// let request: Request = "default/web".parse()?;
 /// assert_eq!((request.namespace(), request.name()), (Some("default"), "web"));

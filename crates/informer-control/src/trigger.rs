@@ -9,8 +9,7 @@ use informer_workqueue::LOW_PRIORITY;
 pub enum Trigger<O> {
     /// A change that an informer announced.
     Event(Event<O>),
-    /// Something that is no change in a cache: a webhook of another system, a timer. From a
-    /// [`channel`](crate::source::channel) or a [`stream`](crate::source::stream).
+    /// Something that is no change in a cache: a webhook of another system, a timer. From a channel or a stream of the runtime.
     Generic(Arc<O>),
 }
 

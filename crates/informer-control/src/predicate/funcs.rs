@@ -14,7 +14,7 @@ type OnUpdate<O> = Box<dyn Fn(&O, &O) -> bool + Send + Sync>;
 ///
 /// ```
 /// use informer_cache::testing::TestObject;
-/// use informer_runtime::predicate::funcs;
+/// use informer_control::predicate::funcs;
 ///
 /// // Everything but deletions.
 /// let predicate = funcs::<TestObject>().deleted(|_| false);
