@@ -28,7 +28,7 @@ pub(crate) struct SimulateArguments {
     /// Build and run each deliberate defect of `conformance/simulator/mutants`: every one must be found.
     #[arg(long)]
     mutants: bool,
-    /// Of those, only the ones whose name contains this.
+    /// Of those, only the ones whose name contains this, or one of these between commas.
     #[arg(long)]
     only: Option<String>,
     /// Run the schedules against a model of the rules of kube-rs's watcher.

@@ -16,7 +16,7 @@ pub struct Coverage {
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 
-/// The changes of phase that the rules of a reflector and of a candidate allow. A run of many schedules must see each of them.
+/// The changes of phase that the rules of a reflector, a candidate and a controller allow. A run of many schedules must see each of them.
 pub const TRANSITIONS: &[(&str, &str)] = &[
     ("waiting", "listing"),
     ("waiting", "streaming"),
@@ -40,6 +40,11 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("checking", "stopped"),
     ("watching", "waiting"),
     ("watching", "stopped"),
+    // Those of a controller.
+    ("controller starts", "stopped"),
+    ("controller runs", "drained"),
+    ("controller runs", "cancelled"),
+    ("controller runs", "dropped"),
     // Those of a candidate.
     ("standby", "leading"),
     ("standby", "ended"),

@@ -173,6 +173,8 @@ faults! {
     WorkerPanics "worker-panics",
     /// A worker takes longer than it may.
     WorkerTimesOut "worker-times-out",
+    /// The controller is stopped, and another one started.
+    ControllerRestarts "controller-restarts",
     /// Somebody asks for a consistent relist.
     RelistRequested "relist-requested",
     /// The informer is stopped and started.

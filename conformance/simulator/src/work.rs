@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use informer_control::controller::{Again, Ended, Outcome, Verdict};
+use informer_control::controller::{
+    Again, CANCEL_GRACE, ControllerPhase, Drain, Ended, Feeding, LifeState, Outcome, Verdict,
+};
 use informer_workqueue::{Ageing, ExponentialPerItem, Handout, QueueEffect, QueueState, RateLimiter};
 
 use crate::check::{Checked, ensure};
@@ -77,6 +79,11 @@ pub(crate) enum Ending {
 }
 
 pub(crate) struct Work {
+    life: LifeState,
+    /// By the model: its source has delivered what was there at the beginning.
+    fed: bool,
+    /// By the model: its queue is shut down.
+    closed: bool,
     queue: QueueState<usize>,
     limiter: ExponentialPerItem<usize>,
     /// Higher priorities come first, however long the others have waited.
@@ -93,6 +100,9 @@ pub(crate) struct Work {
     pub(crate) endings: VecDeque<Ending>,
 }
 
+/// How long reconciles may go on after the stop.
+const DRAIN_WITHIN: Duration = Duration::from_secs(20);
+
 /// The first wait of a key that failed, and the longest: those of a controller.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
@@ -105,7 +115,13 @@ impl Worker {
 impl Work {
     pub(crate) fn new(setup: &Setup, now: Instant) -> Self {
         let worker = |_| Worker { handout: None, asleep: false, away: false, seen: None };
+        let mut life = LifeState::new(DRAIN_WITHIN);
+        // Its source is the first handler, which is about to join.
+        let _ = (life.run(), life.feed());
         Self {
+            life,
+            fed: false,
+            closed: false,
             queue: match setup.priorities {
                 0 => QueueState::new(now),
                 1 => QueueState::with_priorities(Ageing::Off, now),
@@ -176,6 +192,26 @@ impl Work {
         }
     }
 
+    /// Whether its source has delivered what was there at the beginning.
+    pub(crate) fn feed(&mut self, delivered: bool) -> Checked {
+        if delivered && !self.fed {
+            self.fed = true;
+            self.life.fed(true);
+            let works = self.life.work() && self.life.feed() == Feeding::Started;
+            ensure!(
+                "controller-runs",
+                works,
+                "its source has delivered, and it does not run: {:?}",
+                self.life
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.life.phase() == ControllerPhase::Running
+    }
+
     /// Those who do something else look for keys again.
     pub(crate) fn come_back(&mut self) {
         self.workers.iter_mut().for_each(|worker| worker.away = false);
@@ -203,7 +239,8 @@ impl Work {
             worker.away = false;
             return Ok(true);
         }
-        let awake = self.workers.iter().filter(|worker| worker.is_awake()).count();
+        let works = matches!(self.life.phase(), ControllerPhase::Running | ControllerPhase::Stopping);
+        let awake = self.workers.iter().filter(|worker| worker.is_awake() && works).count();
         let Some(nth) = awake.checked_sub(1).map(|_| random.below(awake)) else { return Ok(false) };
         let index = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_awake()).nth(nth);
         let index = index.map_or(0, |(index, _)| index);
@@ -224,6 +261,20 @@ impl Work {
                 let key = &mut self.keys[number];
                 ensure!("queue-one-at-a-time", !key.processing, "key {number} was handed out twice");
                 ensure!("queue-forgets-nothing", key.ready, "key {number} was handed out and nobody asked");
+                let takes = self.life.takes_requests();
+                ensure!("no-work-before-sync", !takes || self.fed, "key {number} is worked on too soon");
+                ensure!(
+                    "no-work-after-stop",
+                    !takes || !self.closed,
+                    "key {number} is worked on after the stop"
+                );
+                if !takes {
+                    // Whoever runs next looks at everything anyway.
+                    *key = Key { ready: false, ..*key };
+                    let (_, effect) = self.queue.finish(handout, None, now);
+                    self.settle(effect, now);
+                    return Ok(());
+                }
                 let (got, wanted) = (handout.priority(), key.priority);
                 ensure!(
                     "priorities-kept",
@@ -281,7 +332,7 @@ impl Work {
         }
         self.workers[index].seen = None;
         key.processing = false;
-        if let Some(delay) = delay {
+        if let Some(delay) = delay.filter(|_| !self.closed) {
             let kept =
                 if let Ending::Again | Ending::Fails | Ending::Later(_) = ending { wanted } else { None };
             key.ask(kept.unwrap_or(handout.priority()));
@@ -361,12 +412,62 @@ impl Work {
         Ok(())
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty()
+    /// The controller stops: what it works on ends, in time or not, and the rest is not begun. How it came to its end.
+    pub(crate) fn drain(&mut self, now: Instant, random: &mut Random) -> Checked<(&'static str, Duration)> {
+        let ran = self.runs();
+        self.life.stop(now);
+        self.queue.shut_down(now);
+        self.promote(now);
+        self.closed = true;
+        self.keys.iter_mut().for_each(|key| key.due = None);
+        self.timer = None;
+        self.come_back();
+        let (mut time, mut how) = (now, if ran { "drained" } else { "stopped" });
+        let slow = random.below(self.workers.len() + 1);
+        for index in slow..self.workers.len() {
+            self.end_reconcile(index, time, random)?;
+        }
+        while let Some(deadline) = self.life.next_deadline().filter(|_| self.queue.processing() > 0) {
+            time = time.max(deadline);
+            match self.life.tick(time) {
+                Some(Drain::Cancel) => {
+                    how = "cancelled";
+                    for index in 0..random.below(slow + 1) {
+                        self.end_reconcile(index, time, random)?;
+                    }
+                }
+                Some(Drain::Drop) => {
+                    how = "dropped";
+                    for index in 0..self.workers.len() {
+                        self.endings.push_front(Ending::Cancelled);
+                        self.end_reconcile(index, time, random)?;
+                        self.endings.pop_front();
+                    }
+                }
+                None => {}
+            }
+        }
+        while self.queue.ready() > 0 {
+            self.get(0, time, |_| None)?;
+        }
+        let took = time.saturating_duration_since(now);
+        ensure!("drains-in-time", took <= DRAIN_WITHIN + CANCEL_GRACE, "the controller took {took:?} to end");
+        self.stop(time)?;
+        self.life.end();
+        let over = self.life.phase() == ControllerPhase::Stopped && !self.life.run();
+        ensure!("drains-in-time", over, "a controller that has ended is {:?}", self.life);
+        Ok((how, took))
     }
 
-    pub(crate) fn is_awake(&self, now: Instant) -> bool {
-        self.workers.iter().any(|worker| !worker.asleep) || self.timer.is_some_and(|timer| timer <= now)
+    fn end_reconcile(&mut self, index: usize, now: Instant, random: &mut Random) -> Checked {
+        match self.workers[index].handout.take() {
+            Some(handout) => self.finish(index, handout, now, random),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Nothing is left after a shutdown.

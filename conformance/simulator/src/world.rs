@@ -306,6 +306,7 @@ impl World {
     }
 
     fn work(&mut self) -> Checked<bool> {
+        self.work.feed(self.handlers[0].joined && self.handlers[0].listener.has_synced())?;
         let store = &self.store;
         let look = |number: usize| store.get(&crate::object::key(number));
         let worked = self.work.step(self.now, &mut self.random, look)?;

@@ -1,9 +1,12 @@
-//! What becomes of a request after its reconcile.
+//! The life of a controller, and what becomes of a request after its reconcile.
 
+mod state;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
+
+pub use state::{CANCEL_GRACE, ControllerPhase, Drain, Feeding, LifeState};
 
 /// What becomes of a request whose reconcile succeeded.
 ///

@@ -8,7 +8,7 @@
 //!
 //! # Lock order
 //!
-//! `starting`, which is asynchronous, then one of `sources`, `phase` and the slots. User code runs under none of the others.
+//! `starting`, which is asynchronous, then `sources`, then `life`; or one of the slots. User code runs under none of the others.
 //!
 //! # Shutdown
 //!
@@ -34,9 +34,9 @@ use std::time::Duration;
 
 pub use builder::{Controller, ControllerBuilder};
 pub use context::{Context, LookupError, ReconcileId};
-pub use engine::ControllerPhase;
 pub use error::{BuildError, ControllerError};
 pub use handle::ControllerHandle;
+pub use informer_control::controller::ControllerPhase;
 use informer_workqueue::QueueStats;
 pub use metrics::ReconcileCounts;
 pub(crate) use metrics::{ControllerMetricsProvider, metrics_of};

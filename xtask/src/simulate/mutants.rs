@@ -69,7 +69,8 @@ impl Scratch {
             .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
         let named = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.ends_with(".patch") && only.is_none_or(|only| name.contains(only))
+            name.ends_with(".patch")
+                && only.is_none_or(|only| only.split(',').any(|part| name.contains(part)))
         };
         let mut patches: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(named).collect();
         patches.sort();

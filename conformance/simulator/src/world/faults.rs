@@ -56,6 +56,7 @@ impl World {
             Fault::InformerRestarts | Fault::ReflectorAnew => self.restart_informer(fault)?,
             Fault::HeldUp | Fault::ClockJump => self.trouble_time(fault),
             Fault::IndexAdded => self.add_index()?,
+            Fault::ControllerRestarts => self.restart_controller()?,
             Fault::RelistRequested => {
                 self.hit(fault);
                 if !self.reflector.reads_truth() {
@@ -172,6 +173,26 @@ impl World {
         self.requests.begin_anew();
         tell!(self, "informer: starts again");
         self.hit(fault);
+        Ok(())
+    }
+
+    /// A controller stops, and another one takes its place, which is shown everything.
+    fn restart_controller(&mut self) -> Checked {
+        self.work.feed(self.handlers[0].joined && self.handlers[0].listener.has_synced())?;
+        let from = if self.work.runs() { "controller runs" } else { "controller starts" };
+        let (how, took) = self.work.drain(self.now, &mut self.random)?;
+        self.coverage.passed(from, how);
+        tell!(self, "controller: {how}");
+        self.pass(took);
+        let endings = std::mem::take(&mut self.work.endings);
+        self.work = crate::work::Work::new(&self.setup, self.now);
+        self.work.endings = endings;
+        let fresh = self.new_handler(0);
+        let mut old = std::mem::replace(&mut self.handlers[0], fresh);
+        old.leaving = true;
+        old.listener.close();
+        self.handlers.push(old);
+        self.hit(Fault::ControllerRestarts);
         Ok(())
     }
 

@@ -44,7 +44,7 @@ impl World {
             }
             // A worker that does something else is back when time has passed, however long a key waits for it.
             self.work.come_back();
-            while self.work.is_awake(self.now) && self.work()? {
+            while self.work()? {
                 busy = true;
                 self.check_effort()?;
             }
@@ -90,6 +90,7 @@ impl World {
             && self.reflector.status().phase == ReflectorPhase::Watching
             && self.queue.depth() == 0
             && self.work.is_idle()
+            && self.work.runs()
             && self.handlers.iter().all(|handler| handler.joined && handler.is_idle())
     }
 }

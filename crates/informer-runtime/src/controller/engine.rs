@@ -4,11 +4,12 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
+use informer_control::controller::{CANCEL_GRACE, ControllerPhase, Drain, Feeding, LifeState};
 use informer_workqueue::WorkQueue;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
@@ -23,44 +24,13 @@ use super::options::Settings;
 use super::reconciler::DynReconciler;
 use super::worker::{Slot, work};
 use super::{ControllerError, ControllerState};
+use crate::leader::driver::sleep_until;
 use crate::panics::panic_text;
 use crate::source::{Feed, Source};
 use crate::{ReconcileRequest, Services};
 
-/// How long reconciles may take to end after they were told to tidy up.
-const CANCEL_GRACE: Duration = Duration::from_secs(5);
-
 /// How much longer than the sync timeout a source may take to say what it waited for.
 const REASON_GRACE: Duration = Duration::from_secs(1);
-
-/// Where a controller is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ControllerPhase {
-    /// It has not started; its sources may have, to warm up.
-    Created,
-    /// It waits for its sources.
-    Starting,
-    /// It reconciles.
-    Running,
-    /// It ends its reconciles.
-    Stopping,
-    /// It has ended.
-    Stopped,
-}
-
-/// How far the sources are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Feeding {
-    Pending,
-    Starting,
-    Started,
-    Failed,
-}
-
-struct Sources<R: ReconcileRequest> {
-    feeding: Feeding,
-    list: Vec<Arc<dyn Source<R>>>,
-}
 
 /// What a controller is made of.
 pub(super) struct Parts<R: ReconcileRequest> {
@@ -86,10 +56,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
     /// Tells this run's reconciles from those of others.
     pub(super) run: u64,
     pub(super) next: AtomicU64,
-    /// Keys are not worked on any more.
-    pub(super) stopping: AtomicBool,
-    phase: Mutex<ControllerPhase>,
-    sources: Mutex<Sources<R>>,
+    life: Mutex<LifeState>,
+    sources: Mutex<Vec<Arc<dyn Source<R>>>>,
     /// Held by whoever starts the sources, so that others wait for it.
     starting: AsyncMutex<()>,
     feed: Feed<R>,
@@ -111,6 +79,7 @@ impl<R: ReconcileRequest> Engine<R> {
         Self {
             kind,
             slots: (0..settings.workers).map(|_| Slot::default()).collect(),
+            life: Mutex::new(LifeState::new(settings.drain_within)),
             settings,
             queue,
             reconciler,
@@ -118,9 +87,7 @@ impl<R: ReconcileRequest> Engine<R> {
             instruments,
             run: RandomState::new().hash_one(0_u8),
             next: AtomicU64::new(1),
-            stopping: AtomicBool::new(false),
-            phase: Mutex::new(ControllerPhase::Created),
-            sources: Mutex::new(Sources { feeding: Feeding::Pending, list: sources }),
+            sources: Mutex::new(sources),
             starting: AsyncMutex::new(()),
             feed,
         }
@@ -136,16 +103,12 @@ impl<R: ReconcileRequest> Engine<R> {
 
     /// Runs until `stop` is cancelled and what is worked on has ended.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
-        {
-            let mut phase = self.phase.lock();
-            if *phase != ControllerPhase::Created {
-                return Err(ControllerError::StartedTwice { controller: self.controller() });
-            }
-            *phase = ControllerPhase::Starting;
+        if !self.life.lock().run() {
+            return Err(ControllerError::StartedTwice { controller: self.controller() });
         }
         let ended = self.clone().start_and_work(&stop).await;
         self.end().await;
-        *self.phase.lock() = ControllerPhase::Stopped;
+        self.life.lock().end();
         ended
     }
 
@@ -159,7 +122,8 @@ impl<R: ReconcileRequest> Engine<R> {
                 stop.cancelled().await;
             }
         }
-        if *self.phase.lock() == ControllerPhase::Created {
+        let unused = self.life.lock().phase() == ControllerPhase::Created;
+        if unused {
             self.end().await;
         }
         Ok(())
@@ -176,7 +140,9 @@ impl<R: ReconcileRequest> Engine<R> {
             workers = self.settings.workers,
             "the controller has its sources and starts"
         );
-        *self.phase.lock() = ControllerPhase::Running;
+        if !self.life.lock().work() {
+            return Err(ControllerError::SourcesFailed { controller: self.controller() });
+        }
         let mut workers = JoinSet::new();
         for slot in 0..self.settings.workers {
             workers.spawn(work(Arc::clone(&self), slot));
@@ -186,8 +152,7 @@ impl<R: ReconcileRequest> Engine<R> {
             failed = self.join(&mut workers) => return failed,
             () = stop.cancelled() => {}
         }
-        *self.phase.lock() = ControllerPhase::Stopping;
-        self.stopping.store(true, Ordering::Release);
+        self.life.lock().stop(Instant::now().into_std());
         self.detach();
         self.queue.shut_down();
         self.drain(workers).await
@@ -212,12 +177,19 @@ impl<R: ReconcileRequest> Engine<R> {
 
     /// Reconciles that go on are let finish, then told to, then dropped.
     async fn drain(&self, mut workers: JoinSet<Result<(), ControllerError>>) -> Result<(), ControllerError> {
-        if let Ok(ended) = tokio::time::timeout(self.settings.drain_within, self.join(&mut workers)).await {
-            return ended;
-        }
-        self.surroundings.cancel.cancel();
-        if let Ok(ended) = tokio::time::timeout(CANCEL_GRACE, self.join(&mut workers)).await {
-            return ended;
+        loop {
+            let deadline = self.life.lock().next_deadline();
+            tokio::select! {
+                biased;
+                ended = self.join(&mut workers) => return ended,
+                () = sleep_until(deadline) => {}
+            }
+            let drain = self.life.lock().tick(Instant::now().into_std());
+            match drain {
+                Some(Drain::Cancel) => self.surroundings.cancel.cancel(),
+                Some(Drain::Drop) => break,
+                None => {}
+            }
         }
         let left: Vec<String> = self.slots.iter().filter_map(Slot::request).collect();
         workers.shutdown().await;
@@ -230,19 +202,18 @@ impl<R: ReconcileRequest> Engine<R> {
     async fn start_sources(&self) -> Result<(), ControllerError> {
         let _gate = self.starting.lock().await;
         let sources = {
-            let mut sources = self.sources.lock();
-            match sources.feeding {
+            // Whoever adds a source sees either that they were not wanted yet, or starts it himself.
+            let sources = self.sources.lock();
+            match self.life.lock().feed() {
+                Feeding::Start => sources.clone(),
                 Feeding::Started => return Ok(()),
-                Feeding::Starting | Feeding::Failed => {
+                Feeding::Failed => {
                     return Err(ControllerError::SourcesFailed { controller: self.controller() });
                 }
-                Feeding::Pending => sources.feeding = Feeding::Starting,
             }
-            sources.list.clone()
         };
         let started = try_join_all(sources.iter().map(|source| self.start_source(&**source))).await;
-        let feeding = if started.is_ok() { Feeding::Started } else { Feeding::Failed };
-        self.sources.lock().feeding = feeding;
+        self.life.lock().fed(started.is_ok());
         started.map(drop)
     }
 
@@ -263,8 +234,8 @@ impl<R: ReconcileRequest> Engine<R> {
     pub(super) async fn watch(self: Arc<Self>, source: Arc<dyn Source<R>>) -> Result<(), ControllerError> {
         {
             let mut sources = self.sources.lock();
-            sources.list.push(Arc::clone(&source));
-            if sources.feeding == Feeding::Pending {
+            sources.push(Arc::clone(&source));
+            if self.life.lock().is_unfed() {
                 return Ok(());
             }
         }
@@ -282,15 +253,19 @@ impl<R: ReconcileRequest> Engine<R> {
         heard.await.unwrap_or(Ok(()))
     }
 
+    /// True while requests are worked on.
+    pub(super) fn takes_requests(&self) -> bool {
+        self.life.lock().takes_requests()
+    }
+
     /// Takes the sources away, so that nothing reaches the queue any more.
     fn detach(&self) {
         self.feed.stop.cancel();
-        let sources = std::mem::take(&mut self.sources.lock().list);
+        let sources = std::mem::take(&mut *self.sources.lock());
         sources.iter().for_each(|source| source.stop());
     }
 
     async fn end(&self) {
-        self.stopping.store(true, Ordering::Release);
         self.detach();
         self.queue.shut_down();
         self.feed.tasks.close();
@@ -301,12 +276,12 @@ impl<R: ReconcileRequest> Engine<R> {
         ControllerState {
             name: self.controller(),
             kind: self.kind.to_string(),
-            phase: *self.phase.lock(),
+            phase: self.life.lock().phase(),
             workers: self.settings.workers,
             reconciles: self.instruments.counters.counts(),
             trigger_panics: self.feed.panics.load(Ordering::Relaxed),
             queue: self.queue.stats(),
-            sources: self.sources.lock().list.iter().map(|source| source.name()).collect(),
+            sources: self.sources.lock().iter().map(|source| source.name()).collect(),
             busy: self.slots.iter().filter_map(Slot::busy).collect(),
         }
     }
@@ -316,7 +291,7 @@ impl<R: ReconcileRequest> fmt::Debug for Engine<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("name", &self.name())
-            .field("phase", &*self.phase.lock())
+            .field("phase", &self.life.lock().phase())
             .finish_non_exhaustive()
     }
 }

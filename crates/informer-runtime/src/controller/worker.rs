@@ -60,7 +60,7 @@ pub(super) async fn work<R: ReconcileRequest>(
     slot: usize,
 ) -> Result<(), ControllerError> {
     while let Some(item) = engine.queue.get().await {
-        if engine.stopping.load(Ordering::Acquire) {
+        if !engine.takes_requests() {
             // Whoever runs next looks at everything anyway.
             item.done();
             continue;
