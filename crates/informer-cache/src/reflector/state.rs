@@ -141,6 +141,15 @@ impl<O: Object> Phase<O> {
             Self::Waiting { .. } | Self::Checking(_) | Self::Watching(_) | Self::Stopped => false,
         }
     }
+
+    /// When the wait ends that it is in: before anything is asked for, or before a page that was refused is asked for again.
+    fn waits_until(&self) -> Option<Instant> {
+        match self {
+            Self::Waiting { until, .. } => Some(*until),
+            Self::Listing(listing) => listing.resume_at(),
+            Self::Streaming(_) | Self::Checking(_) | Self::Watching(_) | Self::Stopped => None,
+        }
+    }
 }
 
 /// What follows a wait.
@@ -283,15 +292,12 @@ impl<O: Object> ReflectorState<O> {
             return phase;
         }
         (self.consistent, self.withhold_known) = (true, true);
-        let next = Next::Relist(RelistReason::Requested);
-        match phase {
-            // The wait is that of a failure, or of a request before this one.
-            Phase::Waiting { until, .. } => Phase::Waiting { until, next },
-            _ => {
-                let wait = self.backoff.failure(turn.now, turn.rng);
-                Phase::Waiting { until: later(turn.now, wait), next }
-            }
-        }
+        // A wait that is under way is that of a failure, with what the server has asked for, or of a request before this one.
+        let until = phase.waits_until().unwrap_or_else(|| {
+            let wait = self.backoff.failure(turn.now, turn.rng);
+            later(turn.now, wait)
+        });
+        Phase::Waiting { until, next: Next::Relist(RelistReason::Requested) }
     }
 
     /// Waits, then goes on with `next`.

@@ -119,13 +119,16 @@ async fn a_page_that_is_refused_for_ever_ends_its_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_is_asked_for_while_a_page_waits_takes_its_place() {
+async fn a_relist_that_is_asked_for_while_a_refused_page_waits_takes_its_place_and_comes_no_sooner() {
     let mut world = World::start(ReflectorConfig::default());
     world.server.expect_list().await.reply_page_of_many([object("default/a", 1)], 10, "c1");
     let page = world.server.expect_list().await.assert_continues(Some("c1"));
+    world.lap();
     page.fail(come_again_later(SourceErrorKind::TooManyRequests));
+    assert!(world.told().await.is_empty());
     world.handle.request_consistent_relist();
     let _list = world.server.expect_list().await.assert_continues(None).assert_version("");
+    assert!(world.lap() >= LATER, "the server has said when it wants to be asked again");
 }
 
 #[tokio::test(start_paused = true)]

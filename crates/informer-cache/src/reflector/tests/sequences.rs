@@ -159,7 +159,8 @@ impl Script {
     fn handle(&mut self, input: Input<TestObject>) {
         let before = self.state.status().clone();
         let closed = matches!(input, Input::Ended);
-        let needless = matches!(input, Input::RelistRequested) && self.state.reads_truth();
+        let is_request = matches!(input, Input::RelistRequested);
+        let needless = is_request && self.state.reads_truth();
         let step = self.state.step();
         let in_time = before.phase == ReflectorPhase::Watching && closed;
         self.opened |= matches!(input, Input::Opened);
@@ -178,6 +179,8 @@ impl Script {
         let relisted = after.relists.total() - before.relists.total();
         assert!(!in_time || relisted == 0, "a list at once after a watch that was closed");
         assert_eq!(after.phase == ReflectorPhase::BackingOff, after.next_attempt_at.is_some());
+        let waited = before.next_attempt_at.filter(|_| is_request);
+        assert!(waited.is_none_or(|at| after.next_attempt_at >= Some(at)), "a request cut a wait short");
         let lists: Vec<_> =
             effects.changes.iter().filter(|change| matches!(change, Change::Replaced(_))).collect();
         assert!(lists.len() <= usize::from(ends_list), "a list that has not ended");
