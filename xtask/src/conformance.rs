@@ -3,6 +3,8 @@
 mod apiserver;
 mod envtest;
 mod kubectl;
+mod programs;
+mod served;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,6 +48,9 @@ enum Suite {
     Kubectl,
     /// Scripts of requests, whose answers are compared with what a real server was recorded to answer.
     Apiserver,
+    /// Programs on client-go, controller-runtime and kube-rs as people write them, against `informer serve` or a real server
+    /// with its controllers. Needs Go.
+    Programs,
     /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the real pair.
     Envtest,
 }
@@ -78,6 +83,7 @@ pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
         Suite::Informer => informer(root, options),
         Suite::Apiserver => apiserver::run(root, options),
         Suite::Kubectl => kubectl::run(root, options),
+        Suite::Programs => programs::run(root, options),
         Suite::Envtest => envtest::run(root, options),
     }
 }
@@ -104,13 +110,22 @@ pub(crate) fn with_server(
     report: &mut Report,
     work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
 ) -> Result<(), String> {
-    let folder = target(root).join(name);
-    let place = Place { dir: Some(folder.clone()) };
+    let place = Place { dir: Some(target(root).join(name)) };
+    with_servers(root, &Up { place, controllers: false, apiserver_flag: Vec::new() }, report, work)
+}
+
+/// Starts real servers as it is said for as long as something runs.
+pub(crate) fn with_servers(
+    root: &Path,
+    up: &Up,
+    report: &mut Report,
+    work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
+) -> Result<(), String> {
+    let place = up.place.clone();
     // Left behind by a run that was killed.
     let _ = real::down(root, &place);
-    let up = Up { place: place.clone(), controllers: false, apiserver_flag: Vec::new() };
-    real::up(root, &up, report).map_err(|error| real::told(&error))?;
-    let outcome = work(&folder, report);
+    real::up(root, up, report).map_err(|error| real::told(&error))?;
+    let outcome = work(&place.folder(root), report);
     let down = real::down(root, &place).map_err(|error| real::told(&error));
     outcome.and(down)
 }

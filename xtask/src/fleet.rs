@@ -6,6 +6,7 @@ use std::process::Command;
 use clap::Args;
 use serde::Deserialize;
 
+use crate::cargo::cargo;
 use crate::conformance::{Kind, with_server};
 use crate::go::{Go, Module, target};
 use crate::report::Report;
@@ -79,16 +80,6 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
         ("kube-rs", folder.join("debug/kube-rs-peer")),
         ("informer", target(root).join("debug/fleet-peer")),
     ])
-}
-
-fn cargo(root: &Path, arguments: &[&str], folder: Option<&Path>) -> Result<(), String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(arguments);
-    if let Some(folder) = folder {
-        command.env("CARGO_TARGET_DIR", folder);
-    }
-    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo {} failed", arguments.join(" "))) }
 }
 
 fn fleet(

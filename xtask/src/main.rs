@@ -1,6 +1,7 @@
 //! The commands of the project: `cargo xtask COMMAND`.
 
 mod bench;
+mod cargo;
 mod conformance;
 mod deadline;
 mod fleet;

@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
 pub(crate) use cluster::{Cluster, RealError, Server};
-pub(crate) use process::Process;
-use process::Signal;
+pub(crate) use files::kubeconfig as kubeconfig_file;
+pub(crate) use process::{Process, Signal, last_lines};
 
 /// A cold machine under load takes a fraction of this.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -68,7 +68,7 @@ pub(crate) struct Place {
     pub(crate) dir: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) place: Place,

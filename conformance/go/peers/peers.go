@@ -3,6 +3,7 @@
 package peers
 
 import (
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	_ "k8s.io/client-go/dynamic/dynamicinformer"
 	_ "k8s.io/client-go/informers"
 	_ "k8s.io/client-go/kubernetes"

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::served::Running;
 use super::{Conformance, Kind, with_server};
+use crate::cargo::cargo;
 use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
 use crate::report::Report;
@@ -47,25 +49,9 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
     report
 }
 
-/// A program that ends with its owner.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts `informer serve`, and runs the script against it.
 fn embedded(root: &Path, report: &mut Report) -> Result<(), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built =
-        Command::new(cargo).current_dir(root).args(["build", "--quiet", "-p", "informer-cli"]).status();
-    if !built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
-        return Err("cannot build the informer command".to_owned());
-    }
+    cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
     let folder = target(root).join("kubectl");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let config = folder.join("kubeconfig");

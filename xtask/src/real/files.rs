@@ -86,8 +86,8 @@ fn token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-fn kubeconfig(url: &str, authority: &str, user: &serde_json::Value) -> String {
-    // JSON is YAML.
+/// A kubeconfig of one user; JSON, which is YAML.
+pub(crate) fn kubeconfig(url: &str, authority: &str, user: &serde_json::Value) -> String {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "real",
         "clusters": [{"name": "real", "cluster": {

@@ -191,12 +191,17 @@ fn strategic(schema: &Schema, object: Value, patch: &Value) -> Result<Value, Api
 /// Applies one operation; `None` where it does not apply.
 fn apply_one(object: &mut Value, operation: &Value) -> Option<()> {
     let mut operation = operation.clone();
-    // Upstream's library lets `replace` add a member that is missing.
-    if operation["op"] == "replace"
-        && let Some((parent, _)) = operation["path"].as_str().and_then(|path| path.rsplit_once('/'))
+    if let Some(path) = operation["path"].as_str()
+        && let Some((parent, _)) = path.rsplit_once('/')
         && object.pointer(parent).is_some_and(Value::is_object)
     {
-        operation["op"] = "add".into();
+        match operation["op"].as_str() {
+            // Upstream's library lets `replace` add a member that is missing,
+            Some("replace") => operation["op"] = "add".into(),
+            // and finds null there: so clients make sure that they are the first who add it.
+            Some("test") if operation["value"].is_null() && object.pointer(path).is_none() => return Some(()),
+            _ => {}
+        }
     }
     let operation: PatchOperation = serde_json::from_value(operation).ok()?;
     json_patch::patch(object, &[operation]).ok()

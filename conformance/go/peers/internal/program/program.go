@@ -1,0 +1,146 @@
+// Package program is what the programs have in common that are run unchanged against a server: steps that hold or do not,
+// counted requests, and the verdict that is printed in the end.
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Patience is how long a step waits for what the server or the program itself does meanwhile: kube-controller-manager looks
+// for new kinds every 30 s, and collects what their objects own after that.
+const Patience = 90 * time.Second
+
+// limit is for the whole program.
+const limit = 4 * time.Minute
+
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// Step is one thing that the program did.
+type Step struct {
+	Name    string  `json:"name"`
+	Failure *string `json:"failure"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Verdict is what a program says in the end.
+type Verdict struct {
+	Steps   []Step           `json:"steps"`
+	Figures map[string]int64 `json:"figures"`
+}
+
+// Run is a program that runs.
+type Run struct {
+	Config *rest.Config
+	// Name is different in each run.
+	Name    string
+	verdict Verdict
+
+	requests, sent, answered atomic.Int64
+}
+
+// Main runs a program with the kubeconfig that its argument names, and prints its verdict.
+func Main(name string, body func(context.Context, *Run)) {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage:", name, "KUBECONFIG")
+		os.Exit(2)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	run := &Run{Config: config, Name: fmt.Sprintf("%s-%x", name, time.Now().UnixNano()&0xffffff)}
+	// Only looks: what is sent and what is asked for are the library's defaults.
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{run, next} })
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	body(ctx, run)
+	run.verdict.Figures = map[string]int64{
+		"requests":          run.requests.Load(),
+		"protobuf sent":     run.sent.Load(),
+		"protobuf answered": run.answered.Load(),
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(run.verdict); err != nil {
+		os.Exit(1)
+	}
+}
+
+// Step does one thing, and keeps whether it went well. What a step panics with is its failure.
+func (r *Run) Step(name string, body func() error) {
+	began := time.Now()
+	err := func() (err error) {
+		defer func() {
+			if panicked := recover(); panicked != nil {
+				err = fmt.Errorf("panicked: %v", panicked)
+			}
+		}()
+		return body()
+	}()
+	step := Step{Name: name, Seconds: time.Since(began).Seconds()}
+	if err != nil {
+		text := err.Error()
+		step.Failure = &text
+	}
+	r.verdict.Steps = append(r.verdict.Steps, step)
+}
+
+// Until asks again and again until there is no error; the last one is the failure.
+func Until(ctx context.Context, ask func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not within %v: %w", Patience, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Protobuf fails where the library was answered in JSON only, or sent nothing else.
+func (r *Run) Protobuf() error {
+	return Want("there are bodies and answers in protobuf", r.sent.Load() > 0 && r.answered.Load() > 0, true)
+}
+
+// Want compares.
+func Want[T comparable](what string, have, want T) error {
+	if have != want {
+		return fmt.Errorf("%s: %v instead of %v", what, have, want)
+	}
+	return nil
+}
+
+type counting struct {
+	run  *Run
+	next http.RoundTripper
+}
+
+func (c counting) RoundTrip(request *http.Request) (*http.Response, error) {
+	c.run.requests.Add(1)
+	if request.Header.Get("Content-Type") == protobuf {
+		c.run.sent.Add(1)
+	}
+	answer, err := c.next.RoundTrip(request)
+	if err == nil {
+		kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+		if strings.HasPrefix(kind, protobuf) {
+			c.run.answered.Add(1)
+		}
+	}
+	return answer, err
+}

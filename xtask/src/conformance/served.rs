@@ -1,0 +1,83 @@
+//! The servers as programs of others meet them: over TLS, with a token for the administrator, and roles that decide. Either
+//! `informer serve`, or a real server with its controllers.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Conformance, Kind, with_servers};
+use crate::cargo::cargo;
+use crate::go::target;
+use crate::real::{Place, Up, kubeconfig_file};
+use crate::report::Report;
+
+/// A program that ends with its owner.
+pub(super) struct Running(pub(super) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What `informer serve --json` says first.
+#[derive(Debug, Deserialize)]
+struct Listening {
+    url: String,
+}
+
+/// Runs something with the kubeconfig of an administrator of the server that the options name. `name` is a folder among the
+/// build products; the flags are for a kube-apiserver that is started for it.
+pub(super) fn with_administrator(
+    root: &Path,
+    options: &Conformance,
+    name: &str,
+    flags: &[String],
+    report: &mut Report,
+    work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
+) -> Result<(), String> {
+    match (options.server, &options.dir) {
+        (Kind::Embedded, _) => {
+            let (_serve, config) = embedded(root, &target(root).join(name))?;
+            work(&config, report)
+        }
+        (Kind::Real, Some(folder)) => work(&folder.join("admin.conf"), report),
+        (Kind::Real, None) => {
+            let place = Place { dir: Some(target(root).join(format!("{name}-real"))) };
+            let up = Up { place, controllers: true, apiserver_flag: flags.to_vec() };
+            with_servers(root, &up, report, |folder, report| work(&folder.join("admin.conf"), report))
+        }
+    }
+}
+
+/// Starts `informer serve`, and writes a kubeconfig of its administrator.
+fn embedded(root: &Path, folder: &Path) -> Result<(Running, PathBuf), String> {
+    cargo(root, &["build", "--quiet", "--package", "informer-cli"], None)?;
+    let failed = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let token = uuid::Uuid::new_v4().simple().to_string();
+    let tokens = folder.join("tokens.csv");
+    fs::write(&tokens, format!("{token},admin,admin,system:masters\n")).map_err(failed)?;
+    let mut serve = Command::new(target(root).join("debug/informer"));
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--json", "--rbac", "--cert-dir"]).arg(folder);
+    serve.arg("--token-file").arg(&tokens).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut serve = Running(serve.spawn().map_err(|error| format!("cannot start informer serve: {error}"))?);
+    let mut line = String::new();
+    let stdout = serve.0.stdout.take().ok_or("the server has no output")?;
+    BufReader::new(stdout).read_line(&mut line).map_err(|error| format!("the server's output: {error}"))?;
+    let listening: Listening = serde_json::from_str(&line)
+        .map_err(|error| format!("the server ended before it served, or says odd things: {error}"))?;
+    // Its chain ends with the authority that was made for it.
+    let authority = fs::read_to_string(folder.join("apiserver.crt")).map_err(failed)?;
+    let config = folder.join("admin.conf");
+    let user = json!({"token": token});
+    fs::write(&config, kubeconfig_file(&listening.url, &authority, &user)).map_err(failed)?;
+    Ok((serve, config))
+}
