@@ -26,7 +26,7 @@ const SECOND: Micros = 1_000_000;
 /// has passed, and a standby has looked.
 const LEADER_WITHIN: Micros = 150 * SECOND;
 
-/// The time in which all who were paused or gone are back.
+/// The time in which all who were paused or gone are back, and what was lost on its way is known to be.
 const SETTLED_AFTER: Micros = 22 * SECOND;
 
 /// Requests of a candidate beyond those that its time explains.
@@ -416,22 +416,20 @@ impl Election {
         self.armed.clear();
         self.refusals = 0;
         self.candidates.iter_mut().for_each(|candidate| candidate.cut_until = 0);
-        let begin = self.now;
         let mut steps = 0;
-        while self.leader().is_none() {
-            let within = begin + LEADER_WITHIN;
-            let went = self.step(random, coverage, within)?;
-            ensure!("election-liveness", went, "nobody leads: {:?}", self.candidates);
-            steps += 1;
-        }
-        // A second leader that a deletion has made gives way before.
+        // A leader that could not renew may still lose its lease, and a second one that a deletion has made gives way.
         let settled = self.forked_until.max(self.now) + SETTLED_AFTER;
         while self.step(random, coverage, settled)? {
             steps += 1;
         }
-        let Some(leader) = self.leader() else {
-            ensure!("election-liveness", false, "nobody leads any more: {:?}", self.candidates);
-            return Ok(steps);
+        let within = self.now + LEADER_WITHIN;
+        let leader = loop {
+            if let Some(leader) = self.leader() {
+                break leader;
+            }
+            let went = self.step(random, coverage, within)?;
+            ensure!("election-liveness", went, "nobody leads: {:?}", self.candidates);
+            steps += 1;
         };
         let term = self.lease.terms;
         let kept = self.now + self.times.lease.as_micros() as Micros;

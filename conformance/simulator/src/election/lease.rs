@@ -67,6 +67,10 @@ impl Lease {
     pub(super) fn begin_term(&mut self, fence: &Fence, forked: bool) -> Checked {
         self.terms += 1;
         let version = fence.version.as_u64().unwrap_or_default();
+        if version <= self.deleted_at {
+            // Of the Lease before: its counts began elsewhere.
+            return Ok(());
+        }
         let grows = self.last_term.is_none_or(|(transitions, last)| {
             // The same holder, in another life, is no transition.
             fence.transitions >= transitions && version > last
