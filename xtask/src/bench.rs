@@ -4,6 +4,7 @@ mod apiserver;
 mod informers;
 mod peers;
 mod plot;
+mod runtime;
 mod workqueue;
 
 use std::path::Path;
@@ -27,6 +28,8 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Controllers, beside those of controller-runtime and kube-rs; the start of a manager; the forms of a cache.
+    Runtime,
     /// The work queue, beside those of client-go and controller-runtime.
     Workqueue,
     /// Informers beside client-go's and kube-rs's reflector: what is measured where nothing is named.
@@ -41,6 +44,7 @@ enum BenchCommand {
 
 pub(crate) fn run(root: &Path, bench: &Bench) -> Report {
     match &bench.command {
+        Some(BenchCommand::Runtime) => runtime::run(root, bench.turns),
         Some(BenchCommand::Workqueue) => workqueue::run(root, bench.turns),
         Some(BenchCommand::Informers(options)) => informers::run(root, options, bench.turns),
         Some(BenchCommand::Curve(options)) => informers::curve(root, options, bench.turns),

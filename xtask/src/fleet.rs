@@ -70,6 +70,8 @@ fn peers(root: &Path) -> Result<Vec<(&'static str, PathBuf)>, String> {
     let go = Go::find(root).map_err(|error| error.to_string())?;
     eprintln!("building the peers (minutes for the first time, seconds after that)");
     let client_go = go.build(Module::Peers, "fleet").map_err(|error| error.to_string())?;
+    // The programs that docs/side-by-side.md shows: that of kube-rs is built with its peer.
+    go.build(Module::Peers, "website").map_err(|error| error.to_string())?;
     cargo(root, &["build", "--quiet", "--package", "informer-conformance", "--bins"], None)?;
     // In a folder of its own: it has other features of the same libraries.
     let folder = target(root).join("kube-rs");

@@ -55,7 +55,7 @@ enum Command {
     /// Write the table of the built-in kinds from published Go types and a real server; with `--check`, say whether it is what
     /// they give.
     Schema(schema::Options),
-    /// client-go's informer and work queue beside ours on the same scripts: equal, or different as listed. Needs Go.
+    /// client-go's informer, work queue and leader election beside ours on the same scripts: equal, or different as listed. Needs Go.
     Parity(parity::ParityArguments),
     /// A real kube-apiserver with its etcd, built from published Go modules and run on loopback.
     Real {

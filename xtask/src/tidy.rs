@@ -1,10 +1,11 @@
 //! The rules that a compiler does not hold: which crate may know which, how long files may be, which names are not used,
-//! and that every test which a document names is there.
+//! that every test which a document names is there, and that programs which a document shows are those that are compiled.
 
 mod edges;
 mod files;
 mod names;
 mod parity;
+mod quotes;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ pub(crate) fn run(root: &Path) -> Report {
     files::check(root, &sources, &mut report);
     parity::check(root, &sources, &mut report);
     names::check(root, &sources, &mut report);
+    quotes::check(root, &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }

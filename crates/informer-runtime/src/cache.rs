@@ -126,6 +126,13 @@ impl Cache {
         self.informer_of(ScopedKind::of::<K>())
     }
 
+    /// The informer of `K`, compressed with a dictionary of its kind: a tenth of the memory, and some microseconds on each access. Secrets
+    /// are held as they are.
+    #[cfg(feature = "packed")]
+    pub fn packed<K: KubeKind>(&self) -> CacheInformer<informer_client::Packed<K>> {
+        self.informer_of(ScopedKind::of::<K>())
+    }
+
     /// The informer of a kind that is known at run time only.
     pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> CacheInformer<Dynamic> {
         self.informer_of(kind)

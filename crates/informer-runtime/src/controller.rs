@@ -26,6 +26,7 @@ mod options;
 mod outcome;
 mod reconciler;
 mod run;
+mod sharded;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -44,6 +45,7 @@ pub use options::{ControllerDefaults, ControllerOptions};
 pub use outcome::{Outcome, ReconcileError, ReconcilePanic, ReconcileTimeout, TerminalError};
 pub use reconciler::Reconciler;
 pub(crate) use run::Environment;
+pub use sharded::ShardState;
 
 /// Everything that there is to know about a controller at one moment.
 #[derive(Debug, Clone)]
@@ -65,6 +67,8 @@ pub struct ControllerState {
     pub queue: QueueStats,
     /// Its sources.
     pub sources: Vec<String>,
+    /// Its share of the keys, where it [shares](ControllerBuilder::sharded) them.
+    pub shard: Option<ShardState>,
     /// What is worked on, and for how long.
     pub busy: Vec<(String, Duration)>,
 }

@@ -17,6 +17,7 @@ mod owner;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::time::Duration;
 
 use informer_core::Object;
@@ -24,6 +25,7 @@ use informer_workqueue::{AddOptions, WorkQueue};
 pub use map::{Map, map};
 pub use owner::{EnqueueOwner, enqueue_owner, enqueue_owner_of};
 
+use crate::source::Only;
 use crate::{ReconcileRequest, Request, Trigger};
 
 /// Decides what is to be looked at because of a trigger.
@@ -46,16 +48,20 @@ where
 }
 
 /// The queue of a controller, as handlers and sources see it.
-#[derive(Debug)]
 pub struct Enqueue<'a, R: ReconcileRequest> {
     queue: &'a WorkQueue<R>,
     priority: i32,
+    only: Option<&'a Only<R>>,
 }
 
 impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
     /// Into this queue, with this priority unless the handler names another.
     pub fn new(queue: &'a WorkQueue<R>, priority: i32) -> Self {
-        Self { queue, priority }
+        Self { queue, priority, only: None }
+    }
+
+    pub(crate) fn only(self, only: Option<&'a Only<R>>) -> Self {
+        Self { only, ..self }
     }
 
     /// The priority with which requests are added unless told otherwise.
@@ -65,17 +71,25 @@ impl<'a, R: ReconcileRequest> Enqueue<'a, R> {
 
     /// Adds a request, now, with the priority of the trigger. Does nothing after the controller stopped.
     pub fn add(&mut self, request: R) {
-        self.queue.add_with(request, AddOptions::new().priority(self.priority));
+        self.add_with(request, AddOptions::new().priority(self.priority));
     }
 
     /// Adds a request after a delay, with the priority of the trigger.
     pub fn add_after(&mut self, request: R, delay: Duration) {
-        self.queue.add_with(request, AddOptions::new().priority(self.priority).after(delay));
+        self.add_with(request, AddOptions::new().priority(self.priority).after(delay));
     }
 
     /// Adds a request as `options` say; the priority of the trigger does not count.
     pub fn add_with(&mut self, request: R, options: AddOptions) {
-        self.queue.add_with(request, options);
+        if self.only.is_none_or(|only| only(&request)) {
+            self.queue.add_with(request, options);
+        }
+    }
+}
+
+impl<R: ReconcileRequest> fmt::Debug for Enqueue<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Enqueue").field("priority", &self.priority).finish_non_exhaustive()
     }
 }
 

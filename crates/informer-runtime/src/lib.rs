@@ -39,7 +39,7 @@ pub use client::{
 pub use controller::{
     BuildError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,
     ControllerHandle, ControllerOptions, ControllerPhase, ControllerState, LookupError, Outcome,
-    ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler,
+    ReconcileCounts, ReconcileError, ReconcileId, ReconcilePanic, ReconcileTimeout, Reconciler, ShardState,
     TerminalError,
 };
 pub use events::{EventRecorder, EventSubject, EventType};

@@ -23,6 +23,8 @@
 //! - Every change of members costs each replica a write and a list, a renewal one of each per retry period: meant for tens of replicas.
 //!   More than 256 stand by.
 //! - The keys are split, the watches are not: each replica's cache holds all objects.
+//! - A controller ([`sharded`](crate::ControllerBuilder::sharded)) looks at all keys that come to it. A deletion that its owner was told of and did not
+//!   come to reconcile before it died is seen by nobody, as without sharding: what must not be missed takes a finalizer.
 //!
 //! # Invariants
 //!
@@ -41,6 +43,7 @@
 mod driver;
 mod error;
 mod handle;
+mod metrics;
 mod peer;
 mod ring;
 mod state;
@@ -57,6 +60,9 @@ use informer_core::ResourceVersion;
 pub use driver::ShardMember;
 pub use error::{NotOwned, ShardConfigError};
 pub use handle::{OwnedKey, Sharding};
+#[cfg(feature = "prometheus")]
+pub(crate) use metrics::PrometheusShards;
+pub(crate) use metrics::ShardMetrics;
 pub use view::ShardView;
 
 /// No lease is taken to last longer: what is garbage in a Lease must not hold keys for ever.
@@ -96,34 +102,25 @@ impl Default for ShardTimes {
 ///
 /// # Use in a controller
 ///
-/// Reconcile what can be entered; what cannot be is dropped, and enqueued again when it is gained.
+/// [`ControllerBuilder::sharded`](crate::ControllerBuilder::sharded) does all that there is to do. By hand, where the work is no
+/// controller's: act upon what can be [entered](Sharding::enter), and look again at what is [gained](Sharding::enqueue_gained).
 ///
-/// ```no_run
+/// ```
 /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// # fn keys() -> Vec<informer_core::ObjectKey> { Vec::new() }
-/// use informer_runtime::{Controller, ControllerOptions, Manager, Outcome, ShardGroup};
-/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use informer_runtime::{CancellationToken, ShardGroup};
 ///
-/// let member = ShardGroup::new("websites").member(client.clone())?;
-/// let (sharding, shards) = (member.sharding(), member.sharding());
-/// let controller = Controller::new::<ConfigMap>("websites")
-///     // Every replica reconciles; there is no leader.
-///     .with_options(ControllerOptions::new().leader_only(false))
-///     .reconcile(move |request, ctx| {
-///         let sharding = sharding.clone();
-///         async move {
-///             let Ok(owned) = sharding.enter(request.key.as_str()) else { return Ok(Outcome::Done) };
-///             let map = ctx.get::<ConfigMap>(&request.key)?;
-///             // Before each write, which names the uid and the version that were read:
-///             owned.check()?;
-///             # drop(map);
-///             Ok(Outcome::Done)
-///         }
-///     });
-/// // What is gained is enqueued; `keys` are those in the cache.
-/// let handle = controller.handle();
-/// tokio::spawn(async move { shards.enqueue_gained(keys, |key| handle.enqueue(key.into())).await });
-/// Manager::new(client).add(member).controller(controller).run_until(std::future::pending::<()>()).await?;
+/// let member = ShardGroup::new("reports").member(client)?;
+/// let sharding = member.sharding();
+/// tokio::spawn(member.run(CancellationToken::new()));
+/// let tenants = || vec!["blue", "green", "red"];
+/// sharding
+///     .enqueue_gained(tenants, |tenant| {
+///         let Ok(owned) = sharding.enter(tenant) else { return };
+///         println!("reports on {tenant}");
+///         // Before each write:
+///         if owned.check().is_ok() { /* write */ }
+///     })
+///     .await;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ pub use informer::{Informer, informer};
 pub use kind::{Kind, Watch, kind, watch, watch_metadata, watch_of, watch_typed};
 pub use stream::{Stream, channel, stream};
 
-pub(crate) use feed::Route;
+pub(crate) use feed::{Only, Route};
 
 use crate::{BoxError, ReconcileRequest, Request};
 
@@ -47,6 +47,18 @@ pub trait Source<R: ReconcileRequest = Request>: Send + Sync + 'static {
     ///
     /// What keeps it from feeding; it ends the controller, and its manager with it.
     fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>>;
+
+    /// Feeds again what is there now: a controller that [shares its keys](crate::ControllerBuilder::sharded) with other replicas asks
+    /// for it when keys come to it. The feed lets only their requests through. A source that remembers nothing does nothing; what it
+    /// fed is looked at by the replica that owned the key then.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future is dropped where the controller stops.
+    fn replay(&self, feed: Feed<R>) -> BoxFuture<'_, ()> {
+        drop(feed);
+        Box::pin(std::future::ready(()))
+    }
 
     /// Feeds no more. Called once the controller stops, whether the source has started or not.
     fn stop(&self) {}

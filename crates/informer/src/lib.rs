@@ -88,7 +88,7 @@
 //!
 //! # Features
 //!
-//! `client` and `ring` (default), `aws-lc-rs`, `prometheus`, `runtime`, `testing`. The version of `k8s-openapi` is chosen by the
+//! `client` and `ring` (default), `aws-lc-rs`, `packed`, `prometheus`, `runtime`, `testing`, `webhook`. The version of `k8s-openapi` is chosen by the
 //! program: depend on it with a feature such as `latest`.
 
 #[cfg(feature = "testing")]

@@ -20,7 +20,7 @@ use arguments::Kind;
 pub(super) use growth::{Curve, Kinds, curve, kinds};
 use names::{DELAY, EVENTS, OURS, PEAK, PEAK_EACH, PEERS, RELIST, STEADY, SYNC, SYNC_CPU, SYNC_CPU_EACH};
 use programs::{Built, Lineup, Peer};
-use server::Server;
+pub(super) use server::Server;
 
 /// What is plotted, in this order.
 const PLOTTED: [(&str, &str); 6] = [

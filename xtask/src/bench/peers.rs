@@ -122,6 +122,22 @@ fn build(
     }
 }
 
+/// Builds a program of `conformance/kube-rs`, in a folder of its own: it has other features of the same libraries.
+pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
+    let folder = target(root).join("kube-rs");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root)
+        .args(["build", "--quiet", "--locked", "--release", "--bin", program])
+        .args(["--manifest-path", "conformance/kube-rs/Cargo.toml"])
+        .env("CARGO_TARGET_DIR", &folder)
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(folder.join("release").join(program)),
+        _ => Err(BenchError::Build(format!("{program} of conformance/kube-rs"))),
+    }
+}
+
 /// Runs every program, in turn.
 pub(crate) fn in_turn(programs: &[Program], turns: Turns) -> Result<Samples, BenchError> {
     let mut samples = Samples::default();

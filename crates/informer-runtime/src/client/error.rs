@@ -74,6 +74,15 @@ pub enum WriteError {
         #[source]
         cause: Box<crate::ReadError>,
     },
+    /// The program may not write at this time, as its [fence](super::Client::fenced) says. Nothing was sent.
+    #[error("{attempt}: not sent, since this process may not write now")]
+    Fenced {
+        /// What was attempted.
+        attempt: String,
+        /// Why it may not.
+        #[source]
+        cause: BoxError,
+    },
     /// An interceptor, or a closure that changes an object, failed.
     #[error("{attempt}: stopped by the program")]
     Stopped {
@@ -91,6 +100,15 @@ impl WriteError {
             Self::Call(error) => Some(error),
             Self::Stopped { cause, .. } => cause.downcast_ref(),
             _ => None,
+        }
+    }
+
+    /// The process may not write at this time; whoever may does.
+    pub fn is_fenced(&self) -> bool {
+        match self {
+            Self::Fenced { .. } => true,
+            Self::Stopped { cause, .. } => cause.downcast_ref().is_some_and(Self::is_fenced),
+            _ => false,
         }
     }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::operation::{Operation, OperationVerb};
 use super::{Client, Intercept, WriteError};
+use crate::BoxError;
 
 /// Who applied fields belong to, unless the client says otherwise.
 const FIELD_OWNER: &str = "informer";
@@ -17,6 +18,8 @@ pub(super) struct Settings {
     pub(super) namespace: Option<Arc<str>>,
     /// The last one is asked first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
+    /// All of them have to let a write pass.
+    pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
 }
 
 /// What a server does about fields that it does not know.
@@ -74,6 +77,12 @@ impl Client {
     /// namespaces pass as they are.
     pub fn in_namespace(&self, namespace: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.namespace = Some(namespace.into()))
+    }
+
+    /// A client that asks `fence` before each write is sent, after everything else, and does not send it where that fails: for those who may
+    /// write only while they hold a lease. Reads pass.
+    pub fn fenced(&self, fence: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.fences.push(Arc::new(fence)))
     }
 
     /// A client whose operations pass through `interceptor` first, for tests and for what concerns every request.

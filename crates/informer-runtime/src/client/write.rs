@@ -210,6 +210,10 @@ impl Client {
     }
 
     async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
+        if operation.verb.is_write() {
+            let fenced = |cause| WriteError::Fenced { attempt: operation.to_string(), cause };
+            self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)?;
+        }
         let (call, begin) = (operation.call()?, tokio::time::Instant::now());
         let answer = self.shared.api.call(call).await;
         if let Some(metrics) = &self.shared.metrics {

@@ -6,10 +6,11 @@ use informer_client::{Lazy, Representation};
 
 use super::options::ControllerOptions;
 use super::reconciler::DynReconciler;
+use super::sharded::KeyOf;
 use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reconciler};
 use crate::handler::{Handler, enqueue_object, enqueue_owner_of};
 use crate::source::{Source, Watch, kind, watch};
-use crate::{KubeKind, ReconcileRequest, Request, ScopedKind, Trigger};
+use crate::{KubeKind, ReconcileRequest, Request, ScopedKind, ShardGroup, Trigger};
 
 type EventFilter = Arc<dyn Fn(&GenericEvent) -> bool + Send + Sync>;
 
@@ -67,6 +68,7 @@ pub struct ControllerBuilder<R: ReconcileRequest = Request> {
     pub(super) kind: Option<ScopedKind>,
     pub(super) options: ControllerOptions<R>,
     pub(super) handle: ControllerHandle<R>,
+    pub(super) sharded: Option<(ShardGroup, KeyOf<R>)>,
     sources: Vec<Deferred<R>>,
     filter: Option<EventFilter>,
     for_twice: bool,
@@ -80,6 +82,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
             kind: None,
             options: ControllerOptions::new(),
             handle: ControllerHandle::new(),
+            sharded: None,
             sources: Vec::new(),
             filter: None,
             for_twice: false,
@@ -120,6 +123,47 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     /// Sets what differs from the defaults of the manager.
     pub fn with_options(mut self, options: ControllerOptions<R>) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Shares the requests with the other replicas of the program: each is worked on by one of them, as [`ShardGroup`] says, and all of
+    /// them run the controller, whoever leads.
+    ///
+    /// A request whose key belongs elsewhere is dropped before the reconciler is called. When keys come here, because another replica went or
+    /// keys were shared anew, the objects of all watched kinds are looked at again as far as their requests came here, and so are requests
+    /// that two replicas left to each other while the keys moved. The [`Context`] has a client whose writes are not sent once the
+    /// lease is uncertain ([`is_fenced`](crate::WriteError::is_fenced)), and [`owned`](Context::owned) for writes elsewhere.
+    /// The member of the group is a part of the manager, which needs the permissions of [`ShardGroup`].
+    ///
+    /// ```no_run
+    /// # async fn example(client: informer_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use informer_runtime::{Controller, Manager, Outcome, ShardGroup};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let controller = Controller::new::<ConfigMap>("shouter").sharded(ShardGroup::new("shouter")).reconcile(
+    ///     |request, ctx| async move {
+    ///         let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+    ///         let mut edited = map.edit();
+    ///         edited.data.iter_mut().flat_map(|data| data.values_mut()).for_each(|text| text.make_ascii_uppercase());
+    ///         // Bound to the uid and the version that were read, and not sent if another replica may act on the key by now.
+    ///         ctx.client.update(&edited).await?;
+    ///         Ok(Outcome::Done)
+    ///     },
+    /// );
+    /// Manager::new(client).controller(controller).run_until(std::future::pending::<()>()).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn sharded(self, group: ShardGroup) -> Self {
+        self.sharded_by(group, R::to_string)
+    }
+
+    /// As [`sharded`](Self::sharded), by a key of your choice: requests with one key, such as their namespace, are worked on by one replica.
+    pub fn sharded_by(
+        mut self,
+        group: ShardGroup,
+        key_of: impl Fn(&R) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.sharded = Some((group, Arc::new(key_of)));
         self
     }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use informer_client::{DecodeError, Lazy};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CacheInformer, Fetched, KubeObject, ReadError, ScopedKind, Services};
+use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ScopedKind, Services};
 
 /// What a reconcile can use: the [`Services`] of its manager, its id, and the end that nears.
 #[derive(Debug, Clone)]
 pub struct Context {
     pub(super) shared: Arc<Surroundings>,
     pub(super) id: ReconcileId,
+    /// Where the keys are shared.
+    pub(super) owned: Option<Arc<OwnedKey>>,
 }
 
 /// What all reconciles of a controller share.
@@ -39,6 +41,15 @@ impl Context {
     /// future is dropped.
     pub fn stopping(&self) -> &CancellationToken {
         &self.shared.cancel
+    }
+}
+
+impl Context {
+    /// The key that this replica owns while the context lives, where the controller [shares its
+    /// keys](super::ControllerBuilder::sharded). For writes that do not go through `ctx.client`, which asks by itself:
+    /// [`check`](OwnedKey::check) before each, and hand on the fence that it answers where the other side can refuse what is older.
+    pub fn owned(&self) -> Option<&OwnedKey> {
+        self.owned.as_deref()
     }
 }
 

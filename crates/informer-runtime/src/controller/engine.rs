@@ -22,6 +22,7 @@ use super::context::Surroundings;
 use super::metrics::Instruments;
 use super::options::Settings;
 use super::reconciler::DynReconciler;
+use super::sharded::{Sharded, follow};
 use super::worker::{Slot, work};
 use super::{ControllerError, ControllerState};
 use crate::leader::driver::sleep_until;
@@ -42,6 +43,7 @@ pub(super) struct Parts<R: ReconcileRequest> {
     pub(super) services: Services,
     pub(super) instruments: Instruments,
     pub(super) sources: Vec<Arc<dyn Source<R>>>,
+    pub(super) sharded: Option<Sharded<R>>,
 }
 
 pub(super) struct Engine<R: ReconcileRequest> {
@@ -51,6 +53,7 @@ pub(super) struct Engine<R: ReconcileRequest> {
     pub(super) reconciler: Box<dyn DynReconciler<R>>,
     pub(super) surroundings: Arc<Surroundings>,
     pub(super) instruments: Instruments,
+    pub(super) sharded: Option<Sharded<R>>,
     /// What each worker works on.
     pub(super) slots: Vec<Slot<R>>,
     /// Tells this run's reconciles from those of others.
@@ -65,7 +68,8 @@ pub(super) struct Engine<R: ReconcileRequest> {
 
 impl<R: ReconcileRequest> Engine<R> {
     pub(super) fn new(parts: Parts<R>) -> Self {
-        let Parts { name, kind, settings, queue, reconciler, services, instruments, sources } = parts;
+        let Parts { name, kind, settings, queue, reconciler, services, instruments, sources, sharded } =
+            parts;
         let feed = Feed {
             controller: Arc::clone(&name),
             queue: queue.clone(),
@@ -74,6 +78,7 @@ impl<R: ReconcileRequest> Engine<R> {
             tasks: TaskTracker::new(),
             panics: Arc::default(),
             deadline: Instant::now(),
+            only: None,
         };
         let surroundings = Surroundings { controller: name, services, cancel: CancellationToken::new() };
         Self {
@@ -85,6 +90,7 @@ impl<R: ReconcileRequest> Engine<R> {
             reconciler,
             surroundings: Arc::new(surroundings),
             instruments,
+            sharded,
             run: RandomState::new().hash_one(0_u8),
             next: AtomicU64::new(1),
             sources: Mutex::new(sources),
@@ -142,6 +148,9 @@ impl<R: ReconcileRequest> Engine<R> {
         );
         if !self.life.lock().work() {
             return Err(ControllerError::SourcesFailed { controller: self.controller() });
+        }
+        if self.sharded.is_some() {
+            self.feed.spawn(follow(Arc::clone(&self), self.feed.clone()));
         }
         let mut workers = JoinSet::new();
         for slot in 0..self.settings.workers {
@@ -258,6 +267,10 @@ impl<R: ReconcileRequest> Engine<R> {
         self.life.lock().takes_requests()
     }
 
+    pub(super) fn sources(&self) -> Vec<Arc<dyn Source<R>>> {
+        self.sources.lock().clone()
+    }
+
     /// Takes the sources away, so that nothing reaches the queue any more.
     fn detach(&self) {
         self.feed.stop.cancel();
@@ -281,6 +294,7 @@ impl<R: ReconcileRequest> Engine<R> {
             reconciles: self.instruments.counters.counts(),
             trigger_panics: self.feed.panics.load(Ordering::Relaxed),
             queue: self.queue.stats(),
+            shard: self.sharded.as_ref().map(Sharded::state),
             sources: self.sources.lock().iter().map(|source| source.name()).collect(),
             busy: self.slots.iter().filter_map(Slot::busy).collect(),
         }

@@ -23,6 +23,23 @@ pub enum BuildError {
         /// The controller.
         controller: String,
     },
+    /// It shares its keys with other replicas, and only one of them would run it.
+    #[error(
+        "controller {controller}: it shares its keys with other replicas, so all of them have to run it; leave out `leader_only(true)`"
+    )]
+    ShardedLeader {
+        /// The controller.
+        controller: String,
+    },
+    /// It cannot share its keys as it was told to.
+    #[error("controller {controller}: it cannot share its keys")]
+    Sharding {
+        /// The controller.
+        controller: String,
+        /// Why not.
+        #[source]
+        cause: crate::ShardConfigError,
+    },
     /// Nothing would ever be reconciled.
     #[error("controller {controller}: it watches nothing; add `for_`, `watches` or `source`")]
     NothingWatched {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use informer_workqueue::QueueMetrics;
 
 use crate::observed::Observed;
+use crate::shard::ShardMetrics;
 
 /// How a reconcile ended, as the label `result` of upstream has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +70,11 @@ pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
     /// For a controller of this name that has so many workers.
     fn controller(&self, name: &str, workers: usize) -> Option<Arc<dyn ControllerMetrics>>;
 
+    /// For a controller of this name that shares its keys.
+    fn shards(&self, _name: &str) -> Option<Arc<dyn ShardMetrics>> {
+        None
+    }
+
     /// For the queue of a controller of this name.
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics>;
 }
@@ -78,14 +84,24 @@ struct ManagerMetrics {
     observed: Arc<Observed>,
     #[cfg(feature = "prometheus")]
     controllers: prometheus::PrometheusControllers,
+    #[cfg(feature = "prometheus")]
+    shards: crate::shard::PrometheusShards,
 }
 
 /// Where the controllers of a manager report to.
 pub(crate) fn metrics_of(observed: &Arc<Observed>) -> Arc<dyn ControllerMetricsProvider> {
+    #[cfg(feature = "prometheus")]
+    let (controllers, shards) = {
+        let mut registry = observed.prometheus.registry.write();
+        let controllers = prometheus::PrometheusControllers::register(&mut registry);
+        (controllers, crate::shard::PrometheusShards::register(&mut registry))
+    };
     Arc::new(ManagerMetrics {
         observed: Arc::clone(observed),
         #[cfg(feature = "prometheus")]
-        controllers: prometheus::PrometheusControllers::register(&mut observed.prometheus.registry.write()),
+        controllers,
+        #[cfg(feature = "prometheus")]
+        shards,
     })
 }
 
@@ -98,6 +114,11 @@ impl ControllerMetricsProvider for ManagerMetrics {
     #[cfg(not(feature = "prometheus"))]
     fn controller(&self, _: &str, _: usize) -> Option<Arc<dyn ControllerMetrics>> {
         None
+    }
+
+    #[cfg(feature = "prometheus")]
+    fn shards(&self, name: &str) -> Option<Arc<dyn ShardMetrics>> {
+        Some(self.shards.controller(name))
     }
 
     fn queue(&self, name: &str) -> Arc<dyn QueueMetrics> {

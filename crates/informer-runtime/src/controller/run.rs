@@ -9,8 +9,11 @@ use super::engine::{Engine, Parts};
 use super::metrics::ControllerMetricsProvider;
 use super::metrics::Instruments;
 use super::options::{self, ControllerDefaults};
-use super::{BuildError, Controller};
-use crate::{BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services};
+use super::sharded::{KeyOf, Sharded};
+use super::{BuildError, Controller, ControllerBuilder};
+use crate::{
+    BoxError, IntoRunnable, ManagerHandle, ReconcileRequest, Runnable, RunnableGroup, Services, ShardMember,
+};
 
 /// What a controller needs of its manager.
 pub(crate) struct Environment {
@@ -22,6 +25,8 @@ pub(crate) struct Environment {
 /// A controller with all that it needs.
 pub(crate) struct ControllerRunnable<R: ReconcileRequest> {
     pub(super) engine: Arc<Engine<R>>,
+    /// To be run beside it, where it shares its keys.
+    pub(super) member: Option<ShardMember>,
 }
 
 impl<R: ReconcileRequest> Controller<R> {
@@ -32,6 +37,7 @@ impl<R: ReconcileRequest> Controller<R> {
         let sources = builder.take_sources(&name)?;
         let kind: Arc<str> = builder.kind.as_ref().map(group_kind).unwrap_or_default().into();
         let group_kind = Some(&*kind).filter(|kind| !kind.is_empty());
+        let shares = share(&mut builder, &name, environment.services.client.api())?;
         let settings = options::resolve(&builder.options.own, &environment.defaults, group_kind);
         let mut queue = options::queue(builder.options, &settings);
         let metrics = environment.metrics.as_deref();
@@ -40,6 +46,9 @@ impl<R: ReconcileRequest> Controller<R> {
         }
         let instruments =
             Instruments::new(metrics.and_then(|metrics| metrics.controller(&name, settings.workers)));
+        let (member, key_of) = shares.unzip();
+        let shards = || metrics.and_then(|metrics| metrics.shards(&name));
+        let sharded = member.as_ref().zip(key_of).map(|(member, of)| Sharded::new(member, of, shards()));
         let mut services = environment.services;
         services.recorder = services.recorder.of(&name);
         let engine = Arc::new(Engine::new(Parts {
@@ -51,17 +60,21 @@ impl<R: ReconcileRequest> Controller<R> {
             services,
             instruments,
             sources,
+            sharded,
         }));
         builder.handle.set(&engine);
-        Ok(ControllerRunnable { engine })
+        Ok(ControllerRunnable { engine, member })
     }
 }
 
 impl<R: ReconcileRequest> IntoRunnable for Controller<R> {
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
-        let runnable = self.assemble(manager.environment())?;
+        let mut runnable = self.assemble(manager.environment())?;
         if !runnable.engine.settings.skip_name_validation {
             manager.claim_name(runnable.engine.name())?;
+        }
+        if let Some(member) = runnable.member.take() {
+            manager.add(member)?;
         }
         Ok(Box::new(runnable))
     }
@@ -103,6 +116,21 @@ impl<R: ReconcileRequest> Runnable for WarmUp<R> {
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move { Ok(self.engine.warm_up(stop).await?) })
     }
+}
+
+/// The member of its group and what decides who owns a request, where the controller shares its keys. It runs in all replicas then.
+fn share<R: ReconcileRequest>(
+    builder: &mut ControllerBuilder<R>,
+    name: &str,
+    client: &informer_client::Client,
+) -> Result<Option<(ShardMember, KeyOf<R>)>, BuildError> {
+    let Some((group, key_of)) = builder.sharded.take() else { return Ok(None) };
+    if builder.options.own.leader_only == Some(true) {
+        return Err(BuildError::ShardedLeader { controller: name.to_owned() });
+    }
+    builder.options.own.leader_only = Some(false);
+    let refused = |cause| BuildError::Sharding { controller: name.to_owned(), cause };
+    Ok(Some((group.member(client.clone()).map_err(refused)?, key_of)))
 }
 
 /// `Kind` in the core group, `Kind.group` in others.

@@ -12,12 +12,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::context::Surroundings;
 use super::engine::Engine;
 use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
-use crate::ReconcileRequest;
 use crate::panics::panic_text;
+use crate::{OwnedKey, ReconcileRequest};
 
 /// What a worker works on, for whoever asks.
 pub(super) struct Slot<R>(Mutex<Option<(R, Instant)>>);
@@ -77,6 +78,17 @@ async fn turn<R: ReconcileRequest>(
     slot: usize,
     item: Item<R>,
 ) -> Result<(), ControllerError> {
+    let owned = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
+        Ok(owned) => owned.map(Arc::new),
+        Err(gained) => {
+            item.forget();
+            item.done();
+            if let Some(request) = gained {
+                engine.queue.add(request);
+            }
+            return Ok(());
+        }
+    };
     let id = ReconcileId { run: engine.run, number: engine.next.fetch_add(1, Ordering::Relaxed) };
     let span = tracing::info_span!(
         "reconcile",
@@ -88,15 +100,31 @@ async fn turn<R: ReconcileRequest>(
     let active = engine.instruments.begin();
     let begin = Instant::now();
     engine.slots[slot].set(Some((item.key().clone(), begin)));
-    let ended = call(engine, item.key().clone(), id).instrument(span.clone()).await;
+    let context = context(engine, id, owned);
+    let ended = call(engine, item.key().clone(), context).instrument(span.clone()).await;
     engine.slots[slot].set(None);
     let took = begin.elapsed();
     drop(active);
     span.in_scope(|| settle(engine, item, ended, took))
 }
 
-async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, id: ReconcileId) -> Ended {
-    let context = Context { shared: Arc::clone(&engine.surroundings), id };
+fn context<R: ReconcileRequest>(
+    engine: &Engine<R>,
+    id: ReconcileId,
+    owned: Option<Arc<OwnedKey>>,
+) -> Context {
+    let shared = match (&engine.sharded, &owned) {
+        (Some(sharded), Some(owned)) => Arc::new(Surroundings {
+            controller: Arc::clone(&engine.surroundings.controller),
+            services: sharded.services(&engine.surroundings.services, owned),
+            cancel: engine.surroundings.cancel.clone(),
+        }),
+        _ => Arc::clone(&engine.surroundings),
+    };
+    Context { shared, id, owned }
+}
+
+async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Context) -> Ended {
     let reconcile = AssertUnwindSafe(async { engine.reconciler.call(request, context).await }).catch_unwind();
     let answer = match engine.settings.reconcile_timeout {
         None => reconcile.await,

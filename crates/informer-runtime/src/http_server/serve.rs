@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::access::Access;
 use super::tls::Acceptor;
 use super::{
     Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, REQUEST_TIMEOUT,
@@ -35,21 +36,22 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 struct Site {
     routes: Routes,
+    access: Option<Arc<Access>>,
     body_max: usize,
     stop: CancellationToken,
 }
 
 pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(), BoxError> {
-    let HttpServer { name, address, routes, tls, body_max, bound, .. } = server;
+    let HttpServer { name, address, routes, tls, access, body_max, bound, .. } = server;
     let tls = match tls {
         Some(tls) => Some(tls.load().await?),
         None => None,
     };
     let listener = listen(&name, address).await?;
     bound.send_replace(listener.local_addr().ok());
-    let site = Site { routes, body_max, stop: stop.clone() };
+    let site = Site { routes, access, body_max, stop: stop.clone() };
     let connections = TaskTracker::new();
-    let accepting = accept(&listener, tls.as_ref().map(Acceptor::acceptor), &site, &connections);
+    let accepting = accept(&listener, tls.as_ref(), &site, &connections);
     let watching = async {
         match &tls {
             Some(tls) => tls.watch().await,
@@ -80,13 +82,13 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
     }
 }
 
-async fn accept(listener: &TcpListener, tls: Option<TlsAcceptor>, site: &Site, connections: &TaskTracker) {
+async fn accept(listener: &TcpListener, tls: Option<&Acceptor>, site: &Site, connections: &TaskTracker) {
     let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (tls, site) = (tls.clone(), site.clone());
+                let (tls, site) = (tls.map(Acceptor::acceptor), site.clone());
                 connections.spawn(async move {
                     connection(stream, tls, site).await;
                     drop(place);
@@ -133,6 +135,11 @@ async fn answer(request: Request<Incoming>, site: &Site) -> Response<Bytes> {
     };
     let (head, body) = request.into_parts();
     let answered = async {
+        if let Some(access) = &site.access
+            && let Err(refused) = access.check(&head).await
+        {
+            return text(refused.status(), format!("{refused}\n"));
+        }
         let body = match Limited::new(body, site.body_max).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {

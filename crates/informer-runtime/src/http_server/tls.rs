@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::BoxError;
@@ -27,6 +28,7 @@ const READ_AGAIN: Duration = Duration::from_secs(10);
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
+    authorities: Option<PathBuf>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -37,33 +39,68 @@ impl Tls {
         key: impl Into<PathBuf>,
         provider: impl Into<Arc<CryptoProvider>>,
     ) -> Self {
-        Self { certificate: certificate.into(), key: key.into(), provider: provider.into() }
+        Self {
+            certificate: certificate.into(),
+            key: key.into(),
+            authorities: None,
+            provider: provider.into(),
+        }
+    }
+
+    /// Takes connections only of clients with a certificate of one of the authorities in this PEM file, which is read again with the
+    /// others: for webhooks that nobody but the API server is to call, which then needs a certificate for them
+    /// (`--admission-control-config-file`).
+    pub fn client_authority(mut self, authorities: impl Into<PathBuf>) -> Self {
+        self.authorities = Some(authorities.into());
+        self
     }
 
     pub(super) async fn load(self) -> Result<Acceptor, TlsError> {
-        let pair = self.read().await?;
-        let key = self.parse(&pair)?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(key))));
-        let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| self.error("the provider speaks no version of TLS", error))?;
-        let mut config = config.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Acceptor { tls: self, pair: RwLock::new(pair), current, config: Arc::new(config) })
+        let files = self.read().await?;
+        let config = self.configure(&files)?;
+        Ok(Acceptor { tls: self, files: RwLock::new(files), config: RwLock::new(config) })
     }
 
-    async fn read(&self) -> Result<Pair, TlsError> {
-        let (certificate, key) = (self.certificate.clone(), self.key.clone());
-        let read = move || Ok((std::fs::read(certificate)?, std::fs::read(key)?));
-        let read: Result<std::io::Result<Pair>, _> = tokio::task::spawn_blocking(read).await;
+    async fn read(&self) -> Result<Files, TlsError> {
+        let (certificate, key, authorities) =
+            (self.certificate.clone(), self.key.clone(), self.authorities.clone());
+        let read = move || {
+            let authorities = authorities.map(std::fs::read).transpose()?;
+            Ok(Files { certificate: std::fs::read(certificate)?, key: std::fs::read(key)?, authorities })
+        };
+        let read: Result<std::io::Result<Files>, _> = tokio::task::spawn_blocking(read).await;
         match read {
-            Ok(Ok(pair)) => Ok(pair),
+            Ok(Ok(files)) => Ok(files),
             Ok(Err(error)) => Err(self.error("a file cannot be read", error)),
             Err(error) => Err(self.error("a file cannot be read", error)),
         }
     }
 
-    fn parse(&self, (certificate, key): &Pair) -> Result<CertifiedKey, TlsError> {
+    fn configure(&self, files: &Files) -> Result<Arc<ServerConfig>, TlsError> {
+        let config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| self.error("the provider speaks no version of TLS", error))?;
+        let config = match &files.authorities {
+            Some(authorities) => config.with_client_cert_verifier(self.verifier(authorities)?),
+            None => config.with_no_client_auth(),
+        };
+        let resolver = Arc::new(SingleCertAndKey::from(self.parse(files)?));
+        let mut config = config.with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn verifier(&self, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(authorities) {
+            let added = authority.map_err(BoxError::from).and_then(|authority| Ok(roots.add(authority)?));
+            added.map_err(|error| self.error("a client authority is no certificate", error))?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider));
+        verifier.build().map_err(|error| self.error("there is no client authority", error))
+    }
+
+    fn parse(&self, Files { certificate, key, .. }: &Files) -> Result<CertifiedKey, TlsError> {
         let chain: Result<Vec<CertificateDer<'static>>, _> =
             CertificateDer::pem_slice_iter(certificate).collect();
         let chain = chain.map_err(|error| self.error("the certificate is no PEM", error))?;
@@ -101,20 +138,25 @@ pub struct TlsError {
     cause: BoxError,
 }
 
-/// The bytes of both files.
-type Pair = (Vec<u8>, Vec<u8>);
+/// The bytes of the files.
+#[derive(PartialEq, Eq)]
+struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    authorities: Option<Vec<u8>>,
+}
 
-/// What serves TLS, and keeps its certificate new.
+/// What serves TLS, and keeps its certificates new.
 pub(super) struct Acceptor {
     tls: Tls,
-    pair: RwLock<Pair>,
-    current: Arc<Current>,
-    config: Arc<ServerConfig>,
+    files: RwLock<Files>,
+    config: RwLock<Arc<ServerConfig>>,
 }
 
 impl Acceptor {
+    /// For the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.config))
+        TlsAcceptor::from(Arc::clone(&self.config.read()))
     }
 
     /// Reads the files again and again. Never returns.
@@ -134,23 +176,13 @@ impl Acceptor {
     }
 
     pub(super) async fn renew(&self) -> Result<bool, TlsError> {
-        let pair = self.tls.read().await?;
-        if *self.pair.read() == pair {
+        let files = self.tls.read().await?;
+        if *self.files.read() == files {
             return Ok(false);
         }
-        let key = self.tls.parse(&pair)?;
-        *self.current.0.write() = Arc::new(key);
-        *self.pair.write() = pair;
+        let config = self.tls.configure(&files)?;
+        *self.config.write() = config;
+        *self.files.write() = files;
         Ok(true)
-    }
-}
-
-/// The pair that new connections get.
-#[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Current {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read()))
     }
 }

@@ -314,3 +314,50 @@ async fn without_an_election_leader_only_parts_run_and_nothing_is_asked() {
     running.await.expect("no panic").expect("it was asked to end");
     assert_eq!(server.requests().len(), 0);
 }
+
+/// A replica with two controllers, which tell who looked at what.
+fn two_controllers(
+    server: &ApiServer,
+    identity: &'static str,
+    seen: &Arc<Mutex<Vec<String>>>,
+) -> (CancellationToken, JoinHandle<Result<(), ManagerError>>) {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    let told = |controller: &'static str| {
+        let seen = Arc::clone(seen);
+        move |request: crate::Request, _: crate::Context| {
+            seen.lock().push(format!("{identity}: {controller} {request}"));
+            async { Ok(crate::Outcome::Done) }
+        }
+    };
+    let election = LeaderElection::new("operator").identity(identity);
+    let manager = Manager::new(client(server))
+        .leader_election(election)
+        .controller(crate::Controller::new::<ConfigMap>("maps").reconcile(told("maps")))
+        .controller(crate::Controller::new::<Secret>("secrets").reconcile(told("secrets")));
+    let stop = CancellationToken::new();
+    (stop.clone(), tokio::spawn(manager.run_until(stop.cancelled_owned())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_manager_lead_and_stop_together() {
+    let (server, seen): (_, Arc<Mutex<Vec<String>>>) = (server(), Arc::default());
+    for resource in ["configmaps", "secrets"] {
+        let object = json!({"metadata": {"name": "x", "namespace": "a"}});
+        server.create(&Gvr::new("", "v1", resource), "a", object).expect("it is valid");
+    }
+    let take = || {
+        let mut seen = std::mem::take(&mut *seen.lock());
+        seen.sort();
+        seen
+    };
+    let (stop, first) = two_controllers(&server, "one", &seen);
+    sleep(seconds(5)).await;
+    let (_second_stop, _second) = two_controllers(&server, "two", &seen);
+    sleep(seconds(60)).await;
+    assert_eq!(take(), ["one: maps a/x", "one: secrets a/x"], "the standby does nothing");
+    stop.cancel();
+    first.await.expect("no panic").expect("no error");
+    assert!(take().is_empty());
+    sleep(seconds(3)).await;
+    assert_eq!(take(), ["two: maps a/x", "two: secrets a/x"], "both move at once");
+}

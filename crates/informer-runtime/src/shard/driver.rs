@@ -24,6 +24,7 @@ use super::{ShardConfigError, ShardGroup};
 #[must_use = "it does nothing until it runs"]
 pub struct ShardMember {
     group: String,
+    lease: Duration,
     request_timeout: Duration,
     leases: GroupLeases,
     sharding: Sharding,
@@ -41,6 +42,7 @@ impl ShardMember {
         let shared = Shared { state: Mutex::new(state), view, wake: Notify::new() };
         let identity = group.identity.unwrap_or_else(own_identity);
         Ok(Self {
+            lease: group.times.lease,
             request_timeout: (group.times.lease / 5).max(Duration::from_millis(500)),
             leases: GroupLeases::new(client, &namespace, &group.name, (name, identity), group.times.lease),
             group: group.name,
@@ -51,6 +53,10 @@ impl ShardMember {
     /// Which keys this replica may act on: none, until it runs.
     pub fn sharding(&self) -> Sharding {
         self.sharding.clone()
+    }
+
+    pub(crate) fn lease_duration(&self) -> Duration {
+        self.lease
     }
 
     /// Joins the group, and leaves it when `stop` is cancelled: as soon as the work that was begun has ended.

@@ -54,7 +54,8 @@ impl ShardView {
         self.shares.last().and_then(|share| share.rings.last()).map_or(0, |ring| ring.names().len())
     }
 
-    pub(super) fn is_active(&self) -> bool {
+    /// True while this replica holds a lease.
+    pub fn is_active(&self) -> bool {
         self.shares.last().is_some_and(|share| share.active)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use informer_cache::Event;
 use informer_core::Object;
 use informer_workqueue::WorkQueue;
 use tokio::time::Instant;
@@ -24,7 +25,12 @@ pub struct Feed<R: ReconcileRequest = Request> {
     pub(crate) tasks: TaskTracker,
     pub(crate) panics: Arc<AtomicU64>,
     pub(crate) deadline: Instant,
+    /// Lets only these requests through.
+    pub(crate) only: Option<Arc<Only<R>>>,
 }
+
+/// Whether a request is let through.
+pub(crate) type Only<R> = dyn Fn(&R) -> bool + Send + Sync;
 
 impl<R: ReconcileRequest> Feed<R> {
     /// The name of the controller.
@@ -34,7 +40,7 @@ impl<R: ReconcileRequest> Feed<R> {
 
     /// The queue, with a priority for what names none.
     pub fn enqueue(&self, priority: i32) -> Enqueue<'_, R> {
-        Enqueue::new(&self.queue, priority)
+        Enqueue::new(&self.queue, priority).only(self.only.as_deref())
     }
 
     /// What the manager shares.
@@ -70,6 +76,7 @@ impl<R: ReconcileRequest> Clone for Feed<R> {
             tasks: self.tasks.clone(),
             panics: Arc::clone(&self.panics),
             deadline: self.deadline,
+            only: self.only.clone(),
         }
     }
 }
@@ -79,6 +86,9 @@ impl<R: ReconcileRequest> fmt::Debug for Feed<R> {
         f.debug_struct("Feed").field("controller", &self.controller).finish_non_exhaustive()
     }
 }
+
+/// Between so many objects that are replayed, other tasks have their turn.
+const REPLAY_BATCH: usize = 64;
 
 /// The way of a trigger from a source into the queue: predicates, then the handler.
 pub(crate) struct Route<O, R: ReconcileRequest> {
@@ -106,6 +116,17 @@ impl<O: Object, R: ReconcileRequest> Route<O, R> {
             feed.panics.fetch_add(1, Ordering::Relaxed);
             let (controller, key, panic) = (&*feed.controller, trigger.key(), panic_text(&*panic));
             tracing::error!(controller, %key, panic, "a predicate or handler panicked; the next trigger follows");
+        }
+    }
+
+    /// Delivers objects as those of a first list.
+    pub(crate) async fn replay(&self, objects: Vec<Arc<O>>, feed: &Feed<R>) {
+        for batch in objects.chunks(REPLAY_BATCH) {
+            for object in batch {
+                let added = Event::Added { object: Arc::clone(object), initial: true };
+                self.deliver(&Trigger::Event(added), feed);
+            }
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -1,10 +1,10 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use informer_cache::handler::on_event;
 use informer_cache::{Event, HandlerOptions, HandlerRegistration, InformerRun, SharedInformer};
-use informer_core::Object;
+use informer_core::{LabelSelector, Object};
 use parking_lot::Mutex;
 
 use super::{Feed, Route, Source};
@@ -18,13 +18,20 @@ where
     O: Object,
     R: ReconcileRequest,
 {
-    Informer { informer, route: Mutex::new(Some(Route::new(handler))), running: Mutex::new(None) }
+    Informer {
+        informer,
+        route: Mutex::new(Some(Route::new(handler))),
+        feeding: OnceLock::new(),
+        running: Mutex::new(None),
+    }
 }
 
 /// Made by [`informer`].
 pub struct Informer<O: Object, R: ReconcileRequest> {
     informer: SharedInformer<O>,
+    /// Until it is started.
     route: Mutex<Option<Route<O, R>>>,
+    feeding: OnceLock<Arc<Route<O, R>>>,
     running: Mutex<Option<(Arc<HandlerRegistration<O>>, InformerRun)>>,
 }
 
@@ -47,6 +54,7 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
         Box::pin(async move {
             let route = self.route.lock().take();
             let Some(route) = route else { return Err("it was started before".into()) };
+            let route = Arc::clone(self.feeding.get_or_init(|| Arc::new(route)));
             let options = HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
             let within = feed.sync_within();
             let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
@@ -55,6 +63,13 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
             let run = self.informer.start();
             *self.running.lock() = Some((Arc::clone(&registration), run));
             Ok(registration.wait_for_sync(within).await?)
+        })
+    }
+
+    fn replay(&self, feed: Feed<R>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Some(route) = self.feeding.get() else { return };
+            route.replay(self.informer.lister().list(&LabelSelector::everything()), &feed).await;
         })
     }
 

@@ -6,11 +6,12 @@ use futures_util::future::BoxFuture;
 use informer_cache::handler::on_event;
 use informer_cache::{Event, HandlerOptions};
 use informer_client::{Lazy, Metadata, Representation, Typed};
+use informer_core::LabelSelector;
 use parking_lot::Mutex;
 
 use super::feed::Route;
 use super::{Feed, Source};
-use crate::cache::CacheRegistration;
+use crate::cache::{CacheInformer, CacheRegistration};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
 use crate::{BoxError, KubeKind, ReconcileRequest, ScopedKind, Trigger};
@@ -90,20 +91,23 @@ pub fn kind<O: Representation, R: ReconcileRequest>(
 ) -> Kind<O, R> {
     let mut route = Route::new(handler);
     watch.predicates.into_iter().for_each(|predicate| route.filter(predicate));
-    Kind {
-        kind: watch.kind,
-        resync: watch.resync,
-        route: Mutex::new(Some(route)),
-        registration: Mutex::new(None),
-    }
+    Kind { kind: watch.kind, resync: watch.resync, route: Arc::new(route), live: Mutex::new(Life::Created) }
 }
 
 /// Made by [`kind`].
 pub struct Kind<O: Representation, R: ReconcileRequest> {
     kind: ScopedKind,
     resync: Option<Duration>,
-    route: Mutex<Option<Route<O, R>>>,
-    registration: Mutex<Option<Arc<CacheRegistration<O>>>>,
+    route: Arc<Route<O, R>>,
+    live: Mutex<Life<O>>,
+}
+
+/// Where a source is in its life.
+enum Life<O: Representation> {
+    Created,
+    Starting,
+    Running(CacheInformer<O>, Arc<CacheRegistration<O>>),
+    Stopped,
 }
 
 impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
@@ -113,8 +117,11 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
 
     fn start(&self, feed: Feed<R>) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
-            let route = self.route.lock().take();
-            let Some(route) = route else { return Err("it was started before".into()) };
+            match &mut *self.live.lock() {
+                life @ Life::Created => *life = Life::Starting,
+                _ => return Err("it was started before".into()),
+            }
+            let route = Arc::clone(&self.route);
             let informer = feed.services().cache.informer_of::<O>(&self.kind);
             let mut options =
                 HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
@@ -124,13 +131,24 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
             let within = feed.sync_within();
             let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
             let registration = Arc::new(informer.add_handler_with(options, handler)?);
-            *self.registration.lock() = Some(Arc::clone(&registration));
+            *self.live.lock() = Life::Running(informer, Arc::clone(&registration));
             Ok(registration.wait_for_sync(within).await?)
         })
     }
 
+    fn replay(&self, feed: Feed<R>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let informer = match &*self.live.lock() {
+                Life::Running(informer, _) => informer.clone(),
+                _ => return,
+            };
+            self.route.replay(informer.list(&LabelSelector::everything()), &feed).await;
+        })
+    }
+
     fn stop(&self) {
-        if let Some(registration) = self.registration.lock().take() {
+        let before = std::mem::replace(&mut *self.live.lock(), Life::Stopped);
+        if let Life::Running(_, registration) = before {
             registration.remove();
         }
     }

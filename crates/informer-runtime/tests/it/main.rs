@@ -7,3 +7,4 @@ mod controller;
 mod fixture;
 mod old_types;
 mod own_writes;
+mod sharded;

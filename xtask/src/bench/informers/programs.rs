@@ -1,7 +1,6 @@
 //! Who takes part in a measurement, and with which words.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::ValueEnum;
 
@@ -12,8 +11,8 @@ use super::names::{
     PACKED, TYPED,
 };
 use super::server::Place;
-use crate::bench::peers::{BenchError, Program, build_ours};
-use crate::go::{Go, GoError, Module, target};
+use crate::bench::peers::{BenchError, Program, build_kube_rs, build_ours};
+use crate::go::{Go, GoError, Module};
 
 /// Whose informers take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,7 +35,7 @@ impl Built {
     pub(super) fn build(root: &Path, peers: &[Peer]) -> Result<Self, BenchError> {
         let ours = build_ours(root, "informer-bench")?;
         let go = peers.contains(&Peer::ClientGo).then(|| build_go(root)).transpose()?.flatten();
-        let kube_rs = peers.contains(&Peer::KubeRs).then(|| build_kube_rs(root)).transpose()?;
+        let kube_rs = peers.contains(&Peer::KubeRs).then(|| build_kube_rs(root, "kube-rs-bench")).transpose()?;
         Ok(Self { ours, takes_part: peers.contains(&Peer::Ours), go, kube_rs })
     }
 }
@@ -52,22 +51,6 @@ fn build_go(root: &Path) -> Result<Option<PathBuf>, BenchError> {
             Ok(None)
         }
         Err(error) => Err(BenchError::Build(error.to_string())),
-    }
-}
-
-fn build_kube_rs(root: &Path) -> Result<PathBuf, BenchError> {
-    // In a folder of its own: it has other features of the same libraries.
-    let folder = target(root).join("kube-rs");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .current_dir(root)
-        .args(["build", "--quiet", "--locked", "--release", "--bin", "kube-rs-bench"])
-        .args(["--manifest-path", "conformance/kube-rs/Cargo.toml"])
-        .env("CARGO_TARGET_DIR", &folder)
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(folder.join("release/kube-rs-bench")),
-        _ => Err(BenchError::Build("kube-rs-bench".to_owned())),
     }
 }
 

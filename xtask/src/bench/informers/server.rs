@@ -10,8 +10,8 @@ use crate::bench::peers::{BenchError, Turns};
 
 /// Where a server is.
 #[derive(Debug, Deserialize)]
-pub(super) struct Place {
-    pub(super) server: String,
+pub(in crate::bench) struct Place {
+    pub(in crate::bench) server: String,
     pub(super) control: String,
     /// How a real one is reached.
     #[serde(skip)]
@@ -19,14 +19,18 @@ pub(super) struct Place {
 }
 
 /// A program that serves until it is ended.
-pub(super) struct Server {
+pub(in crate::bench) struct Server {
     process: Child,
-    pub(super) place: Place,
+    pub(in crate::bench) place: Place,
 }
 
 impl Server {
     /// The embedded one, with what the arguments say.
-    pub(super) fn start(program: &Path, turns: Turns, arguments: &[&str]) -> Result<Self, BenchError> {
+    pub(in crate::bench) fn start(
+        program: &Path,
+        turns: Turns,
+        arguments: &[&str],
+    ) -> Result<Self, BenchError> {
         Self::run(turns.command(program).arg("serve").args(arguments))
     }
 

@@ -1,0 +1,67 @@
+//! Managers, controllers and caches, measured once in each case. Prints one line of JSON: `{"CASE": FIGURE}`.
+//!
+//! `runtime-bench` measures controllers: `conformance/go/peers/cmd/runtime-bench` does the same with controller-runtime and
+//! `conformance/kube-rs/src/bin/runtime-bench.rs` with kube-rs. Metrics and spans are on, and no server takes part in their cases:
+//! requests and triggers come from inside of the process, so that the way from a source to the reconciler is all that is measured.
+//! `runtime-bench caches` measures the forms of a cache on the server of `informer-bench serve`. `cargo xtask bench runtime` runs all
+//! of them in turn.
+
+#[path = "runtime/caches.rs"]
+mod caches;
+#[path = "runtime/controllers.rs"]
+mod controllers;
+#[path = "runtime/start.rs"]
+mod start;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use serde_json::{Map, Value};
+
+/// Whatever ends a measurement.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Figures by case.
+pub(crate) type Figures = Map<String, Value>;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Caches of pods, side by side in one process.
+    Caches(caches::Caches),
+}
+
+fn main() -> ExitCode {
+    // Spans are made, written into, and thrown away.
+    tracing_subscriber::fmt().with_writer(std::io::sink).init();
+    let command = Arguments::parse().command;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let measured = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(measure(command)));
+    match measured {
+        Ok(figures) => {
+            println!("{}", Value::from(figures));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("not measured: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(command: Option<Command>) -> Result<Figures, Failure> {
+    // In tasks, as programs do: the thread that blocks on the runtime is woken more slowly.
+    match command {
+        Some(Command::Caches(caches)) => tokio::spawn(caches::measure(caches)).await?,
+        None => {
+            let mut figures = tokio::spawn(controllers::measure()).await??;
+            figures.extend(tokio::spawn(start::measure()).await??);
+            Ok(figures)
+        }
+    }
+}

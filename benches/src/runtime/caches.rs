@@ -1,0 +1,86 @@
+//! One kind in several forms in one cache, and what each takes.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use informer::Client;
+use informer::runtime::Cache;
+use k8s_openapi::api::core::v1::Pod;
+use tokio::time::sleep;
+
+use crate::{Failure, Figures};
+
+/// What takes longer is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the first list has left behind is given back within this time.
+const SETTLE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Args)]
+pub(crate) struct Caches {
+    /// The URL of the server.
+    #[arg(long)]
+    server: String,
+    /// How many objects there are.
+    #[arg(long)]
+    objects: usize,
+    /// What the cache holds of each, one after the other.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    forms: Vec<Form>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Structured,
+    Metadata,
+    Packed,
+}
+
+pub(crate) async fn measure(caches: Caches) -> Result<Figures, Failure> {
+    let cache = Cache::new(Client::new(kube_client::Config::new(caches.server.parse()?))?);
+    cache.start();
+    let before = resident();
+    for form in &caches.forms {
+        let objects = cached(&cache, *form).await?;
+        if objects != caches.objects {
+            return Err(format!("{objects} objects of {}", caches.objects).into());
+        }
+    }
+    sleep(SETTLE).await;
+    let after = resident();
+    let each = (after - before) / caches.objects as f64;
+    let case = match caches.forms.as_slice() {
+        [Form::Structured] => "structured cache, KB a pod",
+        [Form::Metadata] => "metadata cache, KB a pod",
+        [Form::Packed] => "packed cache, KB a pod",
+        _ => "all three side by side, KB a pod",
+    };
+    Ok([(case.to_owned(), each.into())].into_iter().collect())
+}
+
+/// Waits until the cache has all objects in a form.
+async fn cached(cache: &Cache, form: Form) -> Result<usize, Failure> {
+    match form {
+        Form::Structured => {
+            let informer = cache.informer::<Pod>();
+            informer.wait_for_sync(PATIENCE).await?;
+            Ok(informer.len())
+        }
+        Form::Metadata => {
+            let informer = cache.metadata::<Pod>();
+            informer.wait_for_sync(PATIENCE).await?;
+            Ok(informer.len())
+        }
+        Form::Packed => {
+            let informer = cache.packed::<Pod>();
+            informer.wait_for_sync(PATIENCE).await?;
+            Ok(informer.len())
+        }
+    }
+}
+
+/// Resident kilobytes; zero where the system does not tell.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
+}

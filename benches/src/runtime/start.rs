@@ -1,0 +1,149 @@
+//! A manager with controllers of twenty kinds, and the informers of those kinds without it.
+
+use std::time::Duration;
+
+use informer::handler::on_event;
+use informer::runtime::{
+    Controller, ControllerHandle, ControllerPhase, KubeKind, Manager, Outcome, ScopedKind,
+};
+use informer::{Client, SharedInformerFactory};
+use informer_apiserver::ApiServer;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
+    ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::{Failure, Figures};
+
+/// Objects of each kind.
+const OBJECTS: usize = 500;
+/// Rounds of each, in turn; the medians count.
+const ROUNDS: usize = 9;
+/// What takes longer is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+macro_rules! each_kind {
+    ($do:ident, $($argument:expr),*) => {
+        each_kind!(@ $do, ($($argument),*), ConfigMap, CronJob, DaemonSet, Deployment, Endpoints, Ingress, Job, Namespace,
+            NetworkPolicy, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicaSet, Role, RoleBinding, Secret, Service,
+            ServiceAccount, StatefulSet)
+    };
+    (@ $do:ident, $arguments:tt, $($kind:ty),+) => {
+        [$(each_kind!(# $do, $kind, $arguments)),+]
+    };
+    (# $do:ident, $kind:ty, ($($argument:expr),*)) => {
+        $do::<$kind>($($argument),*)
+    };
+}
+
+pub(crate) async fn measure() -> Result<Figures, Failure> {
+    let server = ApiServer::builder().build();
+    for loaded in each_kind!(load, &server) {
+        loaded?;
+    }
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        without.push(informers(&server).await?);
+        with.push(manager(&server).await?);
+    }
+    let (with, without) = (median(with), median(without));
+    let figures = [
+        ("manager start, controllers of 20 kinds, ms", with),
+        ("20 informers started together, ms", without),
+        ("manager start / the same 20 informers", with / without),
+    ];
+    Ok(figures.map(|(case, figure)| (case.to_owned(), figure.into())).into_iter().collect())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn load<K: KubeKind>(server: &ApiServer) -> Result<usize, Failure> {
+    let kind = ScopedKind::of::<K>();
+    let object = |number| {
+        let mut object =
+            json!({"metadata": {"name": format!("object-{number}"), "labels": {"app": "bench"}}});
+        if !kind.is_cluster_scoped() {
+            object["metadata"]["namespace"] = json!("default");
+        }
+        object
+    };
+    Ok(server.load(&kind.kind().gvr(), (0..OBJECTS).map(object))?)
+}
+
+fn client(server: &ApiServer) -> Client {
+    Client::from_service(server.service(), "default")
+}
+
+/// Until every handler has been told of every object, in milliseconds.
+async fn informers(server: &ApiServer) -> Result<f64, Failure> {
+    let factory = SharedInformerFactory::new(client(server));
+    let begin = Instant::now();
+    let registrations = each_kind!(informer, &factory);
+    factory.start();
+    factory.wait_for_cache_sync(PATIENCE).await?;
+    for registration in registrations {
+        registration?.wait_for_sync(PATIENCE).await?;
+    }
+    let took = begin.elapsed();
+    factory.shutdown().await;
+    Ok(took.as_secs_f64() * 1e3)
+}
+
+/// What is waited for, whatever the kind.
+struct Registration(futures_util::future::BoxFuture<'static, Result<(), Failure>>);
+
+impl Registration {
+    async fn wait_for_sync(self, _: Duration) -> Result<(), Failure> {
+        self.0.await
+    }
+}
+
+fn informer<K: KubeKind>(factory: &SharedInformerFactory) -> Result<Registration, Failure> {
+    let informer = factory.informer::<K>();
+    let registration = informer.add_handler(on_event(|event| {
+        std::hint::black_box(event.key());
+    }))?;
+    Ok(Registration(Box::pin(async move { Ok(registration.wait_for_sync(PATIENCE).await?) })))
+}
+
+/// Until every controller reconciles, in milliseconds.
+async fn manager(server: &ApiServer) -> Result<f64, Failure> {
+    let begin = Instant::now();
+    let mut manager = Manager::new(client(server));
+    let mut handles = Vec::new();
+    for (controller, handle) in each_kind!(controller,) {
+        manager = manager.controller(controller);
+        handles.push(handle);
+    }
+    let stop = manager.handle();
+    let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    let starts = |handle: &ControllerHandle| {
+        handle.state().is_none_or(|state| state.phase != ControllerPhase::Running)
+    };
+    while handles.iter().any(starts) {
+        if begin.elapsed() > PATIENCE {
+            return Err("the controllers do not start".into());
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    let took = begin.elapsed();
+    stop.stop();
+    running.await??;
+    Ok(took.as_secs_f64() * 1e3)
+}
+
+fn controller<K: KubeKind>() -> (Controller, ControllerHandle) {
+    let name = ScopedKind::of::<K>().gvk().kind.to_lowercase();
+    let controller = Controller::new::<K>(name).reconcile(|_, _| async { Ok(Outcome::Done) });
+    let handle = controller.handle();
+    (controller, handle)
+}

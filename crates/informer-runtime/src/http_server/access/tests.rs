@@ -1,0 +1,89 @@
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Tokens, User, Verb};
+use serde_json::json;
+use tower::ServiceExt;
+
+use super::*;
+
+fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, token);
+    }
+    request.body(()).expect("a valid request").into_parts().0
+}
+
+/// A server with RBAC on, on which `scraper` may get `/metrics`, and its operator's access.
+fn server() -> (ApiServer, Access) {
+    let mut tokens = Tokens::default();
+    tokens.add("operator", User::new("operator").groups(["system:masters"]));
+    tokens.add("scraper", User::new("scraper").groups(["scrapers"]));
+    tokens.add("other", User::new("other"));
+    let server = ApiServer::builder().tokens(tokens).rbac(true).build();
+    let rbac = |resource: &str| Gvr::new("rbac.authorization.k8s.io", "v1", resource);
+    let role = json!({
+        "metadata": {"name": "metrics-reader"},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    server.create(&rbac("clusterroles"), "", role).expect("it is valid");
+    let binding = json!({
+        "metadata": {"name": "metrics-reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics-reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "scrapers"}],
+    });
+    server.create(&rbac("clusterrolebindings"), "", binding).expect("it is valid");
+    let service = server.service().map_request(|mut request: Request<Full<Bytes>>| {
+        let bearer = http::HeaderValue::from_static("Bearer operator");
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+        request
+    });
+    let access = Access::new(Client::from_service(service, "default"));
+    (server, access)
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_may_get_the_path_is_let_in() {
+    let (_server, access) = server();
+    let check = async |method, path, token| access.check(&head(method, path, token)).await;
+    assert_eq!(check("GET", "/metrics", Some("Bearer scraper")).await, Ok(()));
+    assert_eq!(check("GET", "/metrics?x=y", Some("bearer scraper")).await, Ok(()));
+    assert_eq!(check("POST", "/metrics", Some("Bearer scraper")).await, Err(Refused::Forbidden));
+    assert_eq!(check("GET", "/debug/queues", Some("Bearer scraper")).await, Err(Refused::Forbidden));
+    assert_eq!(check("GET", "/metrics", Some("Bearer other")).await, Err(Refused::Forbidden));
+    for token in [None, Some("Bearer nobody"), Some("Basic scraper"), Some("scraper"), Some("Bearer  ")] {
+        assert_eq!(check("GET", "/metrics", token).await, Err(Refused::Unknown), "{token:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_remembered_and_asked_for_again() {
+    let (server, access) = server();
+    let reviews = || server.requests().iter().filter(|request| request.verb == Verb::Create).count();
+    let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    let before = reviews();
+    for _ in 0..10 {
+        assert_eq!(ask().await, Ok(()));
+    }
+    assert_eq!(reviews() - before, 2);
+    tokio::time::sleep(USER_FOR).await;
+    assert_eq!(ask().await, Ok(()));
+    assert_eq!(reviews() - before, 3, "the user is asked for again, what it may is not");
+    let binding = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
+    server.delete(&binding, "", "metrics-reader").expect("it is there");
+    tokio::time::sleep(ALLOWED_FOR).await;
+    assert_eq!(ask().await, Err(Refused::Forbidden));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_let_in_while_the_server_cannot_be_asked() {
+    let (server, access) = server();
+    let broken =
+        FaultAction::Status { code: 500, reason: None, message: None, retry_after: None, body: None };
+    server.faults().on(FaultMatch::verb(Verb::Create)).then(broken);
+    let ask = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    assert_eq!(ask().await, Err(Refused::Unasked));
+    server.faults().clear();
+    assert_eq!(ask().await, Ok(()), "a failure is not remembered");
+}

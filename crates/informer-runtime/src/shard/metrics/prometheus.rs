@@ -1,0 +1,126 @@
+//! Metrics of controllers that share their keys.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::ShardMetrics;
+use crate::shard::{NotOwned, ShardView};
+
+/// Labels of one row.
+type Labels = Vec<(&'static str, String)>;
+
+/// By so many keys that nobody has it is told which part of all keys a replica owns: to six hundredths or so, at the cost of some
+/// microseconds a change.
+const SAMPLE: u32 = 256;
+
+/// The metrics of all controllers of a registry that share their keys:
+///
+/// | name | kind | is |
+/// |---|---|---|
+/// | `informer_shard_active` | gauge | 1 while the replica holds its lease |
+/// | `informer_shard_members` | gauge | the replicas that share the keys |
+/// | `informer_shard_share` | gauge | the part of all keys that the replica owns, estimated |
+/// | `informer_shard_changes_total` | counter | changes of what it owns: several for a replica that comes or goes |
+/// | `informer_shard_gained_requests_total` | counter | requests that were enqueued, because their keys came here |
+/// | `informer_shard_refused_requests_total` | counter | requests that were not worked on, by `reason` |
+/// | `informer_shard_refused_writes_total` | counter | writes that were not sent, as the lease had become uncertain |
+///
+/// Every row has the label `controller`.
+#[derive(Debug, Clone)]
+pub(crate) struct PrometheusShards {
+    active: Family<Labels, Gauge>,
+    members: Family<Labels, Gauge>,
+    share: Family<Labels, Gauge<f64, AtomicU64>>,
+    changes: Family<Labels, Counter>,
+    gained: Family<Labels, Counter>,
+    refused: Family<Labels, Counter>,
+    writes: Family<Labels, Counter>,
+}
+
+impl PrometheusShards {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let families = Self {
+            active: Family::default(),
+            members: Family::default(),
+            share: Family::default(),
+            changes: Family::default(),
+            gained: Family::default(),
+            refused: Family::default(),
+            writes: Family::default(),
+        };
+        let gauges = [
+            ("active", "1 while the replica holds its lease", &families.active),
+            ("members", "Replicas that share the keys", &families.members),
+        ];
+        for (name, help, family) in gauges {
+            registry.register(format!("informer_shard_{name}"), help, family.clone());
+        }
+        let help = "The part of all keys that the replica owns, estimated";
+        registry.register("informer_shard_share", help, families.share.clone());
+        let counters = [
+            ("changes", "Changes of what the replica owns", &families.changes),
+            ("gained_requests", "Requests whose keys came to the replica", &families.gained),
+            ("refused_requests", "Requests of keys that the replica does not own", &families.refused),
+            ("refused_writes", "Writes that were not sent, as the lease was uncertain", &families.writes),
+        ];
+        for (name, help, family) in counters {
+            registry.register(format!("informer_shard_{name}"), help, family.clone());
+        }
+        families
+    }
+
+    pub(crate) fn controller(&self, name: &str) -> Arc<dyn ShardMetrics> {
+        let labels = vec![("controller", name.to_owned())];
+        let refused = |why: NotOwned| {
+            let labels = vec![("controller", name.to_owned()), ("reason", why.as_str().to_owned())];
+            self.refused.get_or_create_owned(&labels)
+        };
+        Arc::new(OneController {
+            active: self.active.get_or_create_owned(&labels),
+            members: self.members.get_or_create_owned(&labels),
+            share: self.share.get_or_create_owned(&labels),
+            changes: self.changes.get_or_create_owned(&labels),
+            gained: self.gained.get_or_create_owned(&labels),
+            refused: NotOwned::ALL.map(refused),
+            writes: self.writes.get_or_create_owned(&labels),
+        })
+    }
+}
+
+struct OneController {
+    active: Gauge,
+    members: Gauge,
+    share: Gauge<f64, AtomicU64>,
+    changes: Counter,
+    gained: Counter,
+    /// By the number of the reason.
+    refused: [Counter; 3],
+    writes: Counter,
+}
+
+impl ShardMetrics for OneController {
+    fn shares(&self, view: &ShardView) {
+        self.active.set(i64::from(view.is_active()));
+        self.members.set(i64::try_from(view.members()).unwrap_or(i64::MAX));
+        let owned = (0..SAMPLE).filter(|number| view.owns(&format!("sample/{number}"))).count();
+        self.share.set(owned as f64 / f64::from(SAMPLE));
+        self.changes.inc();
+    }
+
+    fn gained(&self, requests: u64) {
+        self.gained.inc_by(requests);
+    }
+
+    fn request_refused(&self, why: NotOwned) {
+        self.refused[why as usize].inc();
+    }
+
+    fn write_refused(&self) {
+        self.writes.inc();
+    }
+}

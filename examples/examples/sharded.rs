@@ -1,0 +1,229 @@
+//! One controller in several processes, each of which works on its share of the keys.
+//!
+//! It answers config maps: whoever owns one notes the round that is asked for, its own name, and the fence under which it wrote. By
+//! default this program starts three replicas of itself, asks for rounds without a pause, kills one of them and stops another,
+//! and checks by the fences that no answer came after one of a later owner. On a cluster it makes the namespace `example-sharded` and
+//! takes it away; `sharded/role.yaml` has what the replicas need there, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! `SHARDED_LEASE` is the lease of the replicas in seconds: 3 on the embedded server, 15 elsewhere.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example sharded
+//! KUBECONFIG=… cargo run -p informer-examples --example sharded -- --replica blue     # one replica, until it is interrupted
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer::handler::on_event;
+use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use informer::runtime::{
+    Cache, Client, Context, Controller, Manager, Outcome, Patch, ReconcileError, Request, ShardGroup, ctrl_c,
+};
+use informer::{Event, Lazy};
+use informer_examples::{PATIENCE, Result, connect};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::Instant;
+
+const NAMESPACE: &str = "example-sharded";
+const MAPS: usize = 60;
+
+/// Names the replica that a process is, where this program has started it.
+const REPLICA: &str = "SHARDED_REPLICA";
+const LEASE: &str = "SHARDED_LEASE";
+
+/// Runs the replicas and watches them, or is one of them.
+#[tokio::main]
+pub async fn main() -> Result {
+    if let Ok(name) = std::env::var(REPLICA) {
+        return replica(&name, parent_gone()).await;
+    }
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, name] = arguments.as_slice()
+        && flag == "--replica"
+    {
+        return replica(name, ctrl_c()).await;
+    }
+    show().await
+}
+
+/// One replica: a controller like any other, but for one line.
+async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
+    let (client, _cluster) = connect().await?;
+    let lease = std::env::var(LEASE).ok().and_then(|text| text.parse().ok()).unwrap_or(15);
+    let retry = (Duration::from_secs(lease) / 7).min(Duration::from_secs(2));
+    let group = ShardGroup::new("answers").namespace(NAMESPACE).identity(name);
+    let group = group.lease_duration(Duration::from_secs(lease)).retry_period(retry);
+    let by = name.to_owned();
+    let controller = Controller::new::<ConfigMap>("answers")
+        .sharded(group)
+        .reconcile(move |request, ctx| answer(request, ctx, by.clone()));
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    Ok(Manager::of(Client::new(&cache)).controller(controller).run_until(stop).await?)
+}
+
+async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, ReconcileError> {
+    let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+    let Some(owned) = ctx.owned() else { return Ok(Outcome::Done) };
+    let mut edited = map.edit();
+    let data = edited.data.get_or_insert_default();
+    let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {
+        return Ok(Outcome::Done);
+    };
+    let answer = [("answered", round.clone()), ("by", by), ("fence", owned.check()?.version.to_string())];
+    data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
+    // Bound to the uid and the version that were read, and not sent if the lease is uncertain by now.
+    ctx.client.update(&edited).await?;
+    Ok(Outcome::Done)
+}
+
+/// What was answered so far.
+#[derive(Default)]
+struct Answers {
+    count: usize,
+    /// By whom each was answered last, and under which fence.
+    last: BTreeMap<String, (String, u64)>,
+    /// Answers under an older fence than the one before.
+    late: usize,
+}
+
+impl Answers {
+    fn hear(&mut self, event: &Event<Lazy<ConfigMap>>) {
+        let Event::Updated { old, new, .. } = event else { return };
+        let (Ok(old), Ok(new)) = (old.get(), new.get()) else { return };
+        let text = |map: &ConfigMap, name: &str| map.data.as_ref().and_then(|data| data.get(name).cloned());
+        if text(&old, "answered") == text(&new, "answered") {
+            return;
+        }
+        let fence = text(&new, "fence").and_then(|fence| fence.parse().ok()).unwrap_or_default();
+        let by = text(&new, "by").unwrap_or_default();
+        self.count += 1;
+        let before = self.last.insert(event.key().to_string(), (by.clone(), fence));
+        self.late += usize::from(before.is_some_and(|(who, before)| who != by && fence < before));
+    }
+
+    fn of(&self, replica: &str) -> usize {
+        self.last.values().filter(|(by, _)| by == replica).count()
+    }
+}
+
+async fn show() -> Result {
+    let (client, cluster) = connect().await?;
+    let listening = match cluster.server() {
+        Some(server) => Some(server.listen("127.0.0.1:0").await?),
+        None => None,
+    };
+    let kubeconfig = tempfile::NamedTempFile::new()?;
+    if let Some(listening) = &listening {
+        std::fs::write(kubeconfig.path(), listening.kubeconfig())?;
+    }
+    let embedded = listening.as_ref().map(|_| kubeconfig.path().as_os_str().to_owned());
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    cache.start();
+    let user = Client::new(&cache);
+    set_up(&user).await?;
+    let answers: Arc<Mutex<Answers>> = Arc::default();
+    let heard = Arc::clone(&answers);
+    let maps = cache.informer::<ConfigMap>();
+    maps.add_handler(on_event(move |event| heard.lock().hear(&event)))?;
+    let asking = tokio::spawn(ask(user.clone()));
+    let mut replicas = Vec::new();
+    for name in ["a", "b", "c"] {
+        replicas.push(start(name, embedded.as_deref())?);
+    }
+    let shown = watch(replicas, &answers).await;
+    asking.abort();
+    user.delete::<Namespace>(NAMESPACE).await?;
+    shown
+}
+
+async fn watch(mut replicas: Vec<Child>, answers: &Mutex<Answers>) -> Result {
+    let shares = || ["a", "b", "c"].map(|name| answers.lock().of(name));
+    until("all three answer", || {
+        shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
+    })
+    .await?;
+    // Until nobody moves any more.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let [a, b, c] = shares();
+    println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");
+
+    let begin = Instant::now();
+    replicas[1].kill()?;
+    until("others answer for b", || answers.lock().of("b") == 0).await?;
+    println!("b was killed: its {b} are with others after {:.1} s", begin.elapsed().as_secs_f32());
+
+    let ([_, _, c], begin) = (shares(), Instant::now());
+    drop(replicas[2].stdin.take());
+    until("a answers for all", || answers.lock().of("a") == MAPS).await?;
+    println!("c was stopped: its {c} are with a after {:.1} s", begin.elapsed().as_secs_f32());
+
+    let answers = answers.lock();
+    println!("{} answers, {} of them under an older fence than one before", answers.count, answers.late);
+    match answers.late {
+        0 => Ok(()),
+        _ => Err("two replicas acted on a key at one time".into()),
+    }
+}
+
+/// A replica in a process of its own, which ends with its standard input.
+fn start(name: &str, embedded: Option<&std::ffi::OsStr>) -> Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).env(REPLICA, name).stdin(Stdio::piped()).stdout(Stdio::null());
+    if let Some(kubeconfig) = embedded {
+        command.env("KUBECONFIG", kubeconfig);
+        if std::env::var_os(LEASE).is_none() {
+            command.env(LEASE, "3");
+        }
+    } else if let Some(kubeconfig) = std::env::var_os("OPERATOR_KUBECONFIG") {
+        command.env("KUBECONFIG", kubeconfig);
+    }
+    Ok(command.spawn()?)
+}
+
+/// Resolves when the standard input ends.
+async fn parent_gone() {
+    let read = || std::io::stdin().read_to_end(&mut Vec::new());
+    // It ends, whether it can be read or not.
+    let _ = tokio::task::spawn_blocking(read).await;
+}
+
+/// Asks for one round after the other.
+async fn ask(user: Client) -> Result {
+    for round in 1_u64.. {
+        let key = format!("{NAMESPACE}/map-{}", round % MAPS as u64);
+        user.patch::<ConfigMap>(&key, &Patch::merge(json!({"data": {"round": round.to_string()}}))).await?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) -> Result {
+    let begin = Instant::now();
+    while !holds() {
+        if begin.elapsed() > PATIENCE * 6 {
+            return Err(format!("{what}: not in time").into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn set_up(user: &Client) -> Result {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(NAMESPACE.to_owned());
+    match user.create(&namespace).await {
+        Err(error) if !error.is_already_exists() => return Err(error.into()),
+        _ => {}
+    }
+    for number in 0..MAPS {
+        let mut map = ConfigMap::default();
+        map.metadata.namespace = Some(NAMESPACE.to_owned());
+        map.metadata.name = Some(format!("map-{number}"));
+        user.create(&map).await?;
+    }
+    Ok(())
+}

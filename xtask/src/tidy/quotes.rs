@@ -1,0 +1,64 @@
+use std::path::Path;
+
+use crate::report::Report;
+
+/// What stands before a block that is the text of a file: `<!-- text of PATH -->`.
+const BEFORE: &str = "<!-- text of ";
+
+/// Holds blocks of the pages against the files that they show: each has to stand in its file as it is, so that what is shown is what is
+/// compiled.
+pub(super) fn check(root: &Path, report: &mut Report) {
+    let Ok(entries) = std::fs::read_dir(root.join("docs")) else { return };
+    let mut quotes = 0;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Ok(page) = std::fs::read_to_string(&path) else { continue };
+        for (number, file, block) in blocks(&page) {
+            quotes += 1;
+            let name = path.file_name().unwrap_or_default().display().to_string();
+            let stands = std::fs::read_to_string(root.join(file)).is_ok_and(|text| text.contains(&block));
+            if block.is_empty() || !stands {
+                report.problems.push(format!("docs/{name}:{number}: this is not the text of {file}"));
+            }
+        }
+    }
+    report.figure("blocks of docs that are text of files", f64::from(quotes));
+}
+
+/// The number of its line, the file and the text of each such block.
+fn blocks(page: &str) -> Vec<(usize, &str, String)> {
+    let lines: Vec<&str> = page.lines().collect();
+    let named = lines.iter().enumerate().filter_map(|(index, line)| {
+        let file = line.strip_prefix(BEFORE)?.strip_suffix(" -->")?;
+        let block = lines.get(index + 2..)?.iter().take_while(|line| **line != "```");
+        Some((index + 1, file, block.flat_map(|line| [line, "\n"]).collect()))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_what_stands_between_its_fences() {
+        let page = "# Page\n\n<!-- text of a/b.rs -->\n```rust\nfn a() {}\n\nfn b() {}\n```\n\n```rust\nfn c() {}\n```\n";
+        assert_eq!(blocks(page), [(3, "a/b.rs", "fn a() {}\n\nfn b() {}\n".to_owned())]);
+    }
+
+    #[test]
+    fn a_page_that_shows_something_else_is_a_problem() {
+        let folder = std::env::temp_dir().join(format!("informer-tidy-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("docs")).unwrap();
+        std::fs::write(folder.join("a.rs"), "fn a() {}\n").unwrap();
+        let page = |text: &str| format!("<!-- text of a.rs -->\n```rust\n{text}\n```\n");
+        let problems = |text: &str| {
+            std::fs::write(folder.join("docs/page.md"), page(text)).unwrap();
+            let mut report = Report::new("tidy");
+            check(&folder, &mut report);
+            report.problems
+        };
+        assert!(problems("fn a() {}").is_empty());
+        assert_eq!(problems("fn b() {}"), ["docs/page.md:1: this is not the text of a.rs"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
