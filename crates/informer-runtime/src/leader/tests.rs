@@ -357,7 +357,6 @@ async fn two_controllers_of_one_manager_lead_and_stop_together() {
     assert_eq!(take(), ["one: maps a/x", "one: secrets a/x"], "the standby does nothing");
     stop.cancel();
     first.await.expect("no panic").expect("no error");
-    assert!(take().is_empty());
     sleep(seconds(3)).await;
     assert_eq!(take(), ["two: maps a/x", "two: secrets a/x"], "both move at once");
 }
