@@ -35,7 +35,8 @@ impl Built {
     pub(super) fn build(root: &Path, peers: &[Peer]) -> Result<Self, BenchError> {
         let ours = build_ours(root, "informer-bench")?;
         let go = peers.contains(&Peer::ClientGo).then(|| build_go(root)).transpose()?.flatten();
-        let kube_rs = peers.contains(&Peer::KubeRs).then(|| build_kube_rs(root, "kube-rs-bench")).transpose()?;
+        let kube_rs =
+            peers.contains(&Peer::KubeRs).then(|| build_kube_rs(root, "kube-rs-bench")).transpose()?;
         Ok(Self { ours, takes_part: peers.contains(&Peer::Ours), go, kube_rs })
     }
 }
