@@ -16,6 +16,7 @@ use kube::core::DynamicObject;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
+use mimalloc::MiMalloc;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
@@ -32,6 +33,10 @@ const LABEL: &str = "bench-sent";
 const HOT: usize = 1_000;
 const HOT_ROUNDS: usize = 100;
 const USAGE: &str = "usage: kube-rs-bench --server URL|--kubeconfig FILE --control ADDRESS --kind KIND --objects COUNT [--dynamic] [--streaming] [--only-sync]";
+
+/// As the programs beside it that are timed.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
