@@ -177,7 +177,7 @@ impl Election {
         let before = self.lease.version;
         let wall = self.candidates[index].wall(self.now);
         let knew_last = self.candidates[index].seen == self.lease.deleted_at;
-        let answer = self.lease.serve(action, wall, self.forked_until > self.now)?;
+        let answer = self.lease.serve(action, wall)?;
         if self.lease.version == before {
             return Ok(answer);
         }

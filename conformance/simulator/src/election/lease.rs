@@ -19,17 +19,14 @@ pub(super) struct Lease {
 
 impl Lease {
     /// Does what it is asked for, as an API server would. `wall` is what the writer's clock shows.
-    pub(super) fn serve(&mut self, action: &Action, wall: u64, forked: bool) -> Checked<Answer> {
+    pub(super) fn serve(&mut self, action: &Action, wall: u64) -> Checked<Answer> {
         Ok(match (action, &self.record) {
             (Action::Get, Some(record)) => Answer::Seen(record.clone(), ResourceVersion::from(self.version)),
             (Action::Get | Action::Update(..), None) => Answer::Missing,
             (Action::Create(_), Some(_)) => Answer::Conflict,
             (Action::Update(version, _), _) if version.as_u64() != Some(self.version) => Answer::Conflict,
             (Action::Create(write) | Action::Update(_, write), _) => {
-                // Of two who lead, one may go on with what the other has given back.
-                if !forked {
-                    self.check_write(write)?;
-                }
+                self.check_write(write)?;
                 self.write(write, wall)
             }
         })
@@ -49,7 +46,8 @@ impl Lease {
         Answer::Seen(record, ResourceVersion::from(self.version))
     }
 
-    /// Holders are counted: each new one once, a renewal and a release not at all.
+    /// Holders are counted: each new one once, a renewal and a release not at all. A leader that goes on with what another one, who
+    /// led beside it after a deletion, has given back is a new one.
     fn check_write(&self, write: &LeaseWrite) -> Checked {
         let Some(before) = &self.record else {
             ensure!("transitions", write.transitions == 0, "a new lease begins with {write:?}");

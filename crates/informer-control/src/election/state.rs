@@ -271,7 +271,11 @@ impl ElectorState {
         self.stopping = None;
         if matches!(self.role, Role::Leading { .. }) && self.release {
             self.role = Role::Releasing { until };
-            self.give_back(now);
+            match self.holds() {
+                true => self.give_back(now),
+                // It found no holder, and its write since may have been done.
+                false => self.ask(Action::Get, now),
+            }
         } else if self.role != Role::Ended {
             self.over(Notice::Stopped);
         }
@@ -359,9 +363,7 @@ impl ElectorState {
                 if self.held_by_another(now) {
                     self.next = self.next.into_iter().chain(self.expiry()).min();
                 } else {
-                    let ours = record.holder == self.identity;
-                    let transitions = record.transitions.saturating_add(i32::from(!ours));
-                    let write = self.term(transitions, record.acquired.clone().filter(|_| ours));
+                    let write = self.term_after(record);
                     self.ask(Action::Update(version.clone(), write), now);
                 }
             }
@@ -371,6 +373,14 @@ impl ElectorState {
 
     fn term(&self, transitions: i32, acquired: Option<String>) -> LeaseWrite {
         LeaseWrite { holder: self.identity.clone(), duration: self.times.lease, transitions, acquired }
+    }
+
+    /// Who is not the holder that is written there becomes it, which counts. That holds for a leader, too, that finds no holder:
+    /// somebody emptied the Lease, or held it after a deletion and gave it back. It leads on, as upstream.
+    fn term_after(&self, record: &LeaseRecord) -> LeaseWrite {
+        let ours = record.holder == self.identity;
+        let transitions = record.transitions.saturating_add(i32::from(!ours));
+        self.term(transitions, record.acquired.clone().filter(|_| ours))
     }
 
     /// Until when a leader goes on without another renewal, after a write that was sent then.
@@ -394,7 +404,7 @@ impl ElectorState {
     /// Writes the lease again, without a look at it: the version says whether it is still the one that was seen.
     fn renew(&mut self, now: Instant) {
         let Some(Observed { record, version, .. }) = &self.observed else { return };
-        let write = self.term(record.transitions, record.acquired.clone());
+        let write = self.term_after(record);
         self.ask(Action::Update(version.clone(), write), now);
     }
 

@@ -192,6 +192,47 @@ fn a_leader_whose_lease_is_deleted_makes_a_new_one() {
 }
 
 #[test]
+fn a_leader_that_finds_no_holder_leads_on_and_counts_a_transition() {
+    let (mut one, mut server) = (One::new("a"), Server::default());
+    verbs_until_it_leads(&mut one, &mut server);
+    let lease = server.lease.as_mut().expect("it leads");
+    (lease.holder, lease.transitions) = (String::new(), 4);
+    server.version += 1; // Somebody has emptied it, or has given back what he held.
+    assert!(matches!(one.exchange(&mut server), Action::Update(..)));
+    assert!(matches!(one.exchange(&mut server), Action::Get));
+    let Action::Update(_, write) = one.exchange(&mut server) else { panic!("it takes what nobody holds") };
+    assert_eq!((write.holder.as_str(), write.transitions, write.acquired), ("a", 5, None));
+    let Action::Update(_, write) = one.exchange(&mut server) else { panic!("it renews") };
+    assert_eq!(write.transitions, 5, "once");
+    assert!(one.state.leads());
+}
+
+#[test]
+fn a_leader_that_found_no_holder_and_is_stopped_gives_back_only_what_it_holds() {
+    for done in [true, false] {
+        let (mut one, mut server) = (One::new("a"), Server::default());
+        verbs_until_it_leads(&mut one, &mut server);
+        server.lease.as_mut().expect("it leads").holder = String::new();
+        server.version += 1;
+        one.exchange(&mut server);
+        one.exchange(&mut server);
+        let write = one.action();
+        if done {
+            server.serve(&write);
+        }
+        one.state.answer(Answer::Failed("no answer".to_owned()), one.now, 0.0);
+        one.state.stop(one.now);
+        assert!(matches!(one.exchange(&mut server), Action::Get));
+        if done {
+            one.exchange(&mut server);
+        }
+        assert_eq!(one.notices().pop(), Some(Notice::Stopped));
+        assert_eq!(server.lease.expect("it is there").holder, "");
+        assert_eq!(server.version, if done { 4 } else { 2 });
+    }
+}
+
+#[test]
 fn a_standby_that_knows_the_holder_of_a_deleted_lease_waits_as_long_as_that_may_lead() {
     let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
     let begun = one.now;
