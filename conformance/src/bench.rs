@@ -157,7 +157,7 @@ impl Bench {
     /// Serves a kind of the scenario's own, and answers it.
     pub(crate) async fn define(&self, versions: &[&'static str]) -> Result<CustomKind, ServerError> {
         let kind = self.custom(versions);
-        self.server.define(&self.api, &kind).await?;
+        Server::define(&self.api, &kind).await?;
         Ok(kind)
     }
 

@@ -1,20 +1,21 @@
 //! The two servers that the suite runs on, and what scenarios may do to them.
 
+mod access;
 mod embedded;
 mod process;
 mod real;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use informer::{Client, ClientError, Gvr};
-use kube_client::Config;
+use informer::{ClientError, Gvr};
+use informer_apiserver::TlsError;
 use serde_json::Value;
 use thiserror::Error;
 
 pub use embedded::Embedded;
 pub use process::Spawned;
 pub use real::Real;
-pub(crate) use real::definitions;
 
 use crate::Api;
 
@@ -67,6 +68,9 @@ pub enum ServerError {
     /// A socket cannot be had.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
+    /// The embedded server cannot listen over TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A request of the suite itself failed.
     #[error(transparent)]
     Api(#[from] crate::ApiError),
@@ -110,47 +114,6 @@ impl Server {
             Self::Spawned(server) => server.address(),
             Self::Real(server) => server.address(),
         }
-    }
-
-    /// How the administrator connects by way of an address, such as that of a [`Cable`](crate::Cable).
-    ///
-    /// # Errors
-    ///
-    /// When the kubeconfig cannot be used.
-    pub async fn config(&self, via: SocketAddr) -> Result<Config, ServerError> {
-        match self {
-            Self::Embedded(_) | Self::Spawned(_) => {
-                Ok(Config::new(format!("http://{via}").parse().expect("an address makes a URL")))
-            }
-            Self::Real(server) => server.config("admin.conf", via).await,
-        }
-    }
-
-    /// A kubeconfig of the administrator by way of an address, for programs of any make.
-    ///
-    /// # Errors
-    ///
-    /// When the real server's cannot be read.
-    pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
-        match self {
-            Self::Embedded(_) | Self::Spawned(_) => Ok(serde_json::json!({
-                "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
-                "clusters": [{"name": "embedded", "cluster": {"server": format!("http://{via}")}}],
-                "users": [{"name": "nobody", "user": {}}],
-                "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "nobody"}}],
-            })
-            .to_string()),
-            Self::Real(server) => server.kubeconfig(via),
-        }
-    }
-
-    /// A client of the administrator, with connections of its own.
-    ///
-    /// # Errors
-    ///
-    /// When the kubeconfig cannot be used.
-    pub async fn client(&self, via: SocketAddr) -> Result<Client, ServerError> {
-        Ok(Client::new(self.config(via).await?)?)
     }
 
     /// Stops the API server; its data stay.
@@ -267,11 +230,15 @@ impl Server {
     }
 
     /// Serves a custom kind, and waits until it does.
-    pub(crate) async fn define(&self, api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
-        match self {
-            Self::Embedded(server) => server.define(kind),
-            Self::Spawned(_) | Self::Real(_) => real::define(api, kind).await,
+    pub(crate) async fn define(api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
+        api.create(&definitions(), "", &definition(kind)).await?;
+        for version in &kind.versions {
+            // The server says nothing when it begins to serve; the scenario's deadline bounds this.
+            while api.list(&kind.gvr(version), "default").await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         }
+        Ok(())
     }
 
     /// The real server.
@@ -281,6 +248,11 @@ impl Server {
             Self::Real(server) => Ok(server),
         }
     }
+}
+
+/// Where definitions are.
+pub(crate) fn definitions() -> Gvr {
+    Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
 /// A definition that lets every object pass.

@@ -8,23 +8,21 @@ use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::{Bench, Cable, Failure, Scenario, Watched, Way, What};
 
-const NO_TLS: &str = "TLS and authentication";
-
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scenario!(a_client_certificate_is_enough).open(NO_TLS),
-        scenario!(a_token_file_that_changes_is_read_again).open(NO_TLS).slow().within(200),
-        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).open(NO_TLS).slow().within(200),
-        scenario!(a_token_of_a_service_account_is_enough).open(NO_TLS),
-        scenario!(a_server_with_an_unknown_certificate_is_refused).open(NO_TLS),
-        scenario!(a_client_without_credentials_is_told_who_it_is).open(NO_TLS),
-        scenario!(a_client_certificate_survives_cuts).open(NO_TLS),
+        scenario!(a_client_certificate_is_enough),
+        scenario!(a_token_file_that_changes_is_read_again).slow().within(200),
+        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).slow().within(200),
+        scenario!(a_token_of_a_service_account_is_enough),
+        scenario!(a_server_with_an_unknown_certificate_is_refused),
+        scenario!(a_client_without_credentials_is_told_who_it_is),
+        scenario!(a_client_certificate_survives_cuts),
     ]
 }
 
 async fn a_client_certificate_is_enough(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
-    let config = bench.server.real()?.config("certificate.conf", bench.server.address()).await?;
+    let config = bench.server.config_by_certificate(bench.server.address()).await?;
     let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::Stream)).await?;
     bench.change("a", "1").await?;
     bench.settled(&watched, &maps()).await
@@ -33,7 +31,7 @@ async fn a_client_certificate_is_enough(bench: Bench) -> Result<(), Failure> {
 async fn a_client_certificate_survives_cuts(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     let cable = Cable::to(bench.server.address()).await?;
-    let config = bench.server.real()?.config("certificate.conf", cable.address()).await?;
+    let config = bench.server.config_by_certificate(cable.address()).await?;
     let watched = Watched::synced(bench.maps_by(&Client::new(config)?, Way::List)).await?;
     for round in 0..3 {
         cable.unplug().await;
@@ -73,7 +71,7 @@ async fn account_token(bench: &Bench, name: &str) -> Result<String, Failure> {
 }
 
 async fn by_token_file(bench: &Bench, cable: &Cable, path: &Path) -> Result<SharedInformer<Map>, Failure> {
-    let config = bench.server.real()?.config_by_token_file(cable.address(), Some(path)).await?;
+    let config = bench.server.config_by_token_file(cable.address(), Some(path)).await?;
     Ok(bench.maps_by(&Client::new(config)?, Way::List))
 }
 
@@ -169,7 +167,7 @@ async fn a_server_with_an_unknown_certificate_is_refused(bench: Bench) -> Result
 }
 
 async fn a_client_without_credentials_is_told_who_it_is(bench: Bench) -> Result<(), Failure> {
-    let config = bench.server.real()?.config_by_token_file(bench.server.address(), None).await?;
+    let config = bench.server.config_by_token_file(bench.server.address(), None).await?;
     let watched = Watched::start(bench.maps_by(&Client::new(config)?, Way::List))?;
     watched.until_state(|state| state.reflector.last_error.is_some()).await?;
     let error =

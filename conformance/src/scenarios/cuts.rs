@@ -21,12 +21,9 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(handlers_and_readers_go_on_while_the_server_is_away),
         scenario!(a_restart_of_the_server_loses_nothing).alone(),
         scenario!(a_restart_of_the_store_behind_the_server_loses_nothing)
-            .open("a store that fails apart from it")
+            .open("a store in a process of its own, which can fail apart from the server")
             .alone(),
-        scenario!(a_silent_connection_is_noticed)
-            .open("HTTP/2 by ALPN, whose pings see through a proxy")
-            .slow()
-            .within(150),
+        scenario!(a_silent_connection_is_noticed).slow().within(150),
     ]
 }
 

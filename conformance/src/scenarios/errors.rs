@@ -12,16 +12,14 @@ use crate::scenario::scenario;
 use crate::watched::PATIENCE;
 use crate::{Bench, Failure, Scenario, ServerError, Watched, Way};
 
-const NO_USERS: &str = "authentication and RBAC";
-
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_kind_that_is_not_there_is_named),
         scenario!(a_wait_names_only_what_is_late),
-        scenario!(a_forbidden_kind_is_named_and_syncs_once_granted).open(NO_USERS),
-        scenario!(a_right_that_is_withdrawn_shows_at_the_next_watch).open(NO_USERS),
-        scenario!(a_list_without_the_right_to_watch_says_so).open(NO_USERS),
-        scenario!(a_namespaced_right_is_enough_for_a_namespaced_informer).open(NO_USERS),
+        scenario!(a_forbidden_kind_is_named_and_syncs_once_granted),
+        scenario!(a_right_that_is_withdrawn_shows_at_the_next_watch),
+        scenario!(a_list_without_the_right_to_watch_says_so),
+        scenario!(a_namespaced_right_is_enough_for_a_namespaced_informer),
         scenario!(many_requests_at_once_wait_for_their_turn),
     ]
 }
@@ -57,12 +55,11 @@ async fn a_wait_names_only_what_is_late(bench: Bench) -> Result<(), Failure> {
 
 /// A client of somebody who may do nothing yet.
 async fn guest(bench: &Bench, user: &str) -> Result<Client, Failure> {
-    let real = bench.server.real()?;
-    let token = real.token_of(user)?;
+    let token = bench.server.token_of(user)?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("token");
     std::fs::write(&path, token)?;
-    let config = real.config_by_token_file(bench.server.address(), Some(&path)).await;
+    let config = bench.server.config_by_token_file(bench.server.address(), Some(&path)).await;
     let client = Client::new(config?).map_err(ServerError::from)?;
     // The first request reads the token; the file may go after that.
     let _ = client.request(http::Request::get("/version").body(bytes::Bytes::new())?).await?;
@@ -109,12 +106,11 @@ async fn a_forbidden_kind_is_named_and_syncs_once_granted(bench: Bench) -> Resul
 async fn a_right_that_is_withdrawn_shows_at_the_next_watch(bench: Bench) -> Result<(), Failure> {
     bench.create("a").await?;
     grant(&bench, "guest-1", &["list", "watch"]).await?;
-    let real = bench.server.real()?;
     let cable = crate::Cable::to(bench.server.address()).await?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("token");
-    std::fs::write(&path, real.token_of("guest-1")?)?;
-    let client = Client::new(real.config_by_token_file(cable.address(), Some(&path)).await?)?;
+    std::fs::write(&path, bench.server.token_of("guest-1")?)?;
+    let client = Client::new(bench.server.config_by_token_file(cable.address(), Some(&path)).await?)?;
     let watched = Watched::synced(bench.maps_by(&client, Way::Stream)).await?;
     bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
     // Rights are looked at when a watch begins, and the server's view of them is a cache as well.

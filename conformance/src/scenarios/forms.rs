@@ -15,7 +15,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(metadata_informers_stream_their_list),
         scenario!(all_forms_show_the_same_objects),
         scenario!(typed_objects_follow_changes),
-        scenario!(managed_fields_are_cut_unless_asked_for).open("metadata.managedFields (server-side apply)"),
+        scenario!(managed_fields_are_cut_unless_asked_for),
         scenario!(a_transform_changes_what_is_cached_and_told),
         scenario!(cluster_scoped_objects_have_no_namespace),
     ]

@@ -9,7 +9,7 @@ use informer::{Client, Gvr, KubeListWatch, Lazy, SharedInformer};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use serde_json::json;
 
-use super::sync::{UNCACHED, event};
+use super::sync::event;
 use crate::bench::maps;
 use crate::scenario::scenario;
 use crate::watched::PATIENCE;
@@ -19,7 +19,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_watch_whose_version_was_compacted_is_listed_anew).alone(),
         scenario!(deletions_lost_by_a_compaction_are_told_as_stale).alone(),
-        scenario!(a_page_token_that_was_compacted_makes_one_whole_list).open(UNCACHED).alone(),
+        scenario!(a_page_token_that_was_compacted_makes_one_whole_list).alone(),
         scenario!(a_compaction_under_an_open_watch_changes_nothing).alone(),
         scenario!(a_server_that_forgot_its_history_in_a_restart_is_listed_anew).alone(),
         scenario!(a_streaming_informer_survives_a_compaction).alone(),

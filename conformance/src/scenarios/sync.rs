@@ -13,9 +13,6 @@ use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::{Bench, Failure, Scenario, Watched, Way, What};
 
-/// A kube-apiserver reads events from etcd, and so obeys a limit even where any version will do.
-pub(super) const UNCACHED: &str = "kinds that are read past its cache (events)";
-
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_list_fills_the_cache),
@@ -25,7 +22,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(changes_arrive_in_their_order),
         scenario!(every_change_of_many_writers_arrives),
         scenario!(a_consistent_list_comes_in_pages),
-        scenario!(an_uncached_kind_is_listed_in_pages).open(UNCACHED),
+        scenario!(an_uncached_kind_is_listed_in_pages),
         scenario!(a_watch_asks_for_bookmarks_and_gets_them),
         scenario!(a_bookmark_moves_the_version_of_a_quiet_informer).slow(),
         scenario!(an_object_with_finalizers_is_updated_then_deleted),
@@ -163,6 +160,7 @@ async fn page_of(
     Err("the page has no end".into())
 }
 
+/// A kube-apiserver reads events from etcd, and so obeys a limit even where any version will do.
 async fn an_uncached_kind_is_listed_in_pages(bench: Bench) -> Result<(), Failure> {
     let events = informer::Gvr::new("", "v1", "events");
     let namespace = bench.namespace.clone();

@@ -1,18 +1,35 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use informer_apiserver::{ApiServer, Kind, Listening};
+use informer_apiserver::{
+    ApiServer, Certificate, CertificateAuthority, ClientCa, Listening, Tls, TlsError, Tokens, User,
+};
 use parking_lot::Mutex;
 
-use super::{CustomKind, ServerError};
+use super::ServerError;
 
-/// The embedded server on a socket.
+/// Users who may do nothing, `guest-0` and on, as `cargo xtask real up` makes them.
+const GUESTS: usize = 8;
+/// What the name of a user stands behind in a token. Nobody else reaches the server.
+const TOKEN: &str = "token-of-";
+
+/// The embedded server as `cargo xtask real up` sets up the real one: TLS with HTTP/2, tokens, client certificates and roles.
 #[derive(Debug)]
 pub struct Embedded {
     api: ApiServer,
+    tls: Tls,
     address: SocketAddr,
     listening: Mutex<Option<Listening>>,
+    /// How the administrator gets in: by token, and by certificate.
+    kubeconfigs: [String; 2],
     backup: AtomicU64,
+}
+
+/// A certificate of an administrator, and the authority that it is of.
+fn administrator() -> Result<(Certificate, ClientCa), TlsError> {
+    let users = CertificateAuthority::new("users")?;
+    let admin = users.issue_to(&User::new("admin-by-certificate").groups(["system:masters"]))?;
+    Ok((admin, users.certificate().parse()?))
 }
 
 impl Embedded {
@@ -22,11 +39,23 @@ impl Embedded {
     ///
     /// When no port can be listened on.
     pub async fn new() -> Result<Self, ServerError> {
-        let api = ApiServer::builder().build();
-        let listening = api.listen("127.0.0.1:0").await?;
+        let (admin, authority) = administrator()?;
+        let mut tokens = Tokens::default();
+        tokens.add(Self::token_of("admin"), User::new("admin").groups(["system:masters"]));
+        for guest in (0..GUESTS).map(|number| format!("guest-{number}")) {
+            tokens.add(Self::token_of(&guest), User::new(guest));
+        }
+        let api = ApiServer::builder().tokens(tokens).client_ca(authority).rbac(true).build();
+        let tls = Tls::self_signed()?;
+        let listening = api.listen_tls("127.0.0.1:0", tls.clone()).await?;
         Ok(Self {
             api,
+            tls,
             address: listening.addr(),
+            kubeconfigs: [
+                listening.kubeconfig_with(&Self::token_of("admin")),
+                listening.kubeconfig_of(&admin),
+            ],
             listening: Mutex::new(Some(listening)),
             backup: AtomicU64::new(0),
         })
@@ -40,6 +69,15 @@ impl Embedded {
         &self.api
     }
 
+    /// A kubeconfig of the administrator.
+    pub(super) fn kubeconfig(&self, by_certificate: bool) -> &str {
+        &self.kubeconfigs[usize::from(by_certificate)]
+    }
+
+    pub(super) fn token_of(user: &str) -> String {
+        format!("{TOKEN}{user}")
+    }
+
     pub(super) async fn stop(&self) {
         let listening = self.listening.lock().take();
         if let Some(listening) = listening {
@@ -48,7 +86,7 @@ impl Embedded {
     }
 
     pub(super) async fn start(&self) -> Result<(), ServerError> {
-        let listening = self.api.listen(self.address).await?;
+        let listening = self.api.listen_tls(self.address, self.tls.clone()).await?;
         *self.listening.lock() = Some(listening);
         Ok(())
     }
@@ -60,12 +98,5 @@ impl Embedded {
     pub(super) fn restore(&self) -> Result<(), ServerError> {
         let version = self.backup.load(Ordering::Relaxed);
         self.api.rewind(version).map_err(|_| ServerError::Unknown("history as long as that"))
-    }
-
-    pub(super) fn define(&self, kind: &CustomKind) -> Result<(), ServerError> {
-        let [version] = kind.versions[..] else { return Err(ServerError::Unknown("kinds of two versions")) };
-        let served = Kind::custom(&*kind.group, version, &*kind.kind).plural(&*kind.plural);
-        self.api.register(served);
-        Ok(())
     }
 }

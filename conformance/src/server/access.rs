@@ -1,0 +1,103 @@
+//! How administrators and others get into a server: by token, by certificate, or without anything.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use informer::Client;
+use kube_client::Config;
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::{Embedded, Server, ServerError};
+
+/// The administrator's proof.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Token,
+    Certificate,
+}
+
+impl Server {
+    /// How the administrator connects by way of an address, such as that of a [`Cable`](crate::Cable).
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig cannot be used.
+    pub async fn config(&self, via: SocketAddr) -> Result<Config, ServerError> {
+        configure(self.access(By::Token, via)?).await
+    }
+
+    /// A kubeconfig of the administrator by way of an address, for programs of any make.
+    ///
+    /// # Errors
+    ///
+    /// When the real server's cannot be read.
+    pub fn kubeconfig(&self, via: SocketAddr) -> Result<String, ServerError> {
+        Ok(self.text(By::Token)?.replace(&self.address().to_string(), &via.to_string()))
+    }
+
+    /// A client of the administrator, with connections of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig cannot be used.
+    pub async fn client(&self, via: SocketAddr) -> Result<Client, ServerError> {
+        Ok(Client::new(self.config(via).await?)?)
+    }
+
+    /// The configuration of an administrator who has a certificate.
+    pub(crate) async fn config_by_certificate(&self, via: SocketAddr) -> Result<Config, ServerError> {
+        configure(self.access(By::Certificate, via)?).await
+    }
+
+    /// The configuration of a user who has a token in a file, or none at all.
+    pub(crate) async fn config_by_token_file(
+        &self,
+        via: SocketAddr,
+        token: Option<&Path>,
+    ) -> Result<Config, ServerError> {
+        let mut kubeconfig = self.access(By::Token, via)?;
+        for user in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
+            user.token = None;
+            user.token_file = token.map(|path| path.display().to_string());
+        }
+        configure(kubeconfig).await
+    }
+
+    /// The token of a user, `admin` or `guest-0` to `guest-7`.
+    pub(crate) fn token_of(&self, user: &str) -> Result<String, ServerError> {
+        match self {
+            Self::Embedded(_) => Ok(Embedded::token_of(user)),
+            Self::Spawned(_) => Err(ServerError::Unknown("users")),
+            Self::Real(server) => server.token_of(user),
+        }
+    }
+
+    fn text(&self, by: By) -> Result<String, ServerError> {
+        match (self, by) {
+            (Self::Embedded(server), by) => Ok(server.kubeconfig(matches!(by, By::Certificate)).to_owned()),
+            (Self::Spawned(_), By::Certificate) => Err(ServerError::Unknown("users")),
+            (Self::Spawned(server), By::Token) => Ok(serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
+                "clusters": [{"name": "embedded", "cluster": {"server": format!("http://{}", server.address())}}],
+                "users": [{"name": "nobody", "user": {}}],
+                "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "nobody"}}],
+            })
+            .to_string()),
+            (Self::Real(server), By::Token) => server.text("admin.conf"),
+            (Self::Real(server), By::Certificate) => server.text("certificate.conf"),
+        }
+    }
+
+    fn access(&self, by: By, via: SocketAddr) -> Result<Kubeconfig, ServerError> {
+        let text = self.text(by)?.replace(&self.address().to_string(), &via.to_string());
+        Kubeconfig::from_yaml(&text).map_err(unusable)
+    }
+}
+
+async fn configure(kubeconfig: Kubeconfig) -> Result<Config, ServerError> {
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(unusable)
+}
+
+fn unusable(source: KubeconfigError) -> ServerError {
+    ServerError::Kubeconfig { path: "(of the server)".to_owned(), source }
+}
