@@ -12,6 +12,7 @@ mod defaults;
 mod hook_checks;
 mod network;
 mod network_checks;
+mod node_checks;
 mod path;
 mod pod_checks;
 mod pods;
@@ -30,7 +31,7 @@ use serde_json::{Map, Value};
 pub(crate) use addresses::keep_allocated;
 pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new};
 
-pub(crate) use checks::{LABEL_RULE, is_label};
+pub(crate) use checks::{LABEL_RULE, SUBDOMAIN_RULE, is_label};
 pub(crate) use hook_checks::check_conversion;
 
 use crate::error::Cause;

@@ -237,7 +237,8 @@ impl Shared {
         if kind.traits.has(Traits::GENERATION) {
             metadata.insert("generation".into(), 1.into());
         }
-        if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main {
+        // A node that registers says what it has; of all others the status is for those who look after them.
+        if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main && !kind.is("", "Node") {
             object.remove("status");
         }
         if kind.is("", "Namespace") {

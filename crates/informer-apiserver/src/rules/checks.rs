@@ -197,7 +197,7 @@ pub(crate) const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of 
 pub(super) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
      end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
      '[a-z]([-a-z0-9]*[a-z0-9])?')";
-pub(super) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
@@ -208,33 +208,26 @@ impl Form {
             Self::Label => is_label(text),
             Self::Subdomain => text.len() <= 253 && text.split('.').all(is_label_part),
             Self::Label1035 => is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase()),
-            Self::Qualified => {
-                let (prefix, name) =
-                    text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-                prefix.is_none_or(|prefix| Self::Subdomain.fits(prefix))
-                    && !name.is_empty()
-                    && crate::select::is_label_value(name)
-            }
+            Self::Qualified => qualified_problems(text).is_empty(),
             Self::PortName => port_name_problems(text).is_empty(),
         }
     }
 
     pub(super) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
-        if self == Self::PortName {
-            let problems = port_name_problems(text).into_iter();
-            causes.extend(problems.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
-            return;
-        }
-        let why = match self {
-            Self::Label => LABEL_RULE,
-            Self::Subdomain => SUBDOMAIN_RULE,
-            Self::Label1035 => LABEL_1035_RULE,
-            Self::Qualified | Self::PortName => crate::select::NAME_RULE,
+        let one = |why: &str| if self.fits(text) { vec![] } else { vec![why.to_owned()] };
+        let problems = match self {
+            Self::Label => one(LABEL_RULE),
+            Self::Subdomain => one(SUBDOMAIN_RULE),
+            Self::Label1035 => one(LABEL_1035_RULE),
+            Self::Qualified => qualified_problems(text),
+            Self::PortName => port_name_problems(text).into_iter().map(str::to_owned).collect(),
         };
-        if !self.fits(text) {
-            causes.push(Cause::invalid(field, &format!("{text:?}"), why));
-        }
+        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
     }
+}
+
+fn qualified_problems(text: &str) -> Vec<String> {
+    crate::select::label_key_problems(text, |prefix| Form::Subdomain.fits(prefix))
 }
 
 fn port_name_problems(text: &str) -> Vec<&'static str> {
@@ -290,10 +283,7 @@ pub(super) fn check_selector(at: &At<'_>, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(&item.at("operator"), &format!("{other:?}"), why));
             }
         }
-        let key = item.text("key");
-        if !Form::Qualified.fits(key) {
-            causes.push(Cause::invalid(&item.at("key"), &format!("{key:?}"), crate::select::NAME_RULE));
-        }
+        Form::Qualified.check(&item.at("key"), item.text("key"), causes);
     }
 }
 
@@ -301,12 +291,9 @@ pub(super) fn check_selector(at: &At<'_>, causes: &mut Vec<Cause>) {
 pub(super) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        if !Form::Qualified.fits(name) {
-            causes.push(Cause::invalid(field, &format!("{name:?}"), crate::select::NAME_RULE));
-        }
-        if !crate::select::is_label_value(value) {
-            causes.push(Cause::invalid(field, &format!("{value:?}"), crate::select::VALUE_RULE));
-        }
+        Form::Qualified.check(field, name, causes);
+        let problems = crate::select::label_value_problems(value);
+        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{value:?}"), why)));
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Rules;
 use super::config_checks as config;
 use super::defaults::Default::{self, Call, Fill};
+use super::node_checks as nodes;
 use super::path::get;
 use super::small_checks as checks;
 
@@ -14,7 +15,7 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
     Some(match (group, kind) {
         ("", "Secret") => Rules::new(SECRET, config::SECRET).changes(config::SECRET_CHANGES),
         ("", "ConfigMap") => Rules::new(&[], config::CONFIG_MAP).changes(config::CONFIG_MAP_CHANGES),
-        ("", "Node") => Rules::new(NODE, &[]).changes(checks::NODE_CHANGES),
+        ("", "Node") => Rules::new(NODE, nodes::NODE).changes(nodes::CHANGES).status(nodes::STATUS),
         ("", "Event") => Rules::new(&[], checks::EVENT),
         ("coordination.k8s.io", "Lease") => Rules::new(&[], checks::LEASE),
         ("apps", "ControllerRevision") => Rules::new(&[], checks::REVISION).changes(checks::REVISION_CHANGES),
@@ -49,10 +50,14 @@ fn allocatable(node: &mut Value) {
     }
 }
 
-/// The range of a node's pods is told twice.
+/// The range of a node's pods is told twice; where the two differ, the single one counts.
 fn ranges(node: &mut Value) {
-    if let Some(range) = get(node, "spec.podCIDR").cloned().filter(|_| get(node, "spec.podCIDRs").is_none()) {
-        node["spec"]["podCIDRs"] = json!([range]);
+    let one = get(node, "spec.podCIDR").filter(|one| **one != "").cloned();
+    let first = get(node, "spec.podCIDRs").and_then(|all| all.get(0)).cloned();
+    match (one, first) {
+        (None, Some(first)) => node["spec"]["podCIDR"] = first,
+        (Some(one), first) if first.as_ref() != Some(&one) => node["spec"]["podCIDRs"] = json!([one]),
+        _ => {}
     }
 }
 

@@ -24,7 +24,6 @@ pub(super) const CLASS_CHANGES: &[Check] = &[Check::Call(|at, causes| {
         frozen(at, name, causes);
     }
 })];
-pub(super) const NODE_CHANGES: &[Check] = &[Check::Call(node_changes)];
 
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
@@ -158,13 +157,4 @@ fn class(at: &At<'_>, causes: &mut Vec<Cause>) {
         Check::OneOf("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
     ];
     run(at, policies, causes);
-}
-
-fn node_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
-    let Some(old) = at.old else { return };
-    let before = old["spec"]["podCIDR"].as_str().unwrap_or_default();
-    if !before.is_empty() && before != at.text("spec.podCIDR") {
-        let why = "node updates may not change podCIDR except from \"\" to valid";
-        causes.push(Cause::forbidden("spec.podCIDRs", why));
-    }
 }

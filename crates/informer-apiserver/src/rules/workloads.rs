@@ -272,17 +272,24 @@ fn template(spec: &At<'_>, always: bool, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The template of a selector that can be understood. Of one that cannot, its value is told, and this.
+fn selected_template(spec: &At<'_>, told: &str, causes: &mut Vec<Cause>) {
+    if parsed(spec).is_some() {
+        return template(spec, true, causes);
+    }
+    let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
+    causes.push(Cause {
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {shown}{told}"),
+        field: spec.at("selector"),
+    });
+}
+
 fn deployment(at: &At<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas"], causes);
     selector(&spec, "deployment", causes);
-    match parsed(&spec) {
-        Some(_) => template(&spec, true, causes),
-        None => {
-            let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
-            causes.push(Cause::invalid(&spec.at("selector"), &shown, "invalid label selector"));
-        }
-    }
+    selected_template(&spec, ": invalid label selector", causes);
     strategy(&spec.part("strategy"), causes);
     not_negative(&spec, &["minReadySeconds", "revisionHistoryLimit"], causes);
     let ready = spec.number("minReadySeconds").unwrap_or_default();
@@ -357,13 +364,7 @@ fn replica_set(at: &At<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     selector(&spec, "deployment", causes);
-    match parsed(&spec) {
-        Some(_) => template(&spec, true, causes),
-        None => {
-            let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
-            causes.push(Cause::invalid(&spec.at("selector"), &shown, "invalid label selector"));
-        }
-    }
+    selected_template(&spec, ": invalid label selector", causes);
 }
 
 fn stateful_set(at: &At<'_>, causes: &mut Vec<Cause>) {
@@ -384,17 +385,7 @@ fn stateful_set(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
     not_negative(&spec, &["replicas", "minReadySeconds"], causes);
     selector(&spec, "statefulset", causes);
-    match parsed(&spec) {
-        Some(_) => template(&spec, true, causes),
-        None => {
-            let shown = spec.get("selector").map(ToString::to_string).unwrap_or_default();
-            causes.push(Cause {
-                reason: "FieldValueInvalid",
-                message: format!("Invalid value: {shown}"),
-                field: spec.at("selector"),
-            });
-        }
-    }
+    selected_template(&spec, "", causes);
 }
 
 fn stateful_set_changes(at: &At<'_>, causes: &mut Vec<Cause>) {

@@ -235,7 +235,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Object) {
     if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
         return;
     }
-    let status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+    let mut status = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => json!({"phase": "Pending"}),
         ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
         ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
@@ -257,5 +257,8 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Object) {
         ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
         _ => json!({}),
     };
+    if let (Some(Value::Object(said)), Some(status)) = (object.remove("status"), status.as_object_mut()) {
+        status.extend(said);
+    }
     object.insert("status".into(), status);
 }
