@@ -3,10 +3,13 @@
 mod faults;
 mod gzip;
 mod keys;
+mod kubeconfig;
 mod list;
 mod object;
+mod patches;
 mod protobuf;
 mod requests;
+mod schemas;
 mod selectors;
 mod watch;
 
@@ -31,6 +34,9 @@ pub const TARGETS: &[Target] = &[
     selectors::TARGET,
     keys::TARGET,
     requests::TARGET,
+    patches::TARGET,
+    schemas::TARGET,
+    kubeconfig::TARGET,
     faults::TARGET,
 ];
 

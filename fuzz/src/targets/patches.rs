@@ -1,0 +1,131 @@
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::Target;
+use crate::probe::block_on;
+
+pub(super) const TARGET: Target = Target {
+    name: "patches",
+    run,
+    words: &[
+        "{\"metadata\":{\"labels\":{\"app\":null}}}",
+        "{\"metadata\":{\"finalizers\":[\"example.com/x\"]}}",
+        "{\"metadata\":{\"resourceVersion\":\"1\"}}",
+        "{\"spec\":{\"replicas\":2}}",
+        "\"template\":{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"x:2\"}]}}",
+        "\"$patch\":\"delete\"",
+        "\"$patch\":\"replace\"",
+        "\"$retainKeys\":[\"type\"]",
+        "\"$deleteFromPrimitiveList/finalizers\":[\"example.com/x\"]",
+        "\"$setElementOrder/containers\":[{\"name\":\"b\"},{\"name\":\"a\"}]",
+        "{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":3}",
+        "{\"op\":\"remove\",\"path\":\"/metadata/labels/app\"}",
+        "{\"op\":\"test\",\"path\":\"/kind\",\"value\":\"Deployment\"}",
+        "{\"op\":\"copy\",\"from\":\"/metadata/labels\",\"path\":\"/metadata/annotations\"}",
+        "apiVersion: apps/v1\nkind: Deployment\n",
+        "null",
+    ],
+};
+
+/// The ways to patch: a content type, and what the URL asks for besides.
+const WAYS: [(&str, &str); 5] = [
+    ("application/merge-patch+json", ""),
+    ("application/strategic-merge-patch+json", ""),
+    ("application/json-patch+json", ""),
+    ("application/apply-patch+yaml", "?fieldManager=fuzz"),
+    ("application/apply-patch+yaml", "?fieldManager=fuzz&force=true"),
+];
+
+/// A patch of a Deployment. The first byte chooses the way; the rest is the patch.
+///
+/// What is refused changes nothing; what is accepted is what is stored; an object stays the one that it is; and a patch
+/// that says what is to be, sent again, says nothing new.
+fn run(input: &[u8]) {
+    let Some((choice, patch)) = input.split_first() else { return };
+    let way = WAYS[usize::from(*choice) % WAYS.len()];
+    let server = ApiServer::builder().build();
+    let before =
+        server.create(&deployments(), "default", deployment()).expect("an empty server takes an object");
+    let (status, answer) = send(&server, way, patch);
+    let text = String::from_utf8_lossy(patch);
+    let after = server.get(&deployments(), "default", "a");
+    if !status.is_success() {
+        assert_eq!(after.expect("a refused patch deletes nothing"), before, "{way:?} {text}");
+        return;
+    }
+    // A Deployment of another name: apply creates what is not there, by the path, so the name is always that of the path.
+    let after = after.expect("a patch deletes nothing");
+    assert_eq!(answer, after, "{way:?} {text}");
+    check_same_object(&before, &after, &text);
+    if way.0 != "application/json-patch+json" {
+        check_again(&server, way, patch, &after);
+    }
+}
+
+fn check_same_object(before: &Value, after: &Value, text: &str) {
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        assert_eq!(before["metadata"][field], after["metadata"][field], "{field}: {text}");
+    }
+    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    if version(before) == version(after) {
+        assert_eq!(before, after, "changed under one version: {text}");
+    }
+    let generation = |object: &Value| object["metadata"]["generation"].as_i64();
+    assert_eq!(before["spec"] != after["spec"], generation(before) != generation(after), "{text}");
+}
+
+/// The same patch once more. It may be refused, as one that names a version is.
+fn check_again(server: &ApiServer, way: (&str, &str), patch: &[u8], first: &Value) {
+    let (status, second) = send(server, way, patch);
+    if status.is_success() {
+        let text = String::from_utf8_lossy(patch);
+        assert_eq!(first["spec"], second["spec"], "twice is not once: {way:?} {text}");
+        assert_eq!(
+            first["metadata"]["labels"], second["metadata"]["labels"],
+            "twice is not once: {way:?} {text}"
+        );
+    }
+}
+
+fn send(server: &ApiServer, (content_type, query): (&str, &str), patch: &[u8]) -> (StatusCode, Value) {
+    let path = format!("/apis/apps/v1/namespaces/default/deployments/a{query}");
+    let request = Request::patch(path).header("content-type", content_type);
+    let request = request.body(Full::new(Bytes::copy_from_slice(patch))).expect("the path is a path");
+    block_on(async {
+        let answer = server.service().oneshot(request).await.expect("errors are answers");
+        let status = answer.status();
+        let body = answer.into_body().collect().await.expect("a whole answer").to_bytes();
+        (status, serde_json::from_slice(&body).expect("an answer in JSON"))
+    })
+}
+
+fn deployments() -> Gvr {
+    Gvr::new("apps", "v1", "deployments")
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a", "labels": {"app": "web"}, "finalizers": ["example.com/held"]},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "Recreate"},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "containers": [
+                        {"name": "a", "image": "x:1", "ports": [{"containerPort": 80, "protocol": "TCP"}]},
+                        {"name": "b", "image": "y:1", "env": [{"name": "K", "value": "v"}]},
+                    ],
+                },
+            },
+        },
+    })
+}
