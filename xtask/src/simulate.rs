@@ -44,8 +44,8 @@ struct Written {
     invariant: Option<String>,
 }
 
-/// Fewer schedules need not reach everything.
-const SCHEDULES_TO_COVER: f64 = 50_000.0;
+/// Fewer schedules need not reach everything: the rarest happens 7 times in 100,000.
+const SCHEDULES_TO_COVER: f64 = 150_000.0;
 
 /// Names of what must be reached begin with these.
 const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reached "];

@@ -49,6 +49,7 @@ struct Flight {
     /// Which request of which life it belongs to.
     request: u64,
     message: Message,
+    sent: Micros,
     /// The answer to it does not come.
     answer_lost: bool,
 }
@@ -150,10 +151,10 @@ impl Election {
     }
 
     fn arrive(&mut self, flight: Flight, random: &mut Random, coverage: &mut Coverage) -> Checked {
-        let Flight { candidate: index, request, message, answer_lost, .. } = flight;
+        let Flight { candidate: index, request, message, sent, answer_lost, .. } = flight;
         match message {
             Message::Request(action) => {
-                let answer = self.serve(index, &action, random)?;
+                let answer = self.serve(index, &action, sent, random)?;
                 tell!(self, "candidate {index} asked {action:?}: {answer:?}");
                 if !answer_lost && !self.candidates[index].is_cut_off(self.now) {
                     self.fly(index, request, Message::Answer(answer), random);
@@ -173,10 +174,12 @@ impl Election {
     }
 
     /// The server does what it is asked for.
-    fn serve(&mut self, index: usize, action: &Action, random: &mut Random) -> Checked<Answer> {
+    fn serve(&mut self, index: usize, action: &Action, sent: Micros, random: &mut Random) -> Checked<Answer> {
         let before = self.lease.version;
         let wall = self.candidates[index].wall(self.now);
-        let knew_last = self.candidates[index].seen == self.lease.deleted_at;
+        // A creation that was on its way before the deletion knew nothing of it, whatever its sender has seen since.
+        let knew_last =
+            self.candidates[index].seen == self.lease.deleted_at && sent >= self.lease.deleted_when;
         let answer = self.lease.serve(action, wall)?;
         if self.lease.version == before {
             return Ok(answer);
@@ -195,7 +198,7 @@ impl Election {
 
     fn fly(&mut self, candidate: usize, request: u64, message: Message, random: &mut Random) {
         let at = self.now + 1000 + random.below(100_000) as Micros;
-        self.flights.push(Flight { at, candidate, request, message, answer_lost: false });
+        self.flights.push(Flight { at, candidate, request, message, sent: self.now, answer_lost: false });
     }
 
     fn answered(
@@ -391,7 +394,7 @@ impl Election {
             Fault::LeaseTouched if self.lease.record.is_none() => return Ok(0),
             Fault::LeaseDeleted if self.lease.record.is_none() => return Ok(0),
             Fault::LeaseTouched => self.lease.touch(random),
-            Fault::LeaseDeleted => self.lease.delete(),
+            Fault::LeaseDeleted => self.lease.delete(self.now),
             Fault::CandidatePaused => self.candidates[index].pause(until),
             Fault::WallClockJumps => self.candidates[index].jump(random),
             _ if !self.candidates[index].is_alive() => return Ok(0),

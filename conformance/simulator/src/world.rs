@@ -268,26 +268,30 @@ impl World {
         for event in &events {
             tell!(self, "handler {index}: {event}");
             self.handlers[index].believe(event, &self.store, self.server.restored)?;
-            if index == 0 {
-                self.trigger(event)?;
+            let trigger = self.check_trigger(event)?;
+            if let (0, Some(trigger)) = (index, trigger) {
+                self.trigger(&trigger)?;
             }
         }
         Ok(!events.is_empty())
     }
 
-    /// The event comes into the work queue as that of a controller's source does: predicates, then the handler.
-    fn trigger(&mut self, event: &Event<SimObject>) -> Checked {
+    /// What the event of any handler would be to a controller, where its predicates let it pass: resyncs come to the second one alone.
+    fn check_trigger(&self, event: &Event<SimObject>) -> Checked<Option<Trigger<SimObject>>> {
         let trigger = Trigger::from(event.clone());
         let (holds, wanted) = (self.concerns(&trigger), self.should_concern(event));
         ensure!("predicates", holds == wanted, "a predicate holds for {event}: {holds}");
         let news = !matches!(event, Event::Added { initial: true, .. } | Event::Updated { resync: true, .. });
         let priority = trigger.priority();
         ensure!("news-come-first", news == (priority == 0), "{event} has the priority {priority}");
-        if !holds {
-            return Ok(());
-        }
+        Ok(holds.then_some(trigger))
+    }
+
+    /// It comes into the work queue as from a controller's source.
+    fn trigger(&mut self, trigger: &Trigger<SimObject>) -> Checked {
         let late = self.random.one_in(8).then(|| Duration::from_secs(self.random.below(9) as u64));
-        self.work.add(trigger.object().number(), priority, late.filter(|late| !late.is_zero()), self.now)
+        let late = late.filter(|late| !late.is_zero());
+        self.work.add(trigger.object().number(), trigger.priority(), late, self.now)
     }
 
     fn concerns(&self, trigger: &Trigger<SimObject>) -> bool {

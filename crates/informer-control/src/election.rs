@@ -33,7 +33,8 @@ pub use state::{Action, Answer, ElectorState, LeaseRecord, LeaseWrite, Notice};
 /// that refuses what is older.
 ///
 /// A hint, not a lock: the API server does not check it. Terms are ordered by `version`, which grows with each write of the Lease;
-/// `transitions` begins anew where the Lease is deleted.
+/// `transitions` begins anew where the Lease is deleted. A Lease that is deleted while somebody leads holds off nobody who
+/// has not seen its last renewal, and one that is emptied by hand holds off nobody: two may lead until the first one renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
     /// `spec.leaseTransitions` when the term began.

@@ -1,6 +1,7 @@
 use informer_control::election::{Action, Answer, Fence, LeaseRecord, LeaseWrite};
 use informer_core::ResourceVersion;
 
+use super::Micros;
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
@@ -11,6 +12,8 @@ pub(super) struct Lease {
     pub(super) version: u64,
     /// The last version of the record that was deleted; 0 where none was.
     pub(super) deleted_at: u64,
+    /// When that was.
+    pub(super) deleted_when: Micros,
     /// Terms that began.
     pub(super) terms: u64,
     /// The transitions of the last term of this Lease, and its version.
@@ -91,8 +94,8 @@ impl Lease {
         }
     }
 
-    pub(super) fn delete(&mut self) {
-        self.deleted_at = self.version;
+    pub(super) fn delete(&mut self, now: Micros) {
+        (self.deleted_at, self.deleted_when) = (self.version, now);
         self.version += 1;
         (self.record, self.last_term) = (None, None);
     }
