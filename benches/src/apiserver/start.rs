@@ -1,6 +1,7 @@
 //! A program from its start to its first answer.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What to start.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Start {
+    /// The program serves over TLS, and this file says whom to trust.
+    #[arg(long)]
+    authority: Option<PathBuf>,
     /// The program and its arguments; `PORT` in them is replaced by a free port.
     #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
     program: Vec<String>,
@@ -28,7 +32,9 @@ pub(crate) async fn measured(start: &Start) -> Result<Figures, Failure> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut words = start.program.iter().map(|word| word.replace("PORT", &port.to_string()));
     let program = words.next().unwrap_or_default();
-    let target = Target::new(&format!("http://127.0.0.1:{port}"), None, None)?;
+    let authority = start.authority.as_deref();
+    let scheme = if authority.is_some() { "https" } else { "http" };
+    let target = Target::new(&format!("{scheme}://127.0.0.1:{port}"), authority, None)?;
     let began = Instant::now();
     let child = Command::new(program).args(words).stdout(Stdio::null()).spawn()?;
     let child = Ended(child);

@@ -18,7 +18,7 @@ use crate::write::json_type;
 /// When a value is not of the type of its field: which one, in the words of Go's decoder.
 pub(crate) fn fit(message: Message<'_>, object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     let mut fit = Fit { unknown: Vec::new() };
-    fit.members(message, object, "", "")?;
+    fit.members(message, object, &Path::Top)?;
     Ok(fit.unknown)
 }
 
@@ -26,34 +26,63 @@ struct Fit {
     unknown: Vec<String>,
 }
 
+/// Where a value is. It is written out for what is wrong alone, which is next to nothing of what comes.
+enum Path<'a> {
+    Top,
+    /// A field of a type.
+    Field(&'a Path<'a>, &'a str),
+    /// A member of a map.
+    Member(&'a Path<'a>, &'a str),
+    Index(&'a Path<'a>, usize),
+}
+
+impl Path<'_> {
+    /// With the indexes of lists, as unknown fields are told.
+    fn full(&self) -> String {
+        match self {
+            Self::Top => String::new(),
+            Self::Field(Path::Top, name) => (*name).to_owned(),
+            Self::Field(above, name) | Self::Member(above, name) => format!("{}.{name}", above.full()),
+            Self::Index(above, index) => format!("{}[{index}]", above.full()),
+        }
+    }
+
+    /// The names of fields alone, as type errors have it.
+    fn plain(&self) -> String {
+        match self {
+            Self::Top => String::new(),
+            Self::Member(above, _) | Self::Index(above, _) => above.plain(),
+            Self::Field(Path::Top, name) => (*name).to_owned(),
+            Self::Field(above, name) => format!("{}.{name}", above.plain()),
+        }
+    }
+}
+
 impl Fit {
-    /// `path` is told with the indexes of lists for unknown fields; `plain` without, as type errors have it.
     fn members(
         &mut self,
         message: Message<'_>,
         object: &mut Map<String, Value>,
-        path: &str,
-        plain: &str,
+        path: &Path<'_>,
     ) -> Result<(), String> {
-        let names: Vec<String> = object.keys().cloned().collect();
-        for name in names {
-            let join = |path: &str| if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            let (path, plain) = (join(path), join(plain));
-            let Some(field) = message.field(&name) else {
-                object.remove(&name);
-                self.unknown.push(path);
+        let mut gone = Vec::new();
+        for (name, value) in object.iter_mut() {
+            let path = Path::Field(path, name);
+            let Some(field) = message.field(name) else {
+                self.unknown.push(path.full());
+                gone.push(name.clone());
                 continue;
             };
-            let Some(value) = object.get_mut(&name) else { continue };
             if value.is_null() {
                 if field.omits_empty() {
-                    object.remove(&name);
+                    gone.push(name.clone());
                 }
                 continue;
             }
-            let owner = Owner { message, plain: &plain };
+            let owner = Owner { message, field: &path };
             self.field(&owner, field, value, &path)?;
         }
+        gone.iter().for_each(|name| drop(object.remove(name)));
         Ok(())
     }
 
@@ -62,18 +91,18 @@ impl Fit {
         owner: &Owner<'_>,
         field: Field<'_>,
         value: &mut Value,
-        path: &str,
+        path: &Path<'_>,
     ) -> Result<(), String> {
         match (field.shape(), value) {
             (Shape::List, Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.value(owner, field, item, &format!("{path}[{index}]"))?;
+                    self.value(owner, field, item, &Path::Index(path, index))?;
                 }
                 Ok(())
             }
             (Shape::Map, Value::Object(members)) => {
                 for (name, member) in members.iter_mut() {
-                    self.value(owner, field, member, &format!("{path}.{name}"))?;
+                    self.value(owner, field, member, &Path::Member(path, name))?;
                 }
                 Ok(())
             }
@@ -92,13 +121,13 @@ impl Fit {
         owner: &Owner<'_>,
         field: Field<'_>,
         value: &mut Value,
-        path: &str,
+        path: &Path<'_>,
     ) -> Result<(), String> {
         let base = field.base();
         let right = match base {
             BaseType::Message(message) => {
                 if let Value::Object(members) = value {
-                    return self.members(message, members, path, owner.plain);
+                    return self.members(message, members, path);
                 }
                 value.is_null()
             }
@@ -145,13 +174,13 @@ fn check_amount(text: &str) -> Result<(), String> {
 /// The type that a field belongs to, for errors.
 struct Owner<'a> {
     message: Message<'a>,
-    plain: &'a str,
+    field: &'a Path<'a>,
 }
 
 impl Owner<'_> {
     fn wrong(&self, value: &Value, wanted: &str) -> String {
         let owner = self.message.short_name().rsplit('.').next().unwrap_or_default();
-        let (found, path) = (json_type(value), self.plain);
+        let (found, path) = (json_type(value), self.field.plain());
         format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
     }
 }

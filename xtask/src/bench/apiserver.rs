@@ -90,10 +90,14 @@ fn measure(root: &Path, options: &Apiserver, turns: Turns, report: &mut Report) 
     let mut samples = Samples::default();
     for run in 1..=turns.runs() {
         eprintln!("run {run} of {}", turns.runs());
-        samples.run(&programs.start(PLAIN, &[]), turns)?;
-        samples.run(&programs.start(TLS, &["--cert-dir", &programs.folder("certificates")]), turns)?;
-        samples.run(&programs.embedded(PLAIN)?.load(&programs), turns)?;
-        samples.run(&programs.embedded(TLS)?.load(&programs), turns)?;
+        for name in [PLAIN, TLS] {
+            let embedded = programs.embedded(name)?;
+            samples.run(&embedded.load(&programs), turns)?;
+            // A certificate that is there is taken, so this authority stands for later starts, too.
+            let authority = embedded.authority.clone();
+            drop(embedded);
+            samples.run(&programs.start(name, authority.as_deref()), turns)?;
+        }
         if let Some(go) = &programs.go {
             programs.real(go, &mut samples)?;
         }
@@ -114,11 +118,14 @@ impl Programs<'_> {
         Program { name, path: self.bench.clone(), arguments }
     }
 
-    /// Starts the server again and again, to see how soon it answers.
-    fn start(&self, name: &'static str, more: &[&str]) -> Program {
-        let serve = ["start", &self.informer.display().to_string(), "serve", "--listen", "127.0.0.1:PORT"]
-            .map(str::to_owned);
-        self.program(name, serve.into_iter().chain(more.iter().map(|word| (*word).to_owned())).collect())
+    /// Starts the server once more, to see how soon it answers.
+    fn start(&self, name: &'static str, authority: Option<&str>) -> Program {
+        let (informer, certificates) = (self.informer.display().to_string(), self.folder("certificates"));
+        let mut words = vec!["start"];
+        words.extend(authority.iter().flat_map(|file| ["--authority", file]));
+        words.extend([informer.as_str(), "serve", "--listen", "127.0.0.1:PORT"]);
+        words.extend(authority.iter().flat_map(|_| ["--cert-dir", certificates.as_str()]));
+        self.program(name, words.into_iter().map(str::to_owned).collect())
     }
 
     /// The embedded server, serving.

@@ -175,14 +175,18 @@ impl Part {
 
     fn put(&mut self, element: Element, part: Self) {
         let Self { removed, modified, added, below } = part;
-        if modified || !below.modified.is_empty() {
-            self.below.modified.merge_in(element.clone(), modified, below.modified);
+        let below = [
+            (&mut self.below.modified, modified, below.modified),
+            (&mut self.below.added, added, below.added),
+            (&mut self.below.removed, removed, below.removed),
+        ];
+        let mut changed = below.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
+        // Most often one thing alone has happened, and the step is not copied.
+        let Some((mut set, mut itself, mut children)) = changed.next() else { return };
+        for next in changed {
+            set.merge_in(element.clone(), itself, children);
+            (set, itself, children) = next;
         }
-        if added || !below.added.is_empty() {
-            self.below.added.merge_in(element.clone(), added, below.added);
-        }
-        if removed || !below.removed.is_empty() {
-            self.below.removed.merge_in(element, removed, below.removed);
-        }
+        set.merge_in(element, itself, children);
     }
 }

@@ -5,6 +5,7 @@
 //! A node is a member or has children: there is no other way into a set than a path that is in it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::element::{Element, Path};
 
@@ -23,6 +24,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    fn join(&mut self, other: Self) {
+        self.member |= other.member;
+        self.children = std::mem::take(&mut self.children).joined(other.children);
+    }
+
     fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
     }
@@ -71,9 +77,12 @@ impl Set {
 
     /// As [`put`](Self::put), beside what is there already.
     pub(super) fn merge_in(&mut self, element: Element, member: bool, children: Self) {
-        let node = self.nodes.entry(element).or_default();
-        node.member |= member;
-        node.children = std::mem::take(&mut node.children).union(&children);
+        match self.nodes.entry(element) {
+            Entry::Vacant(place) => {
+                place.insert(Node { member, children });
+            }
+            Entry::Occupied(mut place) => place.get_mut().join(Node { member, children }),
+        }
     }
 
     pub(super) fn node(&self, element: &Element) -> Option<&Node> {
@@ -82,9 +91,31 @@ impl Set {
 
     pub(crate) fn union(mut self, other: &Self) -> Self {
         for (element, theirs) in &other.nodes {
-            let ours = self.nodes.entry(element.clone()).or_default();
-            ours.member |= theirs.member;
-            ours.children = std::mem::take(&mut ours.children).union(&theirs.children);
+            match self.nodes.get_mut(element) {
+                Some(ours) => {
+                    ours.member |= theirs.member;
+                    ours.children = std::mem::take(&mut ours.children).union(&theirs.children);
+                }
+                None => {
+                    self.nodes.insert(element.clone(), theirs.clone());
+                }
+            }
+        }
+        self
+    }
+
+    /// As [`union`](Self::union), without a copy of anything.
+    pub(crate) fn joined(mut self, other: Self) -> Self {
+        if self.nodes.is_empty() {
+            return other;
+        }
+        for (element, theirs) in other.nodes {
+            match self.nodes.entry(element) {
+                Entry::Vacant(place) => {
+                    place.insert(theirs);
+                }
+                Entry::Occupied(mut place) => place.get_mut().join(theirs),
+            }
         }
         self
     }

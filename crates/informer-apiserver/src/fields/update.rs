@@ -97,10 +97,10 @@ impl<'a> Updater<'a> {
     ) -> Result<Managed, Failed> {
         let managed = self.reconciled(managed);
         let (mut managed, changes) = self.reassigned(live, new, managed, None)?;
-        let set = changes.added.union(&changes.modified).difference(&Set::of_fields(&UNOWNED));
+        let set = changes.added.joined(changes.modified).difference(&Set::of_fields(&UNOWNED));
         if !set.is_empty() {
             let before = managed.0.remove(id).map(|owned| owned.set).unwrap_or_default();
-            let (set, api_version) = (set.union(&before), self.version.to_owned());
+            let (set, api_version) = (set.joined(before), self.version.to_owned());
             managed.0.insert(id.clone(), Owned { set, api_version, time: Some(self.now.to_owned()) });
         }
         managed.cap();
