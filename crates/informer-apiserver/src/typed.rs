@@ -200,3 +200,6 @@ fn go_name(base: BaseType<'_>) -> &'static str {
         _ => "interface {}",
     }
 }
+
+#[cfg(test)]
+mod tests;

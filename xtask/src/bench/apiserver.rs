@@ -122,9 +122,9 @@ impl Programs<'_> {
     fn start(&self, name: &'static str, authority: Option<&str>) -> Program {
         let (informer, certificates) = (self.informer.display().to_string(), self.folder("certificates"));
         let mut words = vec!["start"];
-        words.extend(authority.iter().flat_map(|file| ["--authority", file]));
+        words.extend(authority.into_iter().flat_map(|file| ["--authority", file]));
         words.extend([informer.as_str(), "serve", "--listen", "127.0.0.1:PORT"]);
-        words.extend(authority.iter().flat_map(|_| ["--cert-dir", certificates.as_str()]));
+        words.extend(authority.into_iter().flat_map(|_| ["--cert-dir", certificates.as_str()]));
         self.program(name, words.into_iter().map(str::to_owned).collect())
     }
 

@@ -1,0 +1,34 @@
+use informer_schema::{Kind, Schema};
+use serde_json::{Value, json};
+
+use super::fit;
+
+/// What is wrong with a pod, and what is left of it.
+fn fitted(mut pod: Value) -> (Result<Vec<String>, String>, Value) {
+    let schema = Schema::builtin();
+    let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
+    let told = fit(message, pod.as_object_mut().unwrap());
+    (told, pod)
+}
+
+#[test]
+fn unknown_fields_are_told_with_their_places_and_are_gone() {
+    let container = json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 2, "odd": 3}]});
+    let (told, pod) =
+        fitted(json!({"extra": 1, "spec": {"containers": [{"name": "b"}, container], "strange": {"a": 1}}}));
+    let mut told = told.unwrap();
+    told.sort();
+    assert_eq!(told, ["extra", "spec.containers[1].ports[1].odd", "spec.strange"]);
+    let container = json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 2}]});
+    assert_eq!(pod, json!({"spec": {"containers": [{"name": "b"}, container]}}));
+}
+
+#[test]
+fn a_value_of_another_type_is_told_by_the_names_of_its_fields_alone() {
+    let (told, _) = fitted(json!({"spec": {"containers": [{"name": "a"}, {"name": 7}]}}));
+    let why = told.unwrap_err();
+    assert!(why.contains(".spec.containers.name of type string"), "{why}");
+    let (told, _) = fitted(json!({"metadata": {"labels": {"a.b/c": 7}}}));
+    let why = told.unwrap_err();
+    assert!(why.contains(".metadata.labels of type string"), "{why}");
+}
