@@ -1,7 +1,8 @@
 //! A janitor: deletes what is marked as expired, among very many objects, of which it holds the metadata alone.
 //!
 //! `JANITOR_OBJECTS` says how many config maps there are on the embedded server: 1,000 unless told otherwise. On a cluster it
-//! makes a hundred of its own in `default`. `janitor/role.yaml` has its least Role.
+//! makes a hundred of its own in `default`, and takes away what is left. `janitor/role.yaml` has its least Role, and
+//! `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! JANITOR_OBJECTS=100000 cargo run --release -p informer-examples --example janitor
@@ -14,14 +15,17 @@ use informer::k8s_openapi::api::core::v1::ConfigMap;
 use informer::runtime::predicate::selects;
 use informer::runtime::source::watch_metadata;
 use informer::runtime::{
-    Controller, ControllerOptions, DeleteOptions, Manager, Outcome, Propagation, ScopedKind,
+    Controller, ControllerOptions, DeleteOptions, ListOptions, Manager, Outcome, Propagation, ScopedKind,
 };
 use informer::{Gvr, Metadata, Object};
-use informer_examples::{PATIENCE, Result, connect};
+use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::json;
 
 /// What is marked with this label goes.
 const EXPIRED: &str = "janitor.example.com/expired";
+
+/// What this example has made.
+const MADE: &str = "janitor.example.com/made";
 
 /// Every how many objects one is marked.
 const EVERY: usize = 10;
@@ -30,11 +34,13 @@ const EVERY: usize = 10;
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, cluster) = connect().await?;
-    let manager = Manager::new(client);
-    let services = manager.handle().services().clone();
-    let objects = std::env::var("JANITOR_OBJECTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let user = user(&client);
+    let objects = match cluster.server() {
+        Some(_) => std::env::var("JANITOR_OBJECTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000),
+        None => 100,
+    };
     let config_maps = (0..objects).map(|number| {
-        let labels = if number % EVERY == 0 { json!({EXPIRED: "true"}) } else { json!({}) };
+        let labels = if number % EVERY == 0 { json!({MADE: "", EXPIRED: "true"}) } else { json!({MADE: ""}) };
         json!({
             "metadata": {"name": format!("janitor-{number}"), "namespace": "default", "labels": labels},
             "data": {"text": "a body that no janitor reads ".repeat(20)},
@@ -45,13 +51,15 @@ pub async fn main() -> Result {
             server.load(&Gvr::new("", "v1", "configmaps"), config_maps)?;
         }
         None => {
-            for map in config_maps.take(100) {
+            for map in config_maps {
                 let map: ConfigMap = serde_json::from_value(map)?;
-                services.client.create(&map).await?;
+                user.create(&map).await?;
             }
         }
     }
-    let marked = if cluster.server().is_some() { objects.div_ceil(EVERY) } else { 10 };
+    let marked = objects.div_ceil(EVERY);
+    let manager = Manager::new(operator(&client).await?);
+    let services = manager.handle().services().clone();
 
     let deleted = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&deleted);
@@ -85,5 +93,7 @@ pub async fn main() -> Result {
     println!("the cache holds {} objects: metadata and nothing else", state.objects);
     stop.stop();
     running.await??;
+    let ours = ListOptions::default().namespace("default").labels(MADE.parse()?);
+    user.delete_all::<ConfigMap>(&ours, &DeleteOptions::default()).await?;
     in_time.map_err(|_| "the janitor was not done in time".into())
 }

@@ -1,7 +1,7 @@
 //! An operator of some namespaces only: its cache holds nothing of the others, and needs no right to look at them.
 //!
 //! It counts the config maps of each of its namespaces in one of its own, `inventory`. `multi_namespace/role.yaml` has the Role
-//! that it needs in each of them.
+//! that it needs in each of them, and `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example multi_namespace
@@ -17,17 +17,23 @@ use informer::runtime::{
     Cache, Client, Context, Controller, ListOptions, Manager, Outcome, ReconcileError, Request, predicate,
 };
 use informer::{Metadata, Object, ObjectKey};
-use informer_examples::{Error, PATIENCE, Result, connect};
+use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 
 const NAMESPACES: [&str; 2] = ["example-blue", "example-green"];
 const INVENTORY: &str = "inventory";
+/// Where controllers of the server run, each namespace has this one.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+fn is_counted(name: &str) -> bool {
+    ![INVENTORY, ROOT_CA].contains(&name)
+}
 
 /// Counts the config maps of the namespace of a request.
 async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
     let namespace = request.namespace().unwrap_or_default();
     let options = ListOptions::default().namespace(namespace);
     let maps = ctx.cache.informer_of::<Metadata<ConfigMap>>(informer::ScopedKind::of::<ConfigMap>());
-    let others = maps.select(&options)?.iter().filter(|map| map.key().name() != INVENTORY).count();
+    let others = maps.select(&options)?.iter().filter(|map| is_counted(map.key().name())).count();
     let data = Some(BTreeMap::from([("count".to_owned(), others.to_string())]));
     match ctx.client.live().get::<ConfigMap>(&request.key).await? {
         Some(have) if have.data == data => {}
@@ -50,16 +56,16 @@ async fn count(request: Request, ctx: Context) -> Result<Outcome, ReconcileError
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
-    let cache = Cache::builder(client).namespaces(NAMESPACES).build();
-    let manager = Manager::of(Client::new(&cache));
-    let user = manager.handle().services().client.clone();
+    let user = user(&client);
     set_up(&user).await?;
+    let cache = Cache::builder(operator(&client).await?).namespaces(NAMESPACES).build();
+    let manager = Manager::of(Client::new(&cache));
 
     // Whatever changes in a namespace, its inventory is looked at: one request for each namespace.
     let inventory = map(|map: &Metadata<ConfigMap>| {
         ObjectKey::new(map.key().namespace().unwrap_or_default(), INVENTORY).ok().map(Request::new)
     });
-    let news = predicate::not(predicate::object(|map: &Metadata<ConfigMap>| map.key().name() == INVENTORY));
+    let news = predicate::object(|map: &Metadata<ConfigMap>| is_counted(map.key().name()));
     let controller = Controller::builder()
         .named("inventory")
         .watches_with(watch_metadata::<ConfigMap>().filter(news), inventory)

@@ -2,7 +2,8 @@
 //! finalizer, and owns what it makes.
 //!
 //! Runs on the embedded server, or on the cluster that `KUBECONFIG` names: there it installs the kind, makes a website in
-//! `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under which the controller itself runs.
+//! `default`, and takes both away again. `sample_controller/role.yaml` has the least Role under which the controller itself runs, and
+//! `OPERATOR_KUBECONFIG` names a user with no more than that.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example sample_controller
@@ -11,12 +12,13 @@
 use std::time::Duration;
 
 use informer::k8s_openapi::api::apps::v1::Deployment;
+use informer::k8s_openapi::api::events::v1::Event;
 use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::runtime::{
-    Client, Context, Controller, Fetched, Manager, Outcome, ReconcileError, Request, ctrl_c,
+    Client, Context, Controller, Fetched, ListOptions, Manager, Outcome, ReconcileError, Request, ctrl_c,
 };
-use informer_examples::{Error, PATIENCE, Result, connect};
+use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -54,7 +56,10 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
     let have = match ctx.get::<Deployment>(&request.key)? {
         None => {
             println!("  {request}: a deployment of {} is made", site.spec.replicas);
-            ctx.client.create(&deployment_for(&site)?).await?
+            let made = ctx.client.create(&deployment_for(&site)?).await?;
+            let note = format!("a deployment of {}", site.spec.replicas);
+            ctx.recorder.normal(&*site, "Created", "Reconciling", note);
+            made
         }
         Some(have) => scaled(have, &site, &ctx).await?,
     };
@@ -112,13 +117,14 @@ fn deployment_for(site: &Website) -> Result<Deployment> {
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
-    let manager = Manager::new(client);
-    let user = manager.handle().services().client.clone();
+    let user = user(&client);
     install(&user).await?;
+    let manager = Manager::new(operator(&client).await?);
     let controller = Controller::new::<Website>("website").owns::<Deployment>().reconcile(reconcile);
     let stop = manager.handle();
     let running = tokio::spawn(manager.controller(controller).run_until(ctrl_c()));
-    let used = tokio::time::timeout(PATIENCE * 3, use_it(&user)).await;
+    // The garbage collector of a cluster looks for new kinds every 30 s.
+    let used = tokio::time::timeout(PATIENCE * 12, use_it(&user)).await;
     stop.stop();
     running.await??;
     used.map_err(|_| "the controller did not do it in time")?
@@ -140,6 +146,14 @@ async fn use_it(user: &Client) -> Result {
     user.update(&edited).await?;
     until(async || Ok(replicas(&live.get::<Deployment>("default/sample").await?) == Some(3))).await?;
     println!("scaled: a deployment of 3");
+    until(async || {
+        let site = live.get::<Website>("default/sample").await?;
+        let events = live.list::<Event>(&ListOptions::default().namespace("default")).await?;
+        let ours = |event: &Event| event.reason.as_deref() == Some("Created");
+        Ok(site.is_some_and(|site| site.status.is_some()) && events.iter().any(|event| ours(event)))
+    })
+    .await?;
+    println!("told: in the status, and by an event");
 
     user.delete::<Website>("default/sample").await?;
     until(async || Ok(live.get::<Website>("default/sample").await?.is_none())).await?;

@@ -2,13 +2,16 @@
 //!
 //! Every example is a program of its own in `examples/`, listed in `docs/examples.md`. By default [`connect`] starts an API
 //! server inside of the process and fills it; with `KUBECONFIG` set it connects to that cluster, which the examples
-//! read and never write to.
+//! read and never write to, but for the operators: they make and take away objects of their own.
 
 mod content;
 
 use std::time::Duration;
 
 use informer::Client;
+use informer::kube_client::Config;
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
+use informer::runtime::Cache;
 use informer_apiserver::ApiServer;
 use tokio::task::JoinHandle;
 
@@ -53,6 +56,23 @@ pub async fn connect() -> Result<(Client, Cluster)> {
     // No socket: requests go from the client's stack straight to the server's.
     let client = Client::from_service(server.service(), "default");
     Ok((client, Cluster { server: Some(server) }))
+}
+
+/// The client that an operator runs with: of the user that `OPERATOR_KUBECONFIG` names, who may do what its Role says, or else the
+/// one that there is.
+///
+/// # Errors
+///
+/// When the configuration cannot be used.
+pub async fn operator(client: &Client) -> Result<Client> {
+    let Some(path) = std::env::var_os("OPERATOR_KUBECONFIG") else { return Ok(client.clone()) };
+    let options = KubeConfigOptions::default();
+    Ok(Client::new(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?)?)
+}
+
+/// The client of who uses an operator: makes what it works on, and looks at what it made of that.
+pub fn user(client: &Client) -> informer::runtime::Client {
+    informer::runtime::Client::new(&Cache::builder(client.clone()).build())
 }
 
 impl Cluster {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Conformance;
-use super::served::{Running, with_administrator};
+use super::served::{For, Running, with_administrator};
 use crate::cargo::cargo;
 use crate::deadline::Deadline;
 use crate::go::{Go, Module, target};
@@ -38,7 +38,8 @@ pub(super) fn run(root: &Path, options: &Conformance) -> Report {
     let mut report = Report::new("conformance programs");
     let part = options.scenario.as_deref().unwrap_or_default();
     let outcome = build(root, part).and_then(|programs| {
-        with_administrator(root, options, "programs", &[], &mut report, |config, report| {
+        let asking = For { name: "programs", flags: &[] };
+        with_administrator(root, options, asking, &mut report, |config, report| {
             for (name, program) in &programs {
                 match verdict(name, program, config) {
                     Ok(verdict) => tell(name, &verdict, report),

@@ -32,13 +32,19 @@ struct Listening {
     url: String,
 }
 
-/// Runs something with the kubeconfig of an administrator of the server that the options name. `name` is a folder among the
-/// build products; the flags are for a kube-apiserver that is started for it.
+/// Who asks for a server.
+pub(super) struct For<'a> {
+    /// The name of a folder among the build products.
+    pub(super) name: &'a str,
+    /// For a kube-apiserver that is started for it.
+    pub(super) flags: &'a [String],
+}
+
+/// Runs something with the kubeconfig of an administrator of the server that the options name.
 pub(super) fn with_administrator(
     root: &Path,
     options: &Conformance,
-    name: &str,
-    flags: &[String],
+    For { name, flags }: For<'_>,
     report: &mut Report,
     work: impl FnOnce(&Path, &mut Report) -> Result<(), String>,
 ) -> Result<(), String> {
