@@ -7,11 +7,11 @@ mod programs;
 mod served;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use crate::cargo::command;
 use crate::go::target;
 use crate::real::{self, Place, Up};
 use crate::report::Report;
@@ -133,7 +133,7 @@ pub(crate) fn with_servers(
 fn suite(root: &Path, options: &Conformance, real: Option<&Path>, report: &mut Report) -> Result<(), String> {
     let verdict_path = target(root).join("conformance.json");
     let _ = std::fs::remove_file(&verdict_path);
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = command();
     command.current_dir(root).args(["run", "--quiet", "--package", "informer-conformance", "--bin"]);
     command.args(["informer-conformance", "--", "--json"]).arg(&verdict_path);
     if let Some(folder) = real {

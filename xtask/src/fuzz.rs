@@ -1,11 +1,12 @@
 //! Fuzzing: the targets of `fuzz/`, under libFuzzer where a nightly toolchain and cargo-fuzz are there, else in the harness.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::cargo::command;
 use crate::go::target;
 use crate::report::Report;
 
@@ -55,8 +56,7 @@ pub(crate) fn run(root: &Path, arguments: &FuzzArguments) -> Report {
 
 fn has_libfuzzer() -> bool {
     let answers = |arguments: &[&str]| {
-        let status =
-            Command::new("cargo").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let status = command().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     };
     answers(&["+nightly", "--version"]) && answers(&["fuzz", "--version"])
@@ -64,7 +64,7 @@ fn has_libfuzzer() -> bool {
 
 /// Runs the harness over the targets; its last line holds the executions.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
-    let mut command = Command::new("cargo");
+    let mut command = command();
     command.current_dir(root).args(["run", "--quiet", "--release", "--package", "informer-fuzz", "--"]);
     command.args(["--seconds", &arguments.seconds.to_string(), "--seed", &arguments.seed.to_string()]);
     if let Some(target) = &arguments.target {
@@ -91,7 +91,7 @@ fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Res
         let corpus = target(root).join("fuzz-corpus").join(&name);
         std::fs::create_dir_all(&corpus)
             .map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;
-        let mut command = Command::new("cargo");
+        let mut command = command();
         command.current_dir(root).env("FUZZ_TARGET", &name);
         command.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "--target-dir"]);
         command.arg(target(root).join("libfuzzer")).arg("target").arg(&corpus).arg(seeds.join(&name));

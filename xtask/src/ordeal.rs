@@ -7,6 +7,7 @@ use std::process::Command;
 use clap::Args;
 use serde::Deserialize;
 
+use crate::cargo::command;
 use crate::conformance::{Kind, with_server};
 use crate::go::target;
 use crate::report::Report;
@@ -81,7 +82,7 @@ pub(crate) fn run(root: &Path, options: &Ordeal) -> Report {
 }
 
 fn build(root: &Path) -> Result<(), String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = command();
     command.current_dir(root).args(["build", "--quiet", "--bins"]);
     command.args(["--package", "informer-conformance", "--package", "informer-cli"]);
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;

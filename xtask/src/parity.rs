@@ -1,11 +1,11 @@
 //! Trace parity: client-go's informer and work queue beside ours, on the same scripts.
 
 use std::path::Path;
-use std::process::Command;
 
 use clap::Args;
 use serde::Deserialize;
 
+use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
@@ -64,7 +64,7 @@ pub(crate) fn run(root: &Path, arguments: &ParityArguments) -> Report {
 fn compare(root: &Path, go: &Go, arguments: &ParityArguments) -> Result<Outcomes, String> {
     let peer = go.build(Module::Peers, "parity").map_err(|error: GoError| error.to_string())?;
     let json = target(root).join("parity.json");
-    let mut cargo = Command::new("cargo");
+    let mut cargo = command();
     cargo.current_dir(root).args(["run", "--quiet", "--package", "informer-parity", "--bin", "parity", "--"]);
     cargo.arg("--peer").arg(&peer).arg("--json").arg(&json);
     if let Some(script) = &arguments.script {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use thiserror::Error;
 
+use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::real::{Cluster, RealError, Server};
 use crate::report::Report;
@@ -160,7 +161,7 @@ fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> 
     write(folder.join("objects.jsonl.gz"), filled(&program, "corpus", fill)?)?;
     write(folder.join("served.jsonl.gz"), served)?;
     write(folder.join("patches.jsonl.gz"), filled(&program, "patches", fill)?)?;
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let status = command()
         .current_dir(root)
         .args(["test", "-p", "informer-schema", "--test", "golden", "--test", "merge"])
         .env("INFORMER_SCHEMA_CORPUS", &folder)

@@ -8,6 +8,7 @@ use std::process::Command;
 use clap::Args;
 use serde::Deserialize;
 
+use crate::cargo::command;
 use crate::report::Report;
 
 /// What the simulator is asked for.
@@ -56,7 +57,7 @@ pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     }
     let mut report = Report::new("simulate");
     let json = root.join("target").join("simulate.json");
-    let mut command = Command::new("cargo");
+    let mut command = command();
     command.args(["run", "--quiet", "--release", "--package", "informer-simulator", "--"]).current_dir(root);
     for (name, value) in
         [("--schedules", arguments.schedules), ("--seed", arguments.seed), ("--seconds", arguments.seconds)]

@@ -1,12 +1,12 @@
 //! The embedded API server held against a real one: runs `informer-differential`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::Deserialize;
 use thiserror::Error;
 
 use super::{Conformance, Kind};
+use crate::cargo::command;
 use crate::go::{Go, GoError, Module, target};
 use crate::report::Report;
 
@@ -47,7 +47,7 @@ pub(super) fn run(root: &Path, arguments: &Conformance) -> Report {
 
 fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     let json = target(root).join("differential.json");
-    let mut command = Command::new("cargo");
+    let mut command = command();
     command.current_dir(root).args(["run", "--quiet", "-p", "informer-differential", "--"]);
     command.arg("--json").arg(&json).args(["--scenario", arguments.scenario.as_deref().unwrap_or("")]);
     if arguments.server == Kind::Real {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::{Written, start};
+use crate::cargo::command;
 use crate::report::Report;
 
 /// A defect must be found within so many schedules.
@@ -96,7 +97,7 @@ impl Scratch {
     }
 
     fn build(&self) -> Result<(), String> {
-        let mut command = Command::new("cargo");
+        let mut command = command();
         command.args(["build", "--quiet", "--release", "--package", "informer-simulator"]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
