@@ -3,6 +3,7 @@
 mod apiserver;
 mod envtest;
 mod kubectl;
+mod operators;
 mod programs;
 mod served;
 
@@ -51,6 +52,9 @@ enum Suite {
     /// Programs on client-go, controller-runtime and kube-rs as people write them, against `informer serve` or a real server
     /// with its controllers. Needs Go.
     Programs,
+    /// The operators among the examples under the least Role that each ships, against `informer serve` or a real server with
+    /// its controllers. Needs Go, which builds kubectl.
+    Operators,
     /// controller-runtime's own test suites with `informer envtest install`, beside what they come to on the real pair.
     Envtest,
 }
@@ -84,6 +88,7 @@ pub(crate) fn run(root: &Path, options: &Conformance) -> Report {
         Suite::Apiserver => apiserver::run(root, options),
         Suite::Kubectl => kubectl::run(root, options),
         Suite::Programs => programs::run(root, options),
+        Suite::Operators => operators::run(root, options),
         Suite::Envtest => envtest::run(root, options),
     }
 }

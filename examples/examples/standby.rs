@@ -1,0 +1,278 @@
+//! One controller in several processes, of which one at a time works: leader election.
+//!
+//! It answers config maps: the leader notes the round that is asked for, its own name, and the fence of its term. Before that it writes
+//! its fence into a ledger, without a condition, as somebody would whose store knows none. By default this program starts three replicas of
+//! itself, asks for rounds without a pause, kills the leader, stops the next one, and holds the last one (SIGSTOP) for longer than its
+//! lease; how soon another one leads is printed, and what was written under an older fence than one before. On a cluster it makes the namespace
+//! `example-standby` and takes it away; `standby/role.yaml` has what the replicas need there, and `OPERATOR_KUBECONFIG` names a user with
+//! no more than that. `STANDBY_LEASE` is the lease in seconds: 3 on the embedded server, 15 elsewhere.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example standby
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer::handler::on_event;
+use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use informer::runtime::{
+    Cache, Client, Context, Controller, LeaderElection, Leadership, Manager, ManagerHandle, Outcome, Patch,
+    ReconcileError, Request,
+};
+use informer::{Event, Lazy};
+use informer_examples::{PATIENCE, Result, connect};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+const NAMESPACE: &str = "example-standby";
+const LEDGER: &str = "ledger";
+const MAPS: usize = 20;
+/// What takes time between a look and a write: who is held is held there.
+const WORK: Duration = Duration::from_millis(20);
+
+/// Names the replica that a process is, where this program has started it.
+const REPLICA: &str = "STANDBY_REPLICA";
+const LEASE: &str = "STANDBY_LEASE";
+
+/// Runs the replicas and watches them, or is one of them.
+#[tokio::main]
+pub async fn main() -> Result {
+    match std::env::var(REPLICA) {
+        Ok(name) => replica(name).await,
+        Err(_) => show().await,
+    }
+}
+
+/// One replica: a controller like any other, but for one line.
+async fn replica(name: String) -> Result {
+    let (client, _cluster) = connect().await?;
+    let lease = lease();
+    let election = LeaderElection::new("standby").namespace(NAMESPACE).identity(&*name);
+    let election = election.lease_duration(lease).renew_deadline(lease * 2 / 3).retry_period(lease * 2 / 15);
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    let manager = Manager::of(Client::new(&cache)).leader_election(election);
+    let handle = manager.handle();
+    let controller = Controller::new::<ConfigMap>("answers")
+        .reconcile(move |request, ctx| answer(request, ctx, handle.clone(), name.clone()));
+    Ok(manager.controller(controller).run_until(parent_gone()).await?)
+}
+
+fn lease() -> Duration {
+    let seconds = std::env::var(LEASE).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(15))
+}
+
+async fn answer(
+    request: Request,
+    ctx: Context,
+    manager: ManagerHandle,
+    by: String,
+) -> Result<Outcome, ReconcileError> {
+    let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+    let mut edited = map.edit();
+    let data = edited.data.get_or_insert_default();
+    let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {
+        return Ok(Outcome::Done);
+    };
+    let Leadership::Leading(fence) = manager.leadership().borrow().clone() else { return Ok(Outcome::Done) };
+    let fence = fence.version.to_string();
+    let answer = [("answered", round.clone()), ("by", by.clone()), ("fence", fence.clone())];
+    data.extend(answer.map(|(name, value)| (name.to_owned(), value)));
+    sleep(WORK).await;
+    // Bound to nothing: whoever leads by now, it is written.
+    let ledger = Patch::merge(json!({"data": {"fence": fence, "by": by}}));
+    ctx.client.patch::<ConfigMap>(&format!("{NAMESPACE}/{LEDGER}"), &ledger).await?;
+    // Bound to the uid and the version that were read: refused where somebody has overtaken it.
+    ctx.client.update(&edited).await?;
+    Ok(Outcome::Done)
+}
+
+/// What was written so far.
+#[derive(Default)]
+struct Seen {
+    leader: String,
+    answers: usize,
+    /// The highest fence of all answers, and of the ledger.
+    fences: [u64; 2],
+    /// What was written under an older fence than one before.
+    late: [usize; 2],
+}
+
+impl Seen {
+    fn hear(&mut self, event: &Event<Lazy<ConfigMap>>) {
+        let Event::Updated { old, new, .. } = event else { return };
+        let (Ok(old), Ok(new)) = (old.get(), new.get()) else { return };
+        let text = |map: &ConfigMap, name: &str| map.data.as_ref().and_then(|data| data.get(name).cloned());
+        let ledger = usize::from(event.key().name() == LEDGER);
+        if text(&old, "answered") == text(&new, "answered") && text(&old, "fence") == text(&new, "fence") {
+            return;
+        }
+        let fence: u64 = text(&new, "fence").and_then(|fence| fence.parse().ok()).unwrap_or_default();
+        self.late[ledger] += usize::from(fence < self.fences[ledger]);
+        self.fences[ledger] = fence.max(self.fences[ledger]);
+        if ledger == 0 {
+            self.answers += 1;
+            self.leader = text(&new, "by").unwrap_or_default();
+        }
+    }
+}
+
+async fn show() -> Result {
+    let (client, cluster) = connect().await?;
+    let listening = match cluster.server() {
+        Some(server) => Some(server.listen("127.0.0.1:0").await?),
+        None => None,
+    };
+    let file = tempfile::NamedTempFile::new()?;
+    let (mut kubeconfig, mut seconds) = (std::env::var_os("OPERATOR_KUBECONFIG"), "15".to_owned());
+    if let Some(listening) = &listening {
+        std::fs::write(file.path(), listening.kubeconfig())?;
+        (kubeconfig, seconds) = (Some(file.path().as_os_str().to_owned()), "3".to_owned());
+    }
+    let seconds = std::env::var(LEASE).unwrap_or(seconds);
+    let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
+    cache.start();
+    let user = Client::new(&cache);
+    set_up(&user).await?;
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let heard = Arc::clone(&seen);
+    cache.informer::<ConfigMap>().add_handler(on_event(move |event| heard.lock().hear(&event)))?;
+    let asking = tokio::spawn(ask(user.clone()));
+    let start = |name| Replica::start(name, kubeconfig.as_deref(), &seconds);
+    let replicas = ["a", "b", "c"].into_iter().map(start).collect::<Result<Vec<_>>>();
+    let shown = watch(replicas?, start, &seen, Duration::from_secs(seconds.parse()?)).await;
+    asking.abort();
+    user.delete::<Namespace>(NAMESPACE).await?;
+    shown
+}
+
+async fn watch(
+    mut replicas: Vec<Replica>,
+    start: impl Fn(&'static str) -> Result<Replica>,
+    seen: &Mutex<Seen>,
+    lease: Duration,
+) -> Result {
+    let leader = || seen.lock().leader.clone();
+    until("one of them leads", || !leader().is_empty()).await?;
+    println!("3 replicas, and {} answers", leader());
+
+    let mut killed = take(&mut replicas, &leader())?;
+    killed.child.kill()?;
+    let took = until("another one leads", || leader() != killed.name).await?;
+    println!("{} was killed: {} answers after {:.1} s", killed.name, leader(), took.as_secs_f32());
+    within(took, lease + Duration::from_secs(3))?;
+
+    replicas.push(start("d")?);
+    let mut stopped = take(&mut replicas, &leader())?;
+    drop(stopped.child.stdin.take());
+    let took = until("another one leads", || leader() != stopped.name).await?;
+    println!("{} was stopped: {} answers after {:.1} s", stopped.name, leader(), took.as_secs_f32());
+    within(took, Duration::from_secs(3))?;
+    let late = seen.lock().late;
+    println!("{} answers so far, {} late, and {} in the ledger", seen.lock().answers, late[0], late[1]);
+    if late != [0, 0] {
+        return Err("two leaders worked at one time".into());
+    }
+
+    let mut held = take(&mut replicas, &leader())?;
+    held.signal("-STOP")?;
+    until("another one leads", || leader() != held.name).await?;
+    held.signal("-CONT")?;
+    until("it ends, since its lease is lost", || matches!(held.child.try_wait(), Ok(Some(_)))).await?;
+    sleep(PATIENCE / 10).await;
+    let late = seen.lock().late;
+    println!("{} was held past its lease: {} late, and {} in the ledger", held.name, late[0], late[1]);
+    // At most what its one worker was about to write, and only where nothing was read that could be compared.
+    if late[0] > 0 || late[1] > 1 { Err("a leader of before worked on".into()) } else { Ok(()) }
+}
+
+fn within(took: Duration, limit: Duration) -> Result {
+    if took <= limit { Ok(()) } else { Err(format!("it took {took:?} instead of {limit:?} at most").into()) }
+}
+
+/// A replica in a process of its own, which ends with its standard input, and with this.
+struct Replica {
+    name: &'static str,
+    child: Child,
+}
+
+impl Replica {
+    fn start(name: &'static str, kubeconfig: Option<&OsStr>, lease: &str) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1)).env(REPLICA, name).env(LEASE, lease);
+        command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Self { name, child })
+    }
+
+    fn signal(&self, signal: &str) -> Result {
+        let pid: OsString = self.child.id().to_string().into();
+        match Command::new("kill").arg(signal).arg(pid).status()?.success() {
+            true => Ok(()),
+            false => Err("the process takes no signal".into()),
+        }
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn take(replicas: &mut Vec<Replica>, name: &str) -> Result<Replica> {
+    let place = replicas.iter().position(|replica| replica.name == name);
+    Ok(replicas.swap_remove(place.ok_or("nobody has this name")?))
+}
+
+/// Resolves when the standard input ends.
+async fn parent_gone() {
+    let read = || std::io::stdin().read_to_end(&mut Vec::new());
+    // It ends, whether it can be read or not.
+    let _ = tokio::task::spawn_blocking(read).await;
+}
+
+/// Asks for one round after the other.
+async fn ask(user: Client) -> Result {
+    for round in 1_u64.. {
+        let key = format!("{NAMESPACE}/map-{}", round % MAPS as u64);
+        user.patch::<ConfigMap>(&key, &Patch::merge(json!({"data": {"round": round.to_string()}}))).await?;
+        sleep(WORK).await;
+    }
+    Ok(())
+}
+
+/// How long it took.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Duration> {
+    let begin = Instant::now();
+    while !holds() {
+        if begin.elapsed() > PATIENCE * 6 {
+            return Err(format!("{what}: not in time").into());
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(begin.elapsed())
+}
+
+async fn set_up(user: &Client) -> Result {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(NAMESPACE.to_owned());
+    match user.create(&namespace).await {
+        Err(error) if !error.is_already_exists() => return Err(error.into()),
+        _ => {}
+    }
+    for name in (0..MAPS).map(|number| format!("map-{number}")).chain([LEDGER.to_owned()]) {
+        let mut map = ConfigMap::default();
+        map.metadata.namespace = Some(NAMESPACE.to_owned());
+        map.metadata.name = Some(name);
+        user.create(&map).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! The operators among the examples, each as a user of its own who may do what its role says and nothing else.
+//!
+//! What a real server has allowed and refused is read from its audit log: a permission that is missing is a problem, and so is one
+//! that is not used. On both servers each operator is run once more without one permission, and has to fail.
+
+mod audit;
+mod kubectl;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::served::{For, Running, with_administrator};
+use super::{Conformance, Kind};
+use crate::cargo::cargo;
+use crate::deadline::Deadline;
+use crate::go::target;
+use crate::real::last_lines;
+use crate::report::Report;
+use audit::Permission;
+use kubectl::Kubectl;
+
+/// Where the accounts of the operators are.
+const NAMESPACE: &str = "operators";
+/// Longer than the patience of any of them.
+const OPERATOR_WAIT: Duration = Duration::from_secs(180);
+/// What each has at least where it lacks a permission; beyond that twice what it took with it.
+const LACKING_WAIT: Duration = Duration::from_secs(10);
+/// What a controller of the server needs for what is owned.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(60);
+
+struct Operator {
+    /// The example.
+    name: &'static str,
+    /// Its role, and the account and the bindings that are made for it.
+    role: &'static str,
+    /// Where it has the role; everywhere, if nowhere is named.
+    namespaces: &'static [&'static str],
+    /// What it says, one behind the other.
+    says: &'static [&'static str],
+    /// Without this it cannot do its work.
+    needs: (&'static str, &'static str),
+}
+
+const OPERATORS: [Operator; 5] = [
+    Operator {
+        name: "sample_controller",
+        role: "website-controller",
+        namespaces: &[],
+        says: &[
+            "created: a deployment of 2",
+            "scaled: a deployment of 3",
+            "told: in the status, and by an event",
+            "deleted: the finalizer has let it go",
+            "deleted: the deployment went with its owner",
+        ],
+        needs: ("deployments", "create"),
+    },
+    Operator {
+        name: "multi_namespace",
+        role: "inventory",
+        namespaces: &["example-blue", "example-green"],
+        says: &[
+            "example-blue has 2 config maps",
+            "example-green has 1 config maps",
+            "example-red is not looked at",
+        ],
+        needs: ("configmaps", "create"),
+    },
+    Operator {
+        name: "janitor",
+        role: "janitor",
+        namespaces: &[],
+        says: &["10 of 100 config maps deleted", "metadata and nothing else"],
+        needs: ("configmaps", "delete"),
+    },
+    Operator {
+        name: "sharded",
+        role: "sharded",
+        namespaces: &["example-sharded"],
+        says: &[
+            "3 replicas share 60 config maps",
+            "b was killed",
+            "c was stopped",
+            "0 of them under an older fence",
+        ],
+        needs: ("configmaps", "patch"),
+    },
+    Operator {
+        name: "standby",
+        role: "standby",
+        namespaces: &["example-standby"],
+        says: &[
+            "was killed",
+            "was stopped",
+            "0 late, and 0 in the ledger",
+            "was held past its lease: 0 late",
+        ],
+        needs: ("configmaps", "patch"),
+    },
+];
+
+/// What is needed, though no request shows it: an admission plugin of the server asks for it.
+const ASKED_BY_ADMISSION: &str = "/finalizers";
+
+pub(super) fn run(root: &Path, options: &Conformance) -> Report {
+    let mut report = Report::new("conformance operators");
+    let part = options.scenario.as_deref().unwrap_or_default();
+    let operators: Vec<&Operator> =
+        OPERATORS.iter().filter(|operator| operator.name.contains(part)).collect();
+    let outcome = build(root, &operators).and_then(|()| {
+        let log = target(root).join("operators-audit.log");
+        // Of an earlier run.
+        let _ = fs::remove_file(&log);
+        let flags = audit::flags(&target(root).join("operators-audit.yaml"), &log)?;
+        let asking = For { name: "operators", flags: &flags };
+        with_administrator(root, options, asking, &mut report, |config, report| {
+            let kubectl = Kubectl::new(root, config)?;
+            let audited = options.server == Kind::Real && options.dir.is_none();
+            let proof = Proof { root, kubectl, config, log: audited.then_some(log) };
+            proof.all(&operators, options, report)
+        })
+    });
+    if let Err(error) = outcome {
+        report.problems.push(error);
+    }
+    report
+}
+
+fn build(root: &Path, operators: &[&Operator]) -> Result<(), String> {
+    let mut arguments = vec!["build", "--quiet", "--package", "informer-examples"];
+    for operator in operators {
+        arguments.extend(["--example", operator.name]);
+    }
+    if operators.is_empty() {
+        Err("no operator has such a name".to_owned())
+    } else {
+        cargo(root, &arguments, None)
+    }
+}
+
+struct Proof<'a> {
+    root: &'a Path,
+    kubectl: Kubectl,
+    config: &'a Path,
+    /// What the server has answered the accounts, where it says so.
+    log: Option<PathBuf>,
+}
+
+impl Proof<'_> {
+    fn all(&self, operators: &[&Operator], options: &Conformance, report: &mut Report) -> Result<(), String> {
+        self.kubectl.run(&["create", "namespace", NAMESPACE])?;
+        let mut took = Vec::new();
+        for operator in operators {
+            match self.suffices(operator, report) {
+                Ok(time) => took.push((operator, time)),
+                Err(why) => report.problems.push(format!("{}: {why}", operator.name)),
+            }
+        }
+        if options.server == Kind::Real
+            && operators.iter().any(|operator| operator.name == "sample_controller")
+        {
+            self.controllers_have_worked()?;
+        }
+        for (operator, took) in took.into_iter().filter(|_| !options.quick) {
+            if let Err(why) = self.is_needed(operator, LACKING_WAIT.max(took * 2), report) {
+                report.problems.push(format!("{}: {why}", operator.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs an operator under its role: it does its work, is refused nothing, and uses all that it may.
+    fn suffices(&self, operator: &Operator, report: &mut Report) -> Result<Duration, String> {
+        let role = self.root.join("examples/examples").join(operator.name).join("role.yaml");
+        self.kubectl.run(&["apply", "-f", &role.display().to_string()])?;
+        self.kubectl.run(&["create", "serviceaccount", operator.role, "-n", NAMESPACE])?;
+        self.bind(operator)?;
+        let began = Deadline::after(OPERATOR_WAIT);
+        let (status, said) = self.start(operator, OPERATOR_WAIT)?;
+        let missing = kubectl::missing(&said, operator.says);
+        if !status.is_some_and(|status| status.success()) || missing.is_some() {
+            return Err(format!("{status:?}, and has not said {missing:?}, but {said}"));
+        }
+        let took = began.elapsed();
+        report.figure(format!("{}: took, s", operator.name), took.as_secs_f64());
+        for (what, seconds) in said.lines().filter_map(told_seconds) {
+            report.figure(format!("{}: {what}, s", operator.name), seconds);
+        }
+        let granted = self.granted(operator)?;
+        report.figure(format!("{}: permissions", operator.name), granted.len() as f64);
+        let Some(log) = &self.log else { return Ok(took) };
+        let seen = audit::of_account(log, &format!("system:serviceaccount:{NAMESPACE}:{}", operator.role))?;
+        report.figure(format!("{}: requests", operator.name), seen.requests as f64);
+        report.figure(format!("{}: refused", operator.name), seen.refused.len() as f64);
+        for permission in seen.refused {
+            report.problems.push(format!("{}: was refused to {permission}", operator.name));
+        }
+        let unused = granted.difference(&seen.allowed);
+        for permission in unused.filter(|permission| !permission.resource.ends_with(ASKED_BY_ADMISSION)) {
+            report.problems.push(format!("{}: may {permission}, and never did", operator.name));
+        }
+        Ok(took)
+    }
+
+    /// Runs an operator without one permission: its work is not done within a time.
+    fn is_needed(&self, operator: &Operator, limit: Duration, report: &mut Report) -> Result<(), String> {
+        let (resource, verb) = operator.needs;
+        let mut role = self.kubectl.get("clusterrole", operator.role)?;
+        for rule in role["rules"].as_array_mut().into_iter().flatten() {
+            if rule["resources"] == json!([resource])
+                && let Some(verbs) = rule["verbs"].as_array_mut()
+            {
+                verbs.retain(|given| given != verb);
+            }
+        }
+        self.kubectl.with_input(&["replace", "-f", "-"], &role.to_string())?;
+        self.bind(operator)?;
+        let (status, said) = self.start(operator, limit)?;
+        if status.is_some_and(|status| status.success()) {
+            return Err(format!("does its work without the permission to {verb} {resource}: {said}"));
+        }
+        report.figure(format!("{}: failed without {verb} {resource}", operator.name), 1.0);
+        Ok(())
+    }
+
+    /// Gives an operator its role, where it is to have it.
+    fn bind(&self, operator: &Operator) -> Result<(), String> {
+        let role = format!("--clusterrole={}", operator.role);
+        let account = format!("--serviceaccount={NAMESPACE}:{}", operator.role);
+        if operator.namespaces.is_empty() {
+            if self.kubectl.get("clusterrolebinding", operator.role).is_err() {
+                self.kubectl.run(&["create", "clusterrolebinding", operator.role, &role, &account])?;
+            }
+            return Ok(());
+        }
+        for namespace in operator.namespaces {
+            // Of an earlier run, whose namespaces may be on their way out.
+            self.kubectl.run(&["delete", "namespace", namespace, "--ignore-not-found"])?;
+            self.kubectl.run(&["create", "namespace", namespace])?;
+            self.kubectl.run(&["create", "rolebinding", operator.role, "-n", namespace, &role, &account])?;
+        }
+        Ok(())
+    }
+
+    /// Runs an operator, with a kubeconfig for itself and the administrator's for its user. It has ended, or is ended in time.
+    fn start(&self, operator: &Operator, limit: Duration) -> Result<(Option<ExitStatus>, String), String> {
+        let config = self.kubectl.config_of(operator.role, NAMESPACE, self.config)?;
+        let output = self.config.with_file_name(format!("{}.log", operator.name));
+        let create = || File::create(&output).map_err(|error| format!("cannot write its output: {error}"));
+        let mut command = Command::new(target(self.root).join("debug/examples").join(operator.name));
+        command.env("KUBECONFIG", self.config).env("OPERATOR_KUBECONFIG", config);
+        command.stdin(Stdio::null()).stdout(create()?).stderr(Stdio::from(create()?));
+        let mut running = Running(command.spawn().map_err(|error| format!("cannot be started: {error}"))?);
+        let status = Deadline::after(limit).poll(|| running.0.try_wait().ok().flatten());
+        Ok((status, last_lines(&output, 40)))
+    }
+
+    /// What a role allows.
+    fn granted(&self, operator: &Operator) -> Result<BTreeSet<Permission>, String> {
+        let role = self.kubectl.get("clusterrole", operator.role)?;
+        let texts = |rule: &Value, name: &str| -> Vec<String> {
+            let items = rule[name].as_array().into_iter().flatten();
+            items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        let mut granted = BTreeSet::new();
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            for group in texts(rule, "apiGroups") {
+                for resource in texts(rule, "resources") {
+                    for verb in texts(rule, "verbs") {
+                        granted.insert(Permission { group: group.clone(), resource: resource.clone(), verb });
+                    }
+                }
+            }
+        }
+        Ok(granted)
+    }
+
+    /// The controllers of the server have scaled the deployment of the sample controller, and collected all below it.
+    fn controllers_have_worked(&self) -> Result<(), String> {
+        let events = self.kubectl.run(&["get", "events", "-n", "default", "-o", "json"])?;
+        for scaled in ["from 0 to 2", "from 2 to 3"] {
+            if !events.contains(scaled) {
+                return Err(format!(
+                    "no controller of the server says that it scaled the deployment {scaled}"
+                ));
+            }
+        }
+        let left = || {
+            let left = self.kubectl.run(&[
+                "get",
+                "pods,replicasets",
+                "-n",
+                "default",
+                "-l",
+                "website",
+                "-o",
+                "name",
+            ]);
+            left.is_ok_and(|left| left.trim().is_empty()).then_some(())
+        };
+        Deadline::after(COLLECTED_WITHIN)
+            .poll(left)
+            .ok_or_else(|| "pods or replica sets outlive the website".to_owned())
+    }
+}
+
+/// A line of an operator that ends with a number of seconds.
+fn told_seconds(line: &str) -> Option<(&str, f64)> {
+    let (what, seconds) = line.strip_suffix(" s")?.rsplit_once(" after ")?;
+    Some((what, seconds.parse().ok()?))
+}

@@ -1,0 +1,111 @@
+//! What a kube-apiserver says that an account asked for, and what it was answered.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// Requests of accounts, without their bodies; of nobody else.
+const POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  userGroups: [\"system:serviceaccounts\"]
+- level: None
+";
+
+/// One thing that may be done.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Permission {
+    pub(super) group: String,
+    /// With its subresource.
+    pub(super) resource: String,
+    pub(super) verb: String,
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{} {}{dot}{}", self.verb, self.resource, self.group)
+    }
+}
+
+/// What an account has done.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) allowed: BTreeSet<Permission>,
+    pub(super) refused: BTreeSet<Permission>,
+    pub(super) requests: usize,
+}
+
+/// An entry of the log.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    stage: String,
+    verb: String,
+    user: User,
+    object_ref: Option<Reference>,
+    response_status: Option<Status>,
+}
+
+#[derive(Debug, Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference {
+    resource: Option<String>,
+    subresource: Option<String>,
+    api_group: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    code: Option<u16>,
+}
+
+/// What makes a kube-apiserver write the log, and refuse owners that an account may not hold up.
+pub(super) fn flags(policy: &Path, log: &Path) -> Result<Vec<String>, String> {
+    fs::write(policy, POLICY).map_err(|error| format!("cannot write {}: {error}", policy.display()))?;
+    Ok(vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", log.display()),
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
+    ])
+}
+
+pub(super) fn of_account(log: &Path, account: &str) -> Result<Seen, String> {
+    let text = fs::read_to_string(log).map_err(|error| format!("no audit log {}: {error}", log.display()))?;
+    Ok(read(&text, account))
+}
+
+fn read(text: &str, account: &str) -> Seen {
+    let mut seen = Seen::default();
+    // The last line may be on its way.
+    for entry in text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok()) {
+        if entry.user.username != account {
+            continue;
+        }
+        let Some(Reference { resource: Some(resource), subresource, api_group }) = entry.object_ref else {
+            continue;
+        };
+        let resource = subresource.map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));
+        let permission = Permission { group: api_group.unwrap_or_default(), resource, verb: entry.verb };
+        seen.requests += usize::from(entry.stage == "ResponseComplete");
+        match entry.response_status.and_then(|status| status.code) {
+            Some(401 | 403) => seen.refused.insert(permission),
+            _ => seen.allowed.insert(permission),
+        };
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests;

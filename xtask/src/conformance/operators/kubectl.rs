@@ -1,0 +1,86 @@
+//! What an administrator does with kubectl.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::go::{Go, Module, target};
+
+#[derive(Debug)]
+pub(super) struct Kubectl {
+    program: PathBuf,
+    config: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    /// Builds it, for the administrator of a kubeconfig.
+    pub(super) fn new(root: &Path, config: &Path) -> Result<Self, String> {
+        let go = Go::find(root).map_err(|error| error.to_string())?;
+        let program = go.build(Module::Servers, "kubectl").map_err(|error| error.to_string())?;
+        // What it has cached of another server is not for this one.
+        let home = target(root).join("operators-home");
+        let _ = fs::remove_dir_all(&home);
+        Ok(Self { program, config: config.to_owned(), home })
+    }
+
+    /// Runs a command, and returns what it prints.
+    pub(super) fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        self.with_input(arguments, "")
+    }
+
+    /// The same, with something to read.
+    pub(super) fn with_input(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+        let shown = arguments.join(" ");
+        let failed = |error: std::io::Error| format!("cannot run kubectl {shown}: {error}");
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.config).args(arguments).env("HOME", &self.home);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).map_err(failed)?;
+        }
+        let output = child.wait_with_output().map_err(failed)?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("kubectl {shown}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+
+    /// An object that has no namespace.
+    pub(super) fn get(&self, kind: &str, name: &str) -> Result<Value, String> {
+        let text = self.run(&["get", kind, name, "-o", "json"])?;
+        serde_json::from_str(&text).map_err(|error| format!("kubectl get {kind} {name}: {error}"))
+    }
+
+    /// The administrator's kubeconfig, but for an account by its token.
+    pub(super) fn config_of(
+        &self,
+        account: &str,
+        namespace: &str,
+        administrator: &Path,
+    ) -> Result<PathBuf, String> {
+        let token = self.run(&["create", "token", account, "-n", namespace])?;
+        let cannot =
+            |error: &dyn std::fmt::Display| format!("cannot make a kubeconfig for {account}: {error}");
+        let text = fs::read_to_string(administrator).map_err(|error| cannot(&error))?;
+        let mut config: Value = serde_json::from_str(&text).map_err(|error| cannot(&error))?;
+        config["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+        let path = administrator.with_file_name(format!("{account}.conf"));
+        fs::write(&path, config.to_string()).map_err(|error| cannot(&error))?;
+        Ok(path)
+    }
+}
+
+/// The first text that is not there behind the one before it.
+pub(super) fn missing<'a>(shown: &str, texts: &[&'a str]) -> Option<&'a str> {
+    let mut rest = shown;
+    for text in texts {
+        let Some(at) = rest.find(text) else { return Some(text) };
+        rest = &rest[at + text.len()..];
+    }
+    None
+}
