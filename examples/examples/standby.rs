@@ -232,11 +232,17 @@ fn take(replicas: &mut Vec<Replica>, name: &str) -> Result<Replica> {
     Ok(replicas.swap_remove(place.ok_or("nobody has this name")?))
 }
 
-/// Resolves when the standard input ends.
+/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a blocking task of its
+/// own before the process ends, and so would a replica that has lost its lease.
 async fn parent_gone() {
-    let read = || std::io::stdin().read_to_end(&mut Vec::new());
-    // It ends, whether it can be read or not.
-    let _ = tokio::task::spawn_blocking(read).await;
+    let (gone, end) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // It ends, whether it can be read or not.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = gone.send(());
+    });
+    // A thread that could not tell is gone, too.
+    let _ = end.await;
 }
 
 /// Asks for one round after the other.
