@@ -80,7 +80,17 @@ pub async fn main() -> Result {
 }
 
 async fn counted(user: &Client) -> Result {
-    for (namespace, wanted) in NAMESPACES.into_iter().zip(["2", "1"]) {
+    has(user, NAMESPACES.into_iter().zip(["2", "1"])).await?;
+    create(user, "example-blue/e").await?;
+    has(user, [("example-blue", "3")]).await?;
+    let elsewhere = user.live().get::<ConfigMap>(&format!("example-red/{INVENTORY}")).await?;
+    println!("example-red is {}", if elsewhere.is_none() { "not looked at" } else { "looked at" });
+    Ok(())
+}
+
+/// Waits until the inventories say how many there are.
+async fn has(user: &Client, counts: impl IntoIterator<Item = (&str, &str)>) -> Result {
+    for (namespace, wanted) in counts {
         loop {
             let map = user.live().get::<ConfigMap>(&format!("{namespace}/{INVENTORY}")).await?;
             let count = map.as_ref().and_then(|map| map.data.as_ref()?.get("count").cloned());
@@ -91,8 +101,6 @@ async fn counted(user: &Client) -> Result {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    let elsewhere = user.live().get::<ConfigMap>(&format!("example-red/{INVENTORY}")).await?;
-    println!("example-red is {}", if elsewhere.is_none() { "not looked at" } else { "looked at" });
     Ok(())
 }
 
@@ -106,12 +114,17 @@ async fn set_up(user: &Client) -> Result {
         }
     }
     for key in ["example-blue/a", "example-blue/b", "example-green/c", "example-red/d"] {
-        let (namespace, name) = key.split_once('/').ok_or("a key")?;
-        let mut map = ConfigMap::default();
-        map.metadata.namespace = Some(namespace.to_owned());
-        map.metadata.name = Some(name.to_owned());
-        user.create(&map).await?;
+        create(user, key).await?;
     }
+    Ok(())
+}
+
+async fn create(user: &Client, key: &str) -> Result {
+    let (namespace, name) = key.split_once('/').ok_or("a key")?;
+    let mut map = ConfigMap::default();
+    map.metadata.namespace = Some(namespace.to_owned());
+    map.metadata.name = Some(name.to_owned());
+    user.create(&map).await?;
     Ok(())
 }
 

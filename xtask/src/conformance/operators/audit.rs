@@ -34,6 +34,20 @@ impl fmt::Display for Permission {
     }
 }
 
+/// What an admission plugin of the server asks for, and no request shows.
+const ASKED_BY_ADMISSION: &str = "/finalizers";
+
+impl Permission {
+    /// Whether it is needed although this run shows no request: by admission; to list where a server has no streaming lists,
+    /// as this one has; to write on an event that comes again, which it may or may not.
+    pub(super) fn is_needed_elsewhere(&self, allowed: &BTreeSet<Self>) -> bool {
+        let watched = || allowed.contains(&Self { verb: "watch".to_owned(), ..self.clone() });
+        self.resource.ends_with(ASKED_BY_ADMISSION)
+            || (self.verb == "list" && watched())
+            || (self.verb == "patch" && self.resource == "events")
+    }
+}
+
 /// What an account has done.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
