@@ -111,8 +111,7 @@ fn build(
     profile: &str,
     folder: &str,
 ) -> Result<PathBuf, BenchError> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = crate::cargo::command()
         .current_dir(root)
         .args(["build", "--quiet", "--profile", profile, "--package", package, "--bin", program])
         .status();
@@ -125,8 +124,7 @@ fn build(
 /// Builds a program of `conformance/kube-rs`, in a folder of its own: it has other features of the same libraries.
 pub(crate) fn build_kube_rs(root: &Path, program: &str) -> Result<PathBuf, BenchError> {
     let folder = target(root).join("kube-rs");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = crate::cargo::command()
         .current_dir(root)
         .args(["build", "--quiet", "--locked", "--release", "--bin", program])
         .args(["--manifest-path", "conformance/kube-rs/Cargo.toml"])

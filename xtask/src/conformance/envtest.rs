@@ -176,8 +176,7 @@ fn assets(root: &Path, server: Kind) -> Result<Assets, EnvtestError> {
             kubectl.parent().map(Path::to_owned).unwrap_or_default()
         }
         Kind::Embedded => {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let mut build = Command::new(cargo);
+            let mut build = crate::cargo::command();
             build.current_dir(root).args(["build", "--quiet", "--package", "informer-cli"]);
             succeed("cargo build", &mut build)?;
             let programs = target(root).join("envtest");
