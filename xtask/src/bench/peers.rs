@@ -25,14 +25,21 @@ pub(crate) struct Turns {
     realtime: bool,
 }
 
+/// For mimalloc, which asks for huge pages otherwise. The system then clears 2 MB where a few bytes are written, and all of it
+/// counts as resident: a first list of 10,000 pods held 70 MB in place of 41, and took up to three times as long.
+const NO_HUGE_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+
 impl Turns {
     /// A program that is started as all of them are.
     pub(crate) fn command(self, path: &Path) -> Command {
-        if !self.realtime {
-            return Command::new(path);
+        let mut command = match self.realtime {
+            false => Command::new(path),
+            true => Command::new("chrt"),
+        };
+        if self.realtime {
+            command.args(["-f", "10"]).arg(path);
         }
-        let mut command = Command::new("chrt");
-        command.args(["-f", "10"]).arg(path);
+        command.env(NO_HUGE_PAGES.0, NO_HUGE_PAGES.1);
         command
     }
 

@@ -89,10 +89,11 @@ async fn idle() -> Result<(f64, f64), BoxError> {
     });
     let reconcile = move |_: Arc<ConfigMap>, _: Arc<()>| {
         let (now, told) = (Instant::now(), told.clone());
-        async move {
+        // `applier` asks for a future that may be moved.
+        Box::pin(async move {
             let _ = told.send(now).await;
             Ok::<_, std::convert::Infallible>(Action::await_change())
-        }
+        })
     };
     let applied = applier(reconcile, retry, Arc::new(()), reader, queue, Config::default().concurrency(1));
     tokio::spawn(applied.for_each(|_| std::future::ready(())));
