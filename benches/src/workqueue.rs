@@ -79,9 +79,14 @@ fn measure(
         delays(&of_numbers(), &mut figures);
     }
     if wanted("single") {
-        let rounds: Vec<_> = (0..ROUNDS).map(|_| single(&runtime, &queue())).collect();
-        let cases = ["add of a new key, CPU ns", "add of a known key, CPU ns", "get and done, CPU ns"];
-        for (at, case) in cases.into_iter().enumerate() {
+        let rounds = |ends| -> Vec<_> { (0..ROUNDS).map(|_| single(&runtime, queue(), ends)).collect() };
+        let (whole, apart) = (rounds(Ends::WithTheNextGet), rounds(Ends::Apart));
+        for (case, rounds, at) in [
+            ("add of a new key, CPU ns", &whole, 0),
+            ("add of a known key, CPU ns", &whole, 1),
+            ("get and done, CPU ns", &whole, 2),
+            ("get and done, done apart, CPU ns", &apart, 2),
+        ] {
             set(&mut figures, case, per(median(rounds.iter().map(|round| round[at])), KEYS));
         }
     }
@@ -145,7 +150,7 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
 }
 
 /// Adds every key, adds it again, gets and ends it.
-fn single(runtime: &Runtime, queue: &WorkQueue<Arc<str>>) -> [Duration; 3] {
+fn single(runtime: &Runtime, queue: WorkQueue<Arc<str>>, ends: Ends) -> [Duration; 3] {
     let keys = names(KEYS);
     let (first, again) = (keys.clone(), keys.clone());
     let start = cpu();
@@ -159,12 +164,7 @@ fn single(runtime: &Runtime, queue: &WorkQueue<Arc<str>>) -> [Duration; 3] {
     }
     let added_again = cpu();
     queue.shut_down();
-    runtime.block_on(async {
-        while let Some(item) = queue.get().await {
-            black_box(item.key());
-            item.done();
-        }
-    });
+    runtime.block_on(work(queue, ends));
     [added - start, added_again - added, cpu() - added_again]
 }
 
