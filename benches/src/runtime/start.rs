@@ -1,11 +1,10 @@
 //! A manager with controllers of twenty kinds, and the informers of those kinds without it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informer::handler::on_event;
-use informer::runtime::{
-    Controller, ControllerHandle, ControllerPhase, KubeKind, Manager, Outcome, ScopedKind,
-};
+use informer::runtime::{Controller, KubeKind, Manager, Outcome, ScopedKind};
 use informer::{Client, SharedInformerFactory};
 use informer_apiserver::ApiServer;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -17,7 +16,8 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, timeout};
 
 use crate::{Failure, Figures};
 
@@ -119,21 +119,16 @@ fn informer<K: KubeKind>(factory: &SharedInformerFactory) -> Result<Registration
 async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut manager = Manager::new(client(server));
-    let mut handles = Vec::new();
-    for (controller, handle) in each_kind!(controller,) {
+    let (works, mut working) = unbounded_channel();
+    let controllers = each_kind!(controller, &works);
+    let kinds = controllers.len();
+    for controller in controllers {
         manager = manager.controller(controller);
-        handles.push(handle);
     }
     let stop = manager.handle();
     let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
-    let starts = |handle: &ControllerHandle| {
-        handle.state().is_none_or(|state| state.phase != ControllerPhase::Running)
-    };
-    while handles.iter().any(starts) {
-        if begin.elapsed() > PATIENCE {
-            return Err("the controllers do not start".into());
-        }
-        sleep(Duration::from_millis(1)).await;
+    for _ in 0..kinds {
+        timeout(PATIENCE, working.recv()).await?.ok_or("the manager ended")?;
     }
     let took = begin.elapsed();
     stop.stop();
@@ -141,9 +136,14 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     Ok(took.as_secs_f64() * 1e3)
 }
 
-fn controller<K: KubeKind>() -> (Controller, ControllerHandle) {
+/// Tells of its first reconcile.
+fn controller<K: KubeKind>(works: &UnboundedSender<()>) -> Controller {
     let name = ScopedKind::of::<K>().gvk().kind.to_lowercase();
-    let controller = Controller::new::<K>(name).reconcile(|_, _| async { Ok(Outcome::Done) });
-    let handle = controller.handle();
-    (controller, handle)
+    let (works, begun) = (works.clone(), AtomicBool::new(false));
+    Controller::new::<K>(name).reconcile(move |_, _| {
+        if !begun.swap(true, Ordering::Relaxed) {
+            let _ = works.send(());
+        }
+        async { Ok(Outcome::Done) }
+    })
 }
