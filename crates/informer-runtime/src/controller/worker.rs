@@ -60,24 +60,31 @@ pub(super) async fn work<R: ReconcileRequest>(
     engine: Arc<Engine<R>>,
     slot: usize,
 ) -> Result<(), ControllerError> {
-    while let Some(item) = engine.queue.get().await {
-        if !engine.takes_requests() {
+    let mut next = engine.queue.get().await;
+    while let Some(item) = next {
+        let done = match engine.takes_requests() {
+            true => turn(&engine, slot, item).await?,
             // Whoever runs next looks at everything anyway.
-            item.done();
-            continue;
-        }
-        turn(&engine, slot, item).await?;
-        // A queue that is never empty and a reconciler that never waits would keep the thread for themselves.
-        tokio::task::coop::consume_budget().await;
+            false => Some(item),
+        };
+        next = match done {
+            Some(mut item) => item.done_then_next().await.then_some(item),
+            None => {
+                // A queue that is never empty and a reconciler that never waits would keep the thread for themselves.
+                tokio::task::coop::consume_budget().await;
+                engine.queue.get().await
+            }
+        };
     }
     Ok(())
 }
 
+/// Works on one request. Gives it back where it is yet to be ended, as done: then the queue is asked for the next one in the same breath.
 async fn turn<R: ReconcileRequest>(
     engine: &Engine<R>,
     slot: usize,
     item: Item<R>,
-) -> Result<(), ControllerError> {
+) -> Result<Option<Item<R>>, ControllerError> {
     let owned = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
         Ok(owned) => owned.map(Arc::new),
         Err(gained) => {
@@ -86,7 +93,7 @@ async fn turn<R: ReconcileRequest>(
             if let Some(request) = gained {
                 engine.queue.add(request);
             }
-            return Ok(());
+            return Ok(None);
         }
     };
     let id = ReconcileId { run: engine.run, number: engine.next.fetch_add(1, Ordering::Relaxed) };
@@ -144,12 +151,12 @@ fn settle<R: ReconcileRequest>(
     item: Item<R>,
     ended: Ended,
     took: Duration,
-) -> Result<(), ControllerError> {
+) -> Result<Option<Item<R>>, ControllerError> {
     let error = match ended {
         Ended::Answered(Ok(outcome)) => {
-            let result = settle_success(item, outcome);
+            let (done, result) = settle_success(item, outcome);
             engine.instruments.reconciled(result, took);
-            return Ok(());
+            return Ok(done);
         }
         Ended::Answered(Err(error)) => error,
         Ended::TimedOut(after) => {
@@ -165,42 +172,53 @@ fn settle<R: ReconcileRequest>(
             ReconcilePanic::new(&message).into()
         }
     };
-    settle_failure(engine, item, &error);
+    let done = settle_failure(engine, item, &error);
     engine.instruments.reconciled(ReconcileResult::Error, took);
-    Ok(())
+    Ok(done)
 }
 
-/// Does with a request what its verdict says.
-fn follow_verdict<R: ReconcileRequest>(mut item: Item<R>, verdict: Verdict) {
+/// Does with a request what its verdict says. Gives it back where it is only to be ended.
+fn follow_verdict<R: ReconcileRequest>(mut item: Item<R>, verdict: Verdict) -> Option<Item<R>> {
     item.set_priority(verdict.priority.unwrap_or(item.priority()));
     if verdict.forget {
         item.forget();
     }
     match verdict.again {
-        Again::No => item.done(),
+        Again::No => return Some(item),
+        // False where the queue is shut down: whoever runs next looks at everything anyway.
         Again::After(delay) => drop(item.requeue_after(delay)),
         Again::RateLimited => drop(item.retry()),
     }
+    None
 }
 
-fn settle_success<R: ReconcileRequest>(item: Item<R>, outcome: Outcome) -> ReconcileResult {
+fn settle_success<R: ReconcileRequest>(
+    item: Item<R>,
+    outcome: Outcome,
+) -> (Option<Item<R>>, ReconcileResult) {
     let verdict = Verdict::of(state::Ended::Succeeded(outcome));
-    follow_verdict(item, verdict);
-    match verdict.again {
+    let result = match verdict.again {
         Again::No => ReconcileResult::Success,
         Again::After(_) => ReconcileResult::RequeueAfter,
         Again::RateLimited => ReconcileResult::Requeue,
-    }
+    };
+    (follow_verdict(item, verdict), result)
 }
 
 /// A terminal error keeps the failures of its request, as upstream does: what comes next may well fail again.
-fn settle_failure<R: ReconcileRequest>(engine: &Engine<R>, item: Item<R>, error: &ReconcileError) {
+fn settle_failure<R: ReconcileRequest>(
+    engine: &Engine<R>,
+    item: Item<R>,
+    error: &ReconcileError,
+) -> Option<Item<R>> {
     let (retries, terminal) = (item.retries(), error.is_terminal());
-    follow_verdict(item, Verdict::of(state::Ended::Failed { terminal, priority: error.priority() }));
+    let verdict = Verdict::of(state::Ended::Failed { terminal, priority: error.priority() });
+    let done = follow_verdict(item, verdict);
     if terminal {
         engine.instruments.terminal_error();
         tracing::error!(%error, retries, "the reconcile failed, and is not tried again");
     } else {
         tracing::warn!(%error, retries, "the reconcile failed, and is tried again");
     }
+    done
 }

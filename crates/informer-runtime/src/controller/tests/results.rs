@@ -1,5 +1,7 @@
 //! What becomes of a request, by what its reconcile came to.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -226,4 +228,24 @@ async fn a_reconcile_knows_which_one_it_is() {
     let ids = ids.lock();
     assert!(ids.iter().all(|(controller, _)| controller == "test"));
     assert_ne!(ids[0].1, ids[1].1);
+}
+
+/// On one thread, with a queue that is never empty and a reconciler that never waits.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_never_idle_lets_other_tasks_run() {
+    let answers: [fn() -> Result<Outcome, ReconcileError>; 2] =
+        [|| Ok(Outcome::Done), || Err("it fails".into())];
+    for answer in answers {
+        let builder = Controller::builder().named("test").source(of(&[("a", 0)]));
+        let (handle, next) = (builder.handle.clone(), AtomicUsize::new(0));
+        let running = Running::start(builder.reconcile(move |_, _| {
+            handle.enqueue(key(&next.fetch_add(1, Ordering::Relaxed).to_string()));
+            async move { answer() }
+        }));
+        let reconciled = |counts: ReconcileCounts| counts.success + counts.error;
+        while running.handle.state().is_none_or(|state| reconciled(state.reconciles) < 1_000) {
+            tokio::task::yield_now().await;
+        }
+        running.stop().await.unwrap();
+    }
 }
