@@ -17,7 +17,7 @@
 mod access;
 mod serve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tls;
 
 use std::collections::BTreeMap;

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use informer_apiserver::ApiServer;
+use informer_apiserver::{ApiServer, Certificate, CertificateAuthority, User};
 use informer_client::Client;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -127,14 +128,37 @@ fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
 
 /// Whether a client that trusts `roots` gets through to the server.
 async fn shakes_hands(acceptor: &super::tls::Acceptor, roots: &RootCertStore) -> bool {
+    shake_hands(acceptor, roots, None).await.0
+}
+
+/// A client that trusts these roots, and has a certificate of its own or none.
+pub(crate) fn connector(roots: RootCertStore, certificate: Option<&Certificate>) -> TlsConnector {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().expect("ring speaks TLS");
-    let config = config.with_root_certificates(roots.clone()).with_no_client_auth();
+    let config = config.with_root_certificates(roots);
+    let config = match certificate {
+        Some(certificate) => {
+            let chain = CertificateDer::pem_slice_iter(certificate.chain().as_bytes());
+            let chain = chain.collect::<Result<_, _>>().expect("it is PEM");
+            let key = PrivateKeyDer::from_pem_slice(certificate.key().as_bytes()).expect("it is PEM");
+            config.with_client_auth_cert(chain, key).expect("they are a pair")
+        }
+        None => config.with_no_client_auth(),
+    };
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Whether the client and the server are content, the client having this certificate.
+async fn shake_hands(
+    acceptor: &super::tls::Acceptor,
+    roots: &RootCertStore,
+    certificate: Option<&Certificate>,
+) -> (bool, bool) {
     let (client, server) = tokio::io::duplex(64 << 10);
     let name = ServerName::try_from("here").expect("a valid name");
-    let connector = TlsConnector::from(Arc::new(config));
-    let (client, _) = tokio::join!(connector.connect(name, client), acceptor.acceptor().accept(server));
-    client.is_ok()
+    let connector = connector(roots.clone(), certificate);
+    let (client, server) = tokio::join!(connector.connect(name, client), acceptor.acceptor().accept(server));
+    (client.is_ok(), server.is_ok())
 }
 
 #[tokio::test]
@@ -177,4 +201,30 @@ async fn files_are_read_again_every_ten_seconds() {
         () = tokio::time::sleep(Duration::from_secs(25)) => {}
     }
     assert!(shakes_hands(&acceptor, &second).await);
+}
+
+#[tokio::test]
+async fn a_client_authority_that_is_replaced_counts_for_the_next_connection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, roots) = certificate(folder.path());
+    let write = |text: &str| {
+        std::fs::write(folder.path().join("ca.crt"), text).expect("the folder is ours");
+        folder.path().join("ca.crt")
+    };
+    let authority = |name: &str| CertificateAuthority::new(name).expect("a key can be made");
+    let (before, after) = (authority("before"), authority("after"));
+    let user = |authority: &CertificateAuthority| authority.issue_to(&User::new("caller")).expect("a name");
+    let (old, new) = (user(&before), user(&after));
+    let acceptor = tls.client_authority(write(before.certificate())).load().await.expect("valid files");
+    let taken = async |certificate: Option<&Certificate>| shake_hands(&acceptor, &roots, certificate).await.1;
+    assert!(taken(Some(&old)).await && !taken(Some(&new)).await && !taken(None).await);
+
+    write("garbage");
+    let error = acceptor.renew().await.expect_err("nobody could be let in").to_string();
+    assert!(error.ends_with("there is no client authority"), "{error}");
+    assert!(taken(Some(&old)).await, "the old one stays");
+
+    write(after.certificate());
+    assert!(acceptor.renew().await.expect("valid files"));
+    assert!(taken(Some(&new)).await && !taken(Some(&old)).await && !taken(None).await);
 }

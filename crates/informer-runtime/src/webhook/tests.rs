@@ -1,3 +1,5 @@
+mod clients;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

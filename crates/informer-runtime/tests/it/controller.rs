@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_apiserver::{FaultMatch, Verb};
+use informer_client::{Dynamic, ResourceKind};
+use informer_core::Gvr;
 use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
-use informer_runtime::source::{watch, watch_metadata};
+use informer_runtime::source::{watch, watch_metadata, watch_of};
 use informer_runtime::{
     Cache, CancellationToken, Client, Controller, ControllerBuilder, ControllerDefaults, ControllerHandle,
     ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, runnable,
@@ -263,6 +265,13 @@ async fn a_description_that_is_wrong_is_told_by_the_manager() {
     assert!(format!("{error:?}").contains("NothingWatched"), "{error:?}");
 }
 
+fn with_causes(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", with_causes(cause)),
+        None => error.to_string(),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_may_not_be_listed_ends_the_manager_at_the_deadline_with_the_reason() {
     let server = Server::start();
@@ -273,15 +282,63 @@ async fn a_kind_that_may_not_be_listed_ends_the_manager_at_the_deadline_with_the
     let manager = Manager::new(server.api_client()).controller(controller);
     let begin = tokio::time::Instant::now();
     let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
+    let text = with_causes(&error);
     assert!(text.contains("controller secrets: the source kind Secret.v1 could not be started"), "{text}");
     assert!(text.contains("not synced after 10s") && text.contains("403"), "{text}");
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+}
+
+/// A controller of widgets, which nobody may have defined.
+fn widgets(seen: &Seen) -> Controller {
+    let kind = ResourceKind::new("example.com", "v1", "Widget", "widgets");
+    let options = ControllerOptions::new().sync_timeout(Duration::from_secs(60));
+    seen.by(Controller::builder().named("widgets").with_options(options).for_with(watch_of::<Dynamic>(kind)))
+}
+
+fn define_widgets(server: &Server) {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [version],
+        },
+    });
+    let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    server.api.create(&definitions, "", definition).expect("it is valid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_defined_while_its_controller_waits_for_it_is_reconciled() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/x");
+    let maps = seen.by(Controller::new::<ConfigMap>("maps"));
+    let manager = Manager::new(server.api_client()).controller(widgets(&seen)).controller(maps);
+    let running = Running::start(manager);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(seen.take(), ["a/x"], "others do not wait for it");
+    define_widgets(&server);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}});
+    server.api.create(&Gvr::new("example.com", "v1", "widgets"), "a", widget).expect("it is defined");
+    tokio::time::sleep(Duration::from_secs(39)).await;
+    assert_eq!(seen.take(), ["a/one"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_defines_ends_the_manager_at_the_deadline_with_the_reason() {
+    let server = Server::start();
+    let manager = Manager::new(server.api_client()).controller(widgets(&Seen::default()));
+    let begin = tokio::time::Instant::now();
+    let error = manager.run_until(std::future::pending::<()>()).await.unwrap_err();
+    let text = with_causes(&error);
+    assert!(text.contains("the source kind Widget.v1.example.com could not be started"), "{text}");
+    assert!(text.contains("not synced after 60s") && text.contains("404"), "{text}");
+    assert!(begin.elapsed() < Duration::from_secs(65), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,99 @@
+//! A webhook server that only clients of one authority may call, over real TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use informer_apiserver::{ApiServer, Certificate, CertificateAuthority, User};
+use informer_client::Client;
+use rustls::RootCertStore;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::super::{AdmissionRequest, Allowed, WebhookServer};
+use super::{ConfigMap, review};
+use crate::http_server::tests::connector;
+use crate::{Manager, Tls};
+
+fn authority(name: &str) -> CertificateAuthority {
+    CertificateAuthority::new(name).expect("a key can be made")
+}
+
+fn user(authority: &CertificateAuthority) -> Certificate {
+    authority.issue_to(&User::new("kube-apiserver")).expect("a valid name")
+}
+
+/// The files of a server of `own`, which takes clients of `clients`.
+fn files(folder: &Path, own: &CertificateAuthority, clients: &CertificateAuthority) -> Tls {
+    let certificate = own.issue_for(["localhost"]).expect("a valid name");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).expect("the folder is ours");
+        folder.join(name)
+    };
+    let (chain, key) = (write("tls.crt", certificate.chain()), write("tls.key", certificate.key()));
+    Tls::files(chain, key, default_provider()).client_authority(write("ca.crt", clients.certificate()))
+}
+
+/// What trusts an authority.
+fn roots(authority: &CertificateAuthority) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("it is PEM");
+    roots.add(root).expect("it is a certificate");
+    roots
+}
+
+/// Asks for a review, and gives what is answered. A client of TLS 1.3 has done its part of the handshake before the server looks at its
+/// certificate, so that a refusal may be an error of the first read.
+async fn ask(address: SocketAddr, connector: TlsConnector) -> io::Result<String> {
+    let name = ServerName::try_from("localhost").expect("a valid name");
+    let mut stream = connector.connect(name, TcpStream::connect(address).await?).await?;
+    let body = review("ConfigMap", "CREATE", json!({})).to_string();
+    let head = format!(
+        "POST /validate--v1-configmap HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn only_clients_with_a_certificate_of_the_authority_are_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (own, callers, others) = (authority("webhooks"), authority("callers"), authority("others"));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let webhooks = WebhookServer::at("127.0.0.1:0", files(folder.path(), &own, &callers)).validate(
+        move |_: AdmissionRequest<ConfigMap>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Allowed::new()) }
+        },
+    );
+    let mut bound = webhooks.bound();
+    let client = Client::from_service(ApiServer::builder().build().service(), "default");
+    let manager = Manager::new(client).add(webhooks);
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
+    let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("it is there");
+
+    let of_a_server = callers.issue_for(["localhost"]).expect("a valid name");
+    for certificate in [None, Some(user(&others)), Some(user(&own)), Some(of_a_server)] {
+        let refused = ask(address, connector(roots(&own), certificate.as_ref())).await;
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "nobody was asked");
+    }
+    let served = ask(address, connector(roots(&own), Some(&user(&callers)))).await.expect("it is served");
+    assert!(served.starts_with("HTTP/1.1 200 OK") && served.contains(r#""allowed":true"#), "{served}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    handle.stop();
+    running.await.expect("no panic").expect("it was asked to end");
+}
