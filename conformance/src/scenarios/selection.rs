@@ -1,4 +1,4 @@
-use informer::{KubeListWatch, Lazy, SharedInformer, SharedInformerFactory};
+use informer::{HashShares, Header, KubeListWatch, Lazy, ObjectKey, SharedInformer, SharedInformerFactory};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(fields_select_secrets_by_type),
         scenario!(one_object_is_watched_by_its_name),
         scenario!(a_field_that_the_server_does_not_know_is_named),
+        scenario!(shares_of_a_kind_hold_each_object_once),
     ]
 }
 
@@ -160,5 +161,43 @@ async fn a_field_that_the_server_does_not_know_is_named(bench: Bench) -> Result<
         watched.informer.state().reflector.last_error.map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("data.value") && error.contains("configmaps"), "{error}");
     assert!(!watched.informer.has_synced());
+    Ok(())
+}
+
+/// The keys of the config maps on the server that are in a share.
+async fn in_share(bench: &Bench, share: &HashShares) -> Result<Vec<String>, Failure> {
+    let list = bench.api.read(&maps().path(Some(&bench.namespace))).await?;
+    let mut keys = Vec::new();
+    for item in list["items"].as_array().into_iter().flatten() {
+        let text = |name: &str| item["metadata"][name].as_str().unwrap_or_default();
+        let key = ObjectKey::new(text("namespace"), text("name"))?;
+        if share.contains(&Header::new(key.clone()).with_uid(text("uid"))) {
+            keys.push(key.to_string());
+        }
+    }
+    Ok(keys)
+}
+
+async fn shares_of_a_kind_hold_each_object_once(bench: Bench) -> Result<(), Failure> {
+    bench.create_many("early", 30).await?;
+    for (way, name) in [(Way::List, "list"), (Way::Stream, "stream")] {
+        let mut held = Vec::new();
+        for number in 0..3 {
+            let share = HashShares::new(3, [number])?;
+            let source: KubeListWatch<Map> = bench.source(&bench.client(), way);
+            held.push((Watched::synced(SharedInformer::new(source.shares(share.clone()))).await?, share));
+        }
+        bench.create_many(name, 30).await?;
+        bench.delete(&format!("{name}-0")).await?;
+        for (watched, share) in &held {
+            let keys = in_share(&bench, share).await?;
+            assert!(keys.len() > 1, "{way:?}: {share}: {keys:?}");
+            let is_all = |cache: &informer::Indexer<Map>| {
+                cache.len() == keys.len() && keys.iter().all(|key| cache.contains(key))
+            };
+            watched.until(is_all).await?;
+            watched.replayed()?;
+        }
+    }
     Ok(())
 }

@@ -44,7 +44,9 @@ pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
 pub use kind::{ResourceKind, StaticKind};
-pub use list_watch::{Encodings, KubeListWatch, ReadOptions, SplitLists, StreamingLists};
+pub use list_watch::{
+    Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ReadOptions, SplitLists, StreamingLists,
+};
 pub use prune::Pruning;
 #[cfg(feature = "packed")]
 pub use represent::Packed;

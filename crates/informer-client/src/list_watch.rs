@@ -5,6 +5,7 @@ mod objects;
 pub(crate) mod query;
 mod reader;
 pub(crate) mod reply;
+mod shares;
 mod split;
 mod watch;
 
@@ -25,6 +26,7 @@ use crate::represent::{Encoding, Origin};
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
+pub use shares::{HashKey, HashShares, HashSharesError};
 pub use split::SplitLists;
 
 /// What is known of the protobuf form of a kind.
@@ -70,6 +72,7 @@ struct Selection {
     namespace: Option<String>,
     labels: Option<String>,
     fields: Option<String>,
+    shares: Option<HashShares>,
 }
 
 /// How answers are read.
@@ -177,6 +180,12 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
+    /// Only a share of the objects, by a hash; the server selects, where it knows how. The others are dropped here.
+    pub fn shares(mut self, shares: HashShares) -> Self {
+        self.selection.shares = Some(shares);
+        self
+    }
+
     /// Sets limits, pruning and timeouts.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
         self.options = options;
@@ -208,8 +217,8 @@ impl<O: Representation> KubeListWatch<O> {
 
     /// How a list is to be split, if it is.
     fn splits(&self) -> Option<SplitLists> {
-        let Selection { namespace, labels, fields } = &self.selection;
-        let whole = namespace.is_none() && labels.is_none() && fields.is_none();
+        let Selection { namespace, labels, fields, shares } = &self.selection;
+        let whole = namespace.is_none() && labels.is_none() && fields.is_none() && shares.is_none();
         self.split_lists.filter(|_| whole && !self.client.wants_whole_lists(&self.kind.gvr()))
     }
 
@@ -219,7 +228,11 @@ impl<O: Representation> KubeListWatch<O> {
         let query = query::list(&self.selection, &request);
         let (answer, wire) = self.open(&attempt, &query, accept).await?;
         let origin = self.origin(&request.context, wire);
-        Ok(list::read(attempt, answer, origin, &self.options, request.context))
+        let list = list::read(attempt, answer, origin, &self.options, request.context);
+        Ok(match self.selection.shares.clone() {
+            Some(shares) => shares.of_list(list),
+            None => list,
+        })
     }
 
     /// The kind.
@@ -283,7 +296,7 @@ impl<O: Representation> KubeListWatch<O> {
     }
 
     fn describe(&self) -> String {
-        let Selection { namespace, labels, fields } = &self.selection;
+        let Selection { namespace, labels, fields, shares } = &self.selection;
         let mut text = self.kind.resource();
         if let Some(namespace) = namespace {
             text.push_str(" in namespace ");
@@ -292,6 +305,9 @@ impl<O: Representation> KubeListWatch<O> {
         let selectors = [("labels", labels), ("fields", fields)];
         for (word, selector) in selectors.into_iter().filter_map(|(word, it)| Some((word, it.as_ref()?))) {
             text.push_str(&format!(" with {word} {selector}"));
+        }
+        if let Some(shares) = shares {
+            text.push_str(&format!(" in share {shares}"));
         }
         text
     }
@@ -316,7 +332,12 @@ impl<O: Representation> Watcher<O> for KubeListWatch<O> {
         let query = query::watch(&self.selection, &request);
         let (answer, wire) = self.open(&attempt, &query, accept).await?;
         let origin = self.origin(&request.context, wire);
-        Ok(watch::read(attempt, answer, origin, &self.options, request))
+        let streams_a_list = request.send_initial_events;
+        let watch = watch::read(attempt, answer, origin, &self.options, request);
+        Ok(match self.selection.shares.clone() {
+            Some(shares) => shares.of_watch(watch, streams_a_list),
+            None => watch,
+        })
     }
 }
 

@@ -127,7 +127,7 @@ impl Cache {
     }
 
     /// The informer of `K`, compressed with a dictionary of its kind: a tenth of the memory, and some microseconds on each access. Secrets
-    /// are held as they are.
+    /// are compressed each by itself.
     #[cfg(feature = "packed")]
     pub fn packed<K: KubeKind>(&self) -> CacheInformer<informer_client::Packed<K>> {
         self.informer_of(ScopedKind::of::<K>())
@@ -173,6 +173,9 @@ impl Cache {
         if let Some(namespace) = &plan.namespace {
             source = source.namespace(namespace);
         }
+        if let Some(shares) = &options.shares {
+            source = source.shares(shares.clone());
+        }
         let form = if O::METADATA_ONLY { "metadata" } else { "" };
         let mut informer = SharedInformer::builder(source).name(plan.name(kind, form));
         if let Some(reflector) = &options.reflector {
@@ -190,10 +193,9 @@ impl Cache {
         informer.build()
     }
 
-    /// True where the kind is held as [`Typed`] alone.
-    pub(crate) fn holds_typed<K: KubeKind>(&self) -> bool {
-        let pinned = self.shared.pinned.get(ScopedKind::of::<K>().gvk());
-        pinned.is_some_and(|(form, _)| *form == TypeId::of::<Typed<K>>())
+    /// True where the kind is held in the form `O` alone.
+    pub(crate) fn is_pinned_to<O: Representation>(&self, gvk: &Gvk) -> bool {
+        self.shared.pinned.get(gvk).is_some_and(|(form, _)| *form == TypeId::of::<O>())
     }
 
     /// Takes the informer of a kind and form out of the cache. It stops, unless somebody else holds a run of it; its handlers

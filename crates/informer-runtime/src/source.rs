@@ -24,6 +24,8 @@ use futures_util::future::BoxFuture;
 pub use feed::Feed;
 pub use function::{Function, function};
 pub use informer::{Informer, informer};
+#[cfg(feature = "packed")]
+pub use kind::watch_packed;
 pub use kind::{Kind, Watch, kind, watch, watch_metadata, watch_of, watch_typed};
 pub use stream::{Stream, channel, stream};
 

@@ -109,10 +109,10 @@ pub use informer_cache::{controller, handler, listener, metrics, processor, pump
 pub use informer_client::Packed;
 #[cfg(feature = "client")]
 pub use informer_client::{
-    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings,
-    HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning, RawObject, ReadOptions,
-    Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists, StaticKind,
-    StreamingLists, Typed,
+    Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
+    HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
+    RawObject, ReadOptions, Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists,
+    StaticKind, StreamingLists, Typed,
 };
 pub use informer_core::*;
 #[cfg(feature = "runtime")]

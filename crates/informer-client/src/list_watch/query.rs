@@ -5,7 +5,7 @@ use informer_cache::source::{ListRequest, VersionMatch, WatchRequest};
 use informer_core::{Gvr, Object};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::Selection;
+use super::{HashShares, Selection};
 
 /// What a request accepts: in JSON alone, and in protobuf before it.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,7 @@ pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -
             },
         );
     }
+    query.share(selection);
     query.finish()
 }
 
@@ -74,6 +75,7 @@ pub(super) fn watch<O: Object>(selection: &Selection, request: &WatchRequest<O>)
         query.add("resourceVersionMatch", Some("NotOlderThan"));
         query.add("sendInitialEvents", Some("true"));
     }
+    query.share(selection);
     // Zero would mean the server's own choice.
     query.add("timeoutSeconds", Some(&request.timeout.as_secs().max(1).to_string()));
     query.add("watch", Some("true"));
@@ -98,6 +100,10 @@ impl Query {
     fn select(&mut self, selection: &Selection) {
         self.add("fieldSelector", selection.fields.as_deref());
         self.add("labelSelector", selection.labels.as_deref());
+    }
+
+    fn share(&mut self, selection: &Selection) {
+        self.add("shardSelector", selection.shares.as_ref().map(HashShares::selector).as_deref());
     }
 
     pub(crate) fn finish(mut self) -> String {

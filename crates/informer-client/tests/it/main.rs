@@ -8,5 +8,6 @@ mod list;
 mod protobuf;
 mod representations;
 mod script;
+mod shares;
 mod transport;
 mod watch;

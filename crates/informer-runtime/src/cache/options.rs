@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_cache::reflector::ReflectorConfig;
-use informer_client::{ReadOptions, StreamingLists};
+use informer_client::{HashShares, ReadOptions, StreamingLists};
 use informer_core::{FieldSelector, LabelSelector, Object};
 
 use crate::BoxError;
@@ -31,6 +31,7 @@ pub(super) type Transform<O> = dyn Fn(Arc<O>) -> Result<Arc<O>, BoxError> + Send
 pub struct InformerOptions {
     pub(super) labels: Option<LabelSelector>,
     pub(super) fields: Option<FieldSelector>,
+    pub(super) shares: Option<HashShares>,
     pub(super) resync: Option<Duration>,
     pub(super) read: Option<ReadOptions>,
     pub(super) streaming: Option<StreamingLists>,
@@ -50,6 +51,13 @@ impl InformerOptions {
     /// namespace.
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.fields = Some(selector);
+        self
+    }
+
+    /// Only a share of the objects, by a hash: for replicas that each hold a part of a kind. The server selects, where it has the feature;
+    /// elsewhere the rest is dropped as it arrives.
+    pub fn shares(mut self, shares: HashShares) -> Self {
+        self.shares = Some(shares);
         self
     }
 
@@ -100,6 +108,7 @@ impl InformerOptions {
     pub(super) fn or(mut self, other: &Self) -> Self {
         self.labels = self.labels.or_else(|| other.labels.clone());
         self.fields = self.fields.or_else(|| other.fields.clone());
+        self.shares = self.shares.or_else(|| other.shares.clone());
         self.resync = self.resync.or(other.resync);
         self.read = self.read.or_else(|| other.read.clone());
         self.streaming = self.streaming.or(other.streaming);
@@ -116,6 +125,7 @@ impl fmt::Debug for InformerOptions {
         f.debug_struct("InformerOptions")
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("shares", &self.shares)
             .field("resync", &self.resync)
             .field("transforms", &self.transforms.len())
             .finish_non_exhaustive()

@@ -39,8 +39,8 @@ pub enum PartScope {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selects {
     pub(crate) labels: LabelSelector,
-    /// True where fields decide that a cache does not know.
-    pub(crate) by_fields: bool,
+    /// True where something decides that a cache does not know: fields, or a hash of the uid.
+    pub(crate) by_more: bool,
 }
 
 /// One informer to be made.
@@ -99,7 +99,8 @@ impl PartPlan {
         let fields = self.options.fields.iter().flat_map(FieldSelector::requirements);
         Selects {
             labels: self.options.labels.clone().unwrap_or_default(),
-            by_fields: fields.into_iter().any(|requirement| requirement.field() != NAMESPACE_FIELD),
+            by_more: self.options.shares.is_some()
+                || fields.into_iter().any(|requirement| requirement.field() != NAMESPACE_FIELD),
         }
     }
 
@@ -110,6 +111,7 @@ impl PartPlan {
             ("namespace", self.namespace.clone()),
             ("labels", shown(self.options.labels.as_ref().filter(|labels| !labels.is_everything()))),
             ("fields", shown(self.options.fields.as_ref().filter(|fields| !fields.is_everything()))),
+            ("share", shown(self.options.shares.as_ref())),
             ("form", Some(form.to_owned()).filter(|form| !form.is_empty())),
         ];
         for (what, value) in selectors.into_iter().filter_map(|(what, value)| Some((what, value?))) {

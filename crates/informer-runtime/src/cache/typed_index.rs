@@ -1,6 +1,8 @@
 use std::marker::PhantomData;
 
-use informer_client::Lazy;
+#[cfg(feature = "packed")]
+use informer_client::Packed;
+use informer_client::{Lazy, Typed};
 use informer_store::{IndexFn, IndexFnError};
 use serde::de::DeserializeOwned;
 
@@ -26,17 +28,27 @@ pub struct TypedIndex<K, F> {
     kind: PhantomData<fn(&K)>,
 }
 
-impl<K, F> IndexFn<Lazy<K>> for TypedIndex<K, F>
-where
-    K: DeserializeOwned + 'static,
-    F: Fn(&K) -> Vec<String> + Send + Sync + 'static,
-{
-    fn index(&self, object: &Lazy<K>, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
-        let values = (self.function)(&*object.get()?);
-        values.iter().for_each(|value| emit(value));
-        Ok(())
-    }
+/// The same for every form that gives the typed object.
+macro_rules! index {
+    ($form:ident) => {
+        impl<K, F> IndexFn<$form<K>> for TypedIndex<K, F>
+        where
+            K: DeserializeOwned + 'static,
+            F: Fn(&K) -> Vec<String> + Send + Sync + 'static,
+        {
+            fn index(&self, object: &$form<K>, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
+                let values = (self.function)(&*object.get()?);
+                values.iter().for_each(|value| emit(value));
+                Ok(())
+            }
+        }
+    };
 }
+
+index!(Lazy);
+index!(Typed);
+#[cfg(feature = "packed")]
+index!(Packed);
 
 impl<K, F> std::fmt::Debug for TypedIndex<K, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

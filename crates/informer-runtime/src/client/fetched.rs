@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+#[cfg(feature = "packed")]
+use informer_client::Packed;
 use informer_client::{DecodeError, Lazy, Typed};
 use informer_core::{Object, ObjectKey};
 use serde::Serialize;
@@ -24,6 +26,9 @@ pub struct Fetched<K> {
 enum Base<K> {
     /// The text in the cache, pruned and otherwise whole.
     Lazy(Arc<Lazy<K>>),
+    /// The same, compressed.
+    #[cfg(feature = "packed")]
+    Packed(Arc<Packed<K>>),
     /// Decoded when it arrived: what the type does not know is gone.
     Typed(Arc<Typed<K>>),
     /// As the server sent it.
@@ -34,6 +39,8 @@ impl<K> Clone for Base<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Lazy(lazy) => Self::Lazy(Arc::clone(lazy)),
+            #[cfg(feature = "packed")]
+            Self::Packed(packed) => Self::Packed(Arc::clone(packed)),
             Self::Typed(typed) => Self::Typed(Arc::clone(typed)),
             Self::Whole(whole) => Self::Whole(Arc::clone(whole)),
         }
@@ -55,6 +62,16 @@ impl<K: KubeObject> Fetched<K> {
     /// When it does not fit the type.
     pub fn of_lazy(lazy: Arc<Lazy<K>>) -> Result<Self, DecodeError> {
         Ok(Self { view: lazy.get()?, base: Base::Lazy(lazy) })
+    }
+
+    /// An object of a cache that holds it compressed: as [`of_lazy`](Self::of_lazy), and unpacked first.
+    ///
+    /// # Errors
+    ///
+    /// When it does not fit the type.
+    #[cfg(feature = "packed")]
+    pub fn of_packed(packed: Arc<Packed<K>>) -> Result<Self, DecodeError> {
+        Ok(Self { view: packed.get()?, base: Base::Packed(packed) })
     }
 
     /// An object of a cache that decodes when objects arrive.
@@ -80,6 +97,8 @@ impl<K: KubeObject> Fetched<K> {
     pub fn key(&self) -> Option<ObjectKey> {
         match &self.base {
             Base::Lazy(lazy) => Some(lazy.key().clone()),
+            #[cfg(feature = "packed")]
+            Base::Packed(packed) => Some(packed.key().clone()),
             Base::Typed(typed) => Some(typed.key().clone()),
             Base::Whole(_) => {
                 let meta = self.view.meta();
@@ -92,6 +111,8 @@ impl<K: KubeObject> Fetched<K> {
     pub(super) fn whole(&self) -> Option<Value> {
         match &self.base {
             Base::Lazy(lazy) => serde_json::from_str(&lazy.json().ok()?).ok(),
+            #[cfg(feature = "packed")]
+            Base::Packed(packed) => serde_json::from_str(&packed.json().ok()?).ok(),
             Base::Typed(_) => None,
             Base::Whole(whole) => Some(Value::clone(whole)),
         }

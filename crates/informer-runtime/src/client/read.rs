@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "packed")]
+use informer_client::Packed;
 use informer_client::{Lazy, Metadata, Representation, Typed};
 use serde_json::Value;
 
@@ -13,7 +15,8 @@ use super::{Client, Fetched, WriteError};
 use crate::{CacheInformer, KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
 impl Client {
-    /// One object; `None` where it does not exist.
+    /// One object; `None` where it does not exist. The cache is asked for the lazy form, unless it holds the kind as typed or packed
+    /// [alone](crate::CacheBuilder::only_form).
     ///
     /// # Errors
     ///
@@ -31,9 +34,14 @@ impl Client {
             let value = self.answer_get::<K>(operation).await?;
             return Ok(value.map(|value| fetched(&attempt, value)).transpose()?);
         }
-        if self.shared.cache.holds_typed::<K>() {
+        if self.shared.cache.is_pinned_to::<Typed<K>>(kind.gvk()) {
             let object = self.cached::<Typed<K>>(&operation).await?;
             return Ok(object.map(Fetched::of_typed).transpose()?);
+        }
+        #[cfg(feature = "packed")]
+        if self.shared.cache.is_pinned_to::<Packed<K>>(kind.gvk()) {
+            let object = self.cached::<Packed<K>>(&operation).await?;
+            return Ok(object.map(Fetched::of_packed).transpose()?);
         }
         let object = self.cached::<Lazy<K>>(&operation).await?;
         Ok(object.map(Fetched::of_lazy).transpose()?)
@@ -84,8 +92,26 @@ impl Client {
         timeout: Duration,
     ) -> Result<(), ReadError> {
         let operation = super::write::on_object(OperationVerb::Get, &**written)?;
+        let (cache, gvk) = (&self.shared.cache, operation.kind.gvk());
+        if cache.is_pinned_to::<Typed<K>>(gvk) {
+            return self.shows::<Typed<K>, K>(&operation, written, timeout).await;
+        }
+        #[cfg(feature = "packed")]
+        if cache.is_pinned_to::<Packed<K>>(gvk) {
+            return self.shows::<Packed<K>, K>(&operation, written, timeout).await;
+        }
+        self.shows::<Lazy<K>, K>(&operation, written, timeout).await
+    }
+
+    /// Waits until the informer of a form shows an object as it was written.
+    async fn shows<O: Representation, K: KubeObject>(
+        &self,
+        operation: &Operation,
+        written: &Fetched<K>,
+        timeout: Duration,
+    ) -> Result<(), ReadError> {
         let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
-        let informer = self.shared.cache.ready::<Lazy<K>>(&operation.kind).await?;
+        let informer = self.shared.cache.ready::<O>(&operation.kind).await?;
         let meta = written.meta();
         let labels = meta.labels.iter().flatten().collect();
         let expected = Expected::written(meta.resource_version.as_deref().unwrap_or_default().into(), labels);

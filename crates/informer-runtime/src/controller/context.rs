@@ -2,7 +2,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use informer_client::{DecodeError, Lazy};
+#[cfg(feature = "packed")]
+use informer_client::Packed;
+use informer_client::{DecodeError, Lazy, Representation, Typed};
 use tokio_util::sync::CancellationToken;
 
 use crate::{CacheInformer, Fetched, KubeObject, OwnedKey, ReadError, ScopedKind, Services};
@@ -76,22 +78,34 @@ pub enum LookupError {
 }
 
 impl Context {
-    /// An object of a kind that the controller watches in the lazy form, as the cache has it; `None` where it does not exist. Nothing is
-    /// waited for, and the server is not asked.
+    /// An object of a kind that the controller watches, as the cache has it; `None` where it does not exist. Nothing is waited for, and
+    /// the server is not asked. Where the kind is watched in several forms, the lazy one is read before the typed and the packed one.
     ///
     /// # Errors
     ///
-    /// When nothing watches the kind in this form, or not for long enough to know its objects; when the namespace is
+    /// When nothing watches the kind in one of these forms, or not for long enough to know its objects; when the namespace is
     /// not cached; when the object does not fit its type.
     pub fn get<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, LookupError> {
         let (kind, key) = (ScopedKind::of::<K>(), key.as_ref());
-        let held = self.cache.held::<Lazy<K>>(kind.gvk()).filter(CacheInformer::has_synced);
-        let informer =
-            held.ok_or_else(|| LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })?;
-        Ok(informer.get(key)?.map(Fetched::of_lazy).transpose()?)
+        if let Some(lazy) = self.synced::<Lazy<K>>(&kind) {
+            return Ok(lazy.get(key)?.map(Fetched::of_lazy).transpose()?);
+        }
+        if let Some(typed) = self.synced::<Typed<K>>(&kind) {
+            return Ok(typed.get(key)?.map(Fetched::of_typed).transpose()?);
+        }
+        #[cfg(feature = "packed")]
+        if let Some(packed) = self.synced::<Packed<K>>(&kind) {
+            return Ok(packed.get(key)?.map(Fetched::of_packed).transpose()?);
+        }
+        Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
+    }
+
+    /// The informer of a kind and form, if it knows its objects.
+    fn synced<O: Representation>(&self, kind: &ScopedKind) -> Option<CacheInformer<O>> {
+        self.cache.held::<O>(kind.gvk()).filter(CacheInformer::has_synced)
     }
 }
 

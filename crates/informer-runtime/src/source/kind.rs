@@ -46,6 +46,13 @@ where
     watch_of(ScopedKind::of::<K>())
 }
 
+/// A kind, compressed with a dictionary of its own: for what is many and seldom read. See
+/// [`Cache::packed`](crate::Cache::packed).
+#[cfg(feature = "packed")]
+pub fn watch_packed<K: KubeKind>() -> Watch<informer_client::Packed<K>> {
+    watch_of(ScopedKind::of::<K>())
+}
+
 /// A kind that is known at run time, in a form of your choice.
 pub fn watch_of<O: Representation>(kind: impl Into<ScopedKind>) -> Watch<O> {
     Watch { kind: kind.into(), predicates: Vec::new(), resync: None, every_owner: false }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use informer_apiserver::{FaultMatch, Verb};
 use informer_cache::handler::on_event_async;
-use informer_client::{Dynamic, Lazy, Metadata, ResourceKind, StreamingLists};
-use informer_core::Object;
+use informer_client::{Dynamic, HashShares, Lazy, Metadata, ResourceKind, StreamingLists};
+use informer_core::{LabelSelector, Object};
 use informer_runtime::{
-    CancellationToken, InformerOptions, ListOptions, MissingInformer, ReadError, Runnable, RunnableGroup,
-    ScopedKind, typed,
+    Cache, CancellationToken, InformerOptions, ListOptions, MissingInformer, ReadError, Runnable,
+    RunnableGroup, ScopedKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::fixture::{SOON, Server};
+use crate::fixture::{SOON, Server, gvr};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_read_of_a_kind_makes_its_informer_and_waits_for_it() {
@@ -276,6 +276,34 @@ async fn a_field_selector_of_a_namespace_asks_for_that_namespace_alone() {
     assert_eq!(names(&cache.list::<Pod>(&ListOptions::default()).await.unwrap()), ["a/one"]);
     let watches = asked(&server, Verb::Watch, "pods");
     assert!(watches.iter().all(|(namespace, _)| namespace.as_deref() == Some("a")), "{watches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_that_take_shares_of_a_kind_hold_each_object_once() {
+    let server = Server::start();
+    (0..40).for_each(|number| drop(server.pod(&format!("a/early-{number}"))));
+    let shares = [HashShares::new(3, [0, 2]).unwrap(), HashShares::new(3, [1]).unwrap()];
+    let caches = shares.map(|shares| {
+        let cache = server.cache().kind::<Pod>(InformerOptions::default().shares(shares)).build();
+        cache.start();
+        cache
+    });
+    let informers = caches.each_ref().map(Cache::informer::<Pod>);
+    for informer in &informers {
+        informer.wait_for_sync(SOON).await.unwrap();
+    }
+    (0..40).for_each(|number| drop(server.pod(&format!("a/late-{number}"))));
+    (0..20).for_each(|number| server.api.delete(&gvr("pods"), "a", &format!("early-{number}")).unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let held = informers.map(|informer| informer.list(&LabelSelector::everything()));
+    assert!(held.iter().all(|share| share.len() > 5), "{} and {}", held[0].len(), held[1].len());
+    let mut expected: Vec<String> = (20..40).map(|number| format!("a/early-{number}")).collect();
+    expected.extend((0..40).map(|number| format!("a/late-{number}")));
+    expected.sort();
+    assert_eq!(names(&held.concat()), expected);
+    assert!(asked(&server, Verb::Watch, "pods").iter().all(|(_, query)| query.contains("shardSelector=")));
+    let states = caches[0].states();
+    assert!(states[0].name.ends_with("share=0+2 of 3 by uid"), "{:?}", states[0].name);
 }
 
 #[tokio::test(start_paused = true)]

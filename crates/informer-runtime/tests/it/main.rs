@@ -7,4 +7,5 @@ mod controller;
 mod fixture;
 mod old_types;
 mod own_writes;
+mod packed;
 mod sharded;

@@ -187,6 +187,6 @@ impl Expected {
 
     fn is_selected(&self, selects: &Selects) -> bool {
         let labels: &LabelSelector = &selects.labels;
-        !selects.by_fields && labels.matches(&self.labels)
+        !selects.by_more && labels.matches(&self.labels)
     }
 }

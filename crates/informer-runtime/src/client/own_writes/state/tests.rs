@@ -83,7 +83,7 @@ fn a_read_waits_for_the_writes_under_way_and_not_for_later_ones() {
 fn what_a_cache_does_not_select_is_not_waited_for() {
     let state = after([written("ns/a", 10)]);
     let (keys, _) = state.expected(&gvk(), &Scope::Kind);
-    let web = Selects { labels: "app=web".parse().unwrap(), by_fields: false };
+    let web = Selects { labels: "app=web".parse().unwrap(), by_more: false };
     assert!(keys[0].1.is_shown::<Header>(None, &9.into(), &web), "it has no such label");
     assert!(!keys[0].1.is_shown(Some(&object(8, "u")), &9.into(), &web), "it had the label, and must go");
 }

@@ -1,0 +1,202 @@
+//! The packed form of a cache: what the lazy one is, in less memory.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_apiserver::Verb;
+use informer_cache::handler::{EventHandler, on_event};
+use informer_client::{DecodeError, Lazy, Packed};
+use informer_core::Object;
+use informer_runtime::source::watch_packed;
+use informer_runtime::{
+    Cache, CacheInformer, CancellationToken, Client, Controller, ListOptions, Manager, Outcome, ReadError,
+    ScopedKind, typed,
+};
+use informer_store::field;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::fixture::{SOON, Server, gvr, pod_spec};
+
+/// More than a dictionary is trained on, so that there are objects with one and without.
+const PODS: usize = 450;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes what a handler is told, with the whole text of each object.
+fn note<O: Object>(log: Log, json: fn(&O) -> Result<String, DecodeError>) -> impl EventHandler<O> {
+    on_event(move |event| {
+        log.lock().push(format!("{event}: {}", json(event.object()).expect("it can be read")))
+    })
+}
+
+/// The log, by object and in the order of its versions: of the first list none is promised.
+fn sorted(log: &Log) -> Vec<String> {
+    let mut log = std::mem::take(&mut *log.lock());
+    log.sort();
+    log
+}
+
+fn pod(number: usize) -> Value {
+    let mut pod = pod_spec();
+    pod["metadata"] = json!({
+        "labels": {"app": if number.is_multiple_of(2) { "web" } else { "api" }},
+        "annotations": {"number": number.to_string()},
+    });
+    pod["spec"]["nodeName"] = json!(format!("worker-{}", number % 7));
+    pod
+}
+
+fn change(server: &Server, key: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut object = server.get("pods", key);
+    change(&mut object);
+    let (namespace, _) = key.split_once('/').expect("a key with a namespace");
+    let changed = server.api.update(&gvr("pods"), namespace, object).expect("it is valid");
+    changed["metadata"]["resourceVersion"].as_str().expect("it has a version").to_owned()
+}
+
+/// The texts of what is selected, by key.
+async fn selected<O, T>(cache: &Cache, options: &ListOptions, text: impl Fn(&O) -> T) -> Vec<(String, T)>
+where
+    O: informer_client::Representation,
+{
+    let list = cache.list_of::<O>(ScopedKind::of::<Pod>(), options).await.expect("it is cached");
+    let mut list: Vec<_> = list.iter().map(|pod| (pod.key().to_string(), text(pod.as_ref()))).collect();
+    list.sort_by(|one, other| one.0.cmp(&other.0));
+    list
+}
+
+async fn until_both_show(
+    version: &str,
+    lazy: &CacheInformer<Lazy<Pod>>,
+    packed: &CacheInformer<Packed<Pod>>,
+) {
+    lazy.parts()[0].informer.wait_until(|pods| pods.resource_version() == version).await.expect("it comes");
+    packed.parts()[0].informer.wait_until(|pods| pods.resource_version() == version).await.expect("it comes");
+    // Handlers are told after the store shows it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packed_cache_tells_and_answers_what_a_lazy_one_does() {
+    let server = Server::start();
+    (0..PODS).for_each(|number| drop(server.create("pods", &format!("a/pod-{number}"), pod(number))));
+    let cache = server.cache().build();
+    let (lazy, packed) = (cache.informer::<Pod>(), cache.packed::<Pod>());
+    let (of_lazy, of_packed) = (Log::default(), Log::default());
+    lazy.add_handler(note(Arc::clone(&of_lazy), |pod: &Lazy<Pod>| pod.json().map(Cow::into_owned))).unwrap();
+    packed.add_handler(note(Arc::clone(&of_packed), Packed::<Pod>::json)).unwrap();
+    let kind = ScopedKind::of::<Pod>();
+    cache.index_field_of::<Lazy<Pod>>(&kind, "spec.nodeName", field("spec.nodeName")).unwrap();
+    cache.index_field_of::<Packed<Pod>>(&kind, "spec.nodeName", field("spec.nodeName")).unwrap();
+    let image = |pod: &Pod| -> Vec<String> {
+        pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|each| each.image.clone()).collect()
+    };
+    cache.index_field_of::<Lazy<Pod>>(&kind, "image", typed(image)).unwrap();
+    cache.index_field_of::<Packed<Pod>>(&kind, "image", typed(image)).unwrap();
+    cache.start();
+    cache.wait_for_sync(SOON).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let told = sorted(&of_packed);
+    assert_eq!(told.len(), PODS);
+    assert_eq!(told, sorted(&of_lazy), "the first list");
+
+    change(&server, "a/pod-1", |pod| {
+        pod["spec"]["containers"][0]["image"] = json!("registry.example.com/new:2")
+    });
+    server.api.delete(&gvr("pods"), "a", "pod-2").expect("it is there");
+    server.create("pods", "b/later", pod(3));
+    let last = change(&server, "b/later", |pod| pod["metadata"]["labels"]["app"] = json!("web"));
+    until_both_show(&last, &lazy, &packed).await;
+    let told = std::mem::take(&mut *of_packed.lock());
+    // A pod is marked before it goes.
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!(told, std::mem::take(&mut *of_lazy.lock()), "and what followed it, in this order");
+
+    let selectors = [
+        ListOptions::default(),
+        ListOptions::default().labels("app=web".parse().unwrap()).namespace("a"),
+        ListOptions::default().fields("spec.nodeName=worker-3".parse().unwrap()),
+        ListOptions::default().fields("image=registry.example.com/new:2".parse().unwrap()),
+    ];
+    for options in selectors {
+        let texts = selected(&cache, &options, |pod: &Packed<Pod>| pod.json().unwrap()).await;
+        assert!(!texts.is_empty(), "{options:?}");
+        let others = selected(&cache, &options, |pod: &Lazy<Pod>| pod.json().unwrap().into_owned()).await;
+        assert_eq!(texts, others, "{options:?}");
+        let typed = selected(&cache, &options, |pod: &Packed<Pod>| pod.get().unwrap()).await;
+        assert_eq!(typed, selected(&cache, &options, |pod: &Lazy<Pod>| pod.get().unwrap()).await);
+    }
+    let bytes = |objects: Vec<(String, usize)>| objects.into_iter().map(|(_, bytes)| bytes).sum::<usize>();
+    let all = ListOptions::default();
+    let in_lazy = bytes(selected(&cache, &all, Lazy::<Pod>::held_bytes).await);
+    let in_packed = bytes(selected(&cache, &all, Packed::<Pod>::held_bytes).await);
+    assert!(in_packed < in_lazy, "{in_packed} and {in_lazy} bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_held_packed_alone_is_read_changed_and_waited_for_through_the_client() {
+    let server = Server::start();
+    server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
+    let kind = ScopedKind::of::<ConfigMap>();
+    let cache = server.cache().only_form::<Packed<ConfigMap>>(&kind).build();
+    cache.start();
+    let client = Client::new(&cache);
+    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it is there");
+    assert_eq!(read.key().unwrap().as_str(), "a/m");
+    let mut edited = read.edit();
+    edited.data.get_or_insert_default().insert("color".to_owned(), "blue".to_owned());
+    let written = client.update(&edited).await.unwrap();
+    client.wait_until_cached(&written, SOON).await.unwrap();
+    let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it is there");
+    assert_eq!(read.data.as_ref().unwrap()["color"], "blue");
+    assert!(client.get::<ConfigMap>("a/none").await.unwrap().is_none());
+    let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
+    assert!(matches!(error, ReadError::OtherForm { .. }), "{error}");
+    assert_eq!(server.api.count_requests(Verb::Get, "configmaps"), 0, "the server is not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_packed_objects_looks_them_up_and_is_told_of_their_changes() {
+    let server = Server::start();
+    server.create("configmaps", "a/m", json!({"data": {"color": "red"}}));
+    let seen: Log = Arc::default();
+    let log = Arc::clone(&seen);
+    let controller = Controller::builder().named("maps").for_with(watch_packed::<ConfigMap>()).reconcile(
+        move |request, ctx| {
+            let log = Arc::clone(&log);
+            async move {
+                let map = ctx.get::<ConfigMap>(&request.key)?;
+                let color = map.map(|map| map.data.as_ref().unwrap()["color"].clone());
+                log.lock().push(format!("{}: {color:?}", request.key));
+                Ok(Outcome::Done)
+            }
+        },
+    );
+    let stop = CancellationToken::new();
+    let manager = Manager::new(server.api_client()).controller(controller);
+    let running = tokio::spawn(manager.run_until(stop.clone().cancelled_owned()));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut changed = server.get("configmaps", "a/m");
+    changed["data"]["color"] = json!("blue");
+    server.api.update(&gvr("configmaps"), "a", changed).expect("it is valid");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    server.api.delete(&gvr("configmaps"), "a", "m").expect("it is there");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(*seen.lock(), [r#"a/m: Some("red")"#, r#"a/m: Some("blue")"#, "a/m: None"]);
+    stop.cancel();
+    running.await.expect("no panic").expect("it was asked to end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_held_packed_as_any_other_kind_is() {
+    let server = Server::start();
+    server.create("secrets", "a/s", json!({"data": {"password": "aHVudGVyMg=="}}));
+    let cache = server.cache().build();
+    cache.start();
+    let secret = cache.get_of::<Packed<Secret>>(ScopedKind::of::<Secret>(), "a/s").await.unwrap().unwrap();
+    assert_eq!(secret.get().unwrap().data.as_ref().unwrap()["password"].0, b"hunter2");
+    assert!(!format!("{secret:?}").contains("hunter2"));
+}
