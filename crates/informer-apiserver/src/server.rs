@@ -1,50 +1,36 @@
-//! The server as a value: its parts, how it is built, and how programs write to it.
+//! The server as a value: its parts, and what can be done to it.
 //!
 //! # Lock order
 //!
 //! `allocating`, then `registry`, then `storage`; of the last two neither is held while the other parts are called, nor over an await. Watchers take
 //! `storage` for reading and only to copy references.
 
+mod builder;
+mod objects;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_core::{Gvr, ObjectKey};
+use informer_core::Gvr;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub use builder::{ApiServerBuilder, Controllers, Lagging};
+
 use crate::admission::HookCache;
-use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
-use crate::clock::{Clock, TokioClock};
+use crate::auth::{Access, PolicyCache};
+use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::http::ApiService;
-use crate::kinds::{Kind, Registry, Resource, built_in};
+use crate::kinds::{Kind, Registry, Resource};
 use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
-use crate::select::Filter;
-use crate::storage::{EventType, History, Storage, WireBytes, Wiring};
-use crate::tls::ClientCa;
+use crate::storage::{Storage, WireBytes, Wiring};
 use crate::webhook::Webhooks;
-use crate::write::{DeleteOptions, Scope, WriteMode};
-
-/// Objects written under one lock by a bulk load: readers wait for at most one batch.
-const LOAD_BATCH: usize = 512;
-
-/// How long events stay after they were written last, as upstream.
-const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
-
-/// What happens to a watcher that falls behind the history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Lagging {
-    /// Its stream ends properly, and the watch that follows gets the 410: as upstream.
-    #[default]
-    Ended,
-    /// It gets the 410 as its last event.
-    Expired,
-}
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -79,31 +65,6 @@ pub(crate) struct Shared {
     pub(crate) settling: Mutex<HashSet<String>>,
 }
 
-/// Which of the cluster's own controllers are played by the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Controllers {
-    /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
-    /// kube-apiserver without kube-controller-manager.
-    pub namespaces: bool,
-    /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
-    pub garbage: bool,
-    /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
-    pub roles: bool,
-}
-
-impl Controllers {
-    /// None of them, as in envtest.
-    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false };
-}
-
-impl Default for Controllers {
-    /// All of them.
-    fn default() -> Self {
-        Self { namespaces: true, garbage: true, roles: true }
-    }
-}
-
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.
 ///
 /// It is reached in three ways that lead to the same state: by [`listen`](Self::listen) over HTTP, by
@@ -127,170 +88,7 @@ pub struct ApiServer {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// How a server is made; see [`ApiServer::builder`].
-#[derive(Debug)]
-#[must_use = "a builder does nothing until it builds"]
-pub struct ApiServerBuilder {
-    clock: Option<Arc<dyn Clock>>,
-    history: History,
-    lagging: Lagging,
-    require_namespaces: bool,
-    first_version: u64,
-    kinds: Vec<Kind>,
-    controllers: Controllers,
-    tokens: Tokens,
-    client_ca: Option<ClientCa>,
-    rbac: bool,
-    aggregated_discovery: bool,
-    compression: bool,
-    event_ttl: Duration,
-}
-
-impl ApiServerBuilder {
-    /// The clock; tokio's by default.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
-    /// How far back the history reaches.
-    pub fn history(mut self, history: History) -> Self {
-        self.history = history;
-        self
-    }
-
-    /// What happens to watchers that fall behind it.
-    pub fn lagging(mut self, lagging: Lagging) -> Self {
-        self.lagging = lagging;
-        self
-    }
-
-    /// Refuses objects in namespaces that do not exist, as upstream does. Off by default.
-    pub fn require_namespaces(mut self, require: bool) -> Self {
-        self.require_namespaces = require;
-        self
-    }
-
-    /// The version that the server starts at: another one than 1 makes a server that seems to have been running.
-    pub fn first_version(mut self, version: u64) -> Self {
-        self.first_version = version.max(1);
-        self
-    }
-
-    /// Which of the cluster's controllers the server plays; all by default.
-    pub fn controllers(mut self, controllers: Controllers) -> Self {
-        self.controllers = controllers;
-        self
-    }
-
-    /// Asks for one of these bearer tokens; requests without are refused, or anonymous where [roles](Self::rbac)
-    /// decide.
-    pub fn tokens(mut self, tokens: Tokens) -> Self {
-        self.tokens = tokens;
-        self
-    }
-
-    /// Takes certificates of these authorities for users, on [TLS](ApiServer::listen_tls): the common name is the user,
-    /// the organizations are the groups. Requests without one need a token.
-    pub fn client_ca(mut self, authorities: ClientCa) -> Self {
-        self.client_ca = Some(authorities);
-        self
-    }
-
-    /// Lets the stored roles and bindings decide who may do what, as `--authorization-mode=RBAC` does. Off by default:
-    /// then everybody may do everything.
-    pub fn rbac(mut self, rbac: bool) -> Self {
-        self.rbac = rbac;
-        self
-    }
-
-    /// Answers discovery in one piece to clients that ask for it, as servers since 1.26 do; by default it does.
-    pub fn aggregated_discovery(mut self, aggregated: bool) -> Self {
-        self.aggregated_discovery = aggregated;
-        self
-    }
-
-    /// Compresses answers of more than 128 KiB for clients that ask for it, as upstream does; by default it does. Watches are not
-    /// compressed. On loopback it costs more time than it saves.
-    pub fn compression(mut self, compression: bool) -> Self {
-        self.compression = compression;
-        self
-    }
-
-    /// How long events stay after they were written last, as `--event-ttl`: one hour by default. [`Duration::MAX`] is for ever.
-    pub fn event_ttl(mut self, ttl: Duration) -> Self {
-        self.event_ttl = ttl;
-        self
-    }
-
-    /// Serves another kind; the built-in ones are always there.
-    pub fn kind(mut self, kind: Kind) -> Self {
-        self.kinds.push(kind);
-        self
-    }
-
-    /// Makes the server, with the namespaces that every cluster has.
-    pub fn build(self) -> ApiServer {
-        let schema = informer_schema::Schema::builtin();
-        let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
-        let shared = Shared {
-            clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
-            storage: RwLock::new(Storage::new(self.first_version, self.history)),
-            registry: RwLock::default(),
-            version: watch::Sender::new(self.first_version),
-            faults: Faults::default(),
-            requests: RequestLog::default(),
-            lagging: self.lagging,
-            require_namespaces: self.require_namespaces,
-            controllers: self.controllers,
-            access: Access::new(self.tokens, self.client_ca, self.rbac),
-            aggregated_discovery: self.aggregated_discovery,
-            compression: self.compression,
-            policy: PolicyCache::default(),
-            webhooks: Webhooks::default(),
-            hooks: HookCache::default(),
-            schema,
-            wires: WireBytes::default(),
-            expiry: Expiry::new(self.event_ttl),
-            allocating: Mutex::default(),
-            settling: Mutex::default(),
-        };
-        let server = ApiServer { shared: Arc::new(shared) };
-        for kind in kinds {
-            server.register(kind);
-        }
-        let namespaces = Gvr::new("", "v1", "namespaces");
-        for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
-            let object = serde_json::json!({"metadata": {"name": name}});
-            server.create(&namespaces, "", object).expect("the first objects of a new server are valid");
-        }
-        if self.rbac {
-            write_bootstrap_policy(&server);
-        }
-        server
-    }
-}
-
 impl ApiServer {
-    /// A server to be configured.
-    pub fn builder() -> ApiServerBuilder {
-        ApiServerBuilder {
-            clock: None,
-            history: History::default(),
-            lagging: Lagging::default(),
-            require_namespaces: false,
-            first_version: 1,
-            kinds: Vec::new(),
-            controllers: Controllers::default(),
-            tokens: Tokens::default(),
-            client_ca: None,
-            rbac: false,
-            aggregated_discovery: true,
-            compression: true,
-            event_ttl: EVENT_TTL,
-        }
-    }
-
     /// Serves another kind from now on. One that is there under the same resource is replaced; its objects go.
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
@@ -383,99 +181,6 @@ impl ApiServer {
         self.shared.expire();
     }
 
-    /// Creates an object; an empty namespace is for cluster-scoped kinds. Answers it as stored.
-    ///
-    /// # Errors
-    ///
-    /// What a client would get: the kind is not served, the object exists or is invalid.
-    pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let scope = Scope::new(&resource, some(namespace));
-        let written = self.shared.create(scope, object, WriteMode::Whole)?;
-        Ok(written.value())
-    }
-
-    /// Replaces an object, status and all. With a `resourceVersion` in its metadata only that one.
-    ///
-    /// # Errors
-    ///
-    /// As [`create`](Self::create); also when it does not exist or was changed.
-    pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let scope = Scope::new(&resource, some(namespace));
-        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let written = self.shared.update(scope, &name, object, WriteMode::Whole)?;
-        Ok(written.value())
-    }
-
-    /// Deletes an object at once, without grace. One with finalizers stays until they are gone, as for any client.
-    ///
-    /// # Errors
-    ///
-    /// When the kind is not served or the object does not exist.
-    pub fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<(), ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let scope = Scope::new(&resource, some(namespace));
-        self.shared.delete(scope, name, &DeleteOptions::now()).map(drop)
-    }
-
-    /// One object. One that a webhook would have to convert is answered in the version that it is stored in.
-    ///
-    /// # Errors
-    ///
-    /// When the kind is not served or the object does not exist.
-    pub fn get(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let stored = self.shared.find(&resource, some(namespace), name)?;
-        Ok(parse(resource.present(&stored, EventType::Modified).unwrap_or(stored).as_slice()))
-    }
-
-    /// All objects of a kind in a namespace, or in all of them where it is empty, in the order of their keys.
-    ///
-    /// # Errors
-    ///
-    /// When the kind is not served.
-    pub fn list(&self, gvr: &Gvr, namespace: &str) -> Result<Vec<Value>, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let live = self.shared.storage.read().live(resource.table);
-        let filter = Filter::namespace(some(namespace));
-        Ok(live
-            .iter()
-            .filter(|stored| filter.matches(stored))
-            .map(|stored| match resource.present(stored, EventType::Modified) {
-                Some(shown) => parse(shown.as_slice()),
-                None => parse(stored.as_slice()),
-            })
-            .collect())
-    }
-
-    /// Keys and versions of all objects of a kind, in the order of their keys: what a cache is compared with.
-    ///
-    /// # Errors
-    ///
-    /// When the kind is not served.
-    pub fn versions(&self, gvr: &Gvr) -> Result<Vec<(ObjectKey, u64)>, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let live = self.shared.storage.read().live(resource.table);
-        Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
-    }
-
-    /// Creates many objects of a kind, each in the namespace of its metadata; objects that exist are replaced.
-    /// Answers how many. Watchers see every one of them.
-    ///
-    /// # Errors
-    ///
-    /// The first object that is invalid; those before it are written.
-    pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
-        let resource = self.shared.resource(gvr)?;
-        let (mut count, mut objects) = (0, objects.into_iter().peekable());
-        while objects.peek().is_some() {
-            let batch: Vec<Value> = objects.by_ref().take(LOAD_BATCH).collect();
-            count += self.shared.load(&resource, batch)?;
-        }
-        Ok(count)
-    }
-
     /// Forgets the history up to now: watches and exact lists from before it get 410.
     pub fn compact(&self) {
         let mut storage = self.shared.storage.write();
@@ -532,10 +237,6 @@ pub struct Usage {
 pub struct RewindError {
     version: u64,
     floor: u64,
-}
-
-fn some(text: &str) -> Option<&str> {
-    (!text.is_empty()).then_some(text)
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> Value {

@@ -1,0 +1,223 @@
+//! How a server is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::Gvr;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use super::{ApiServer, Shared};
+use crate::admission::HookCache;
+use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
+use crate::clock::{Clock, TokioClock};
+use crate::expiry::Expiry;
+use crate::faults::Faults;
+use crate::kinds::{Kind, built_in};
+use crate::requests::RequestLog;
+use crate::storage::{History, Storage, WireBytes};
+use crate::tls::ClientCa;
+use crate::webhook::Webhooks;
+
+/// How long events stay after they were written last, as upstream.
+const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// What happens to a watcher that falls behind the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lagging {
+    /// Its stream ends properly, and the watch that follows gets the 410: as upstream.
+    #[default]
+    Ended,
+    /// It gets the 410 as its last event.
+    Expired,
+}
+
+/// Which of the cluster's own controllers are played by the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Controllers {
+    /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
+    /// kube-apiserver without kube-controller-manager.
+    pub namespaces: bool,
+    /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
+    pub garbage: bool,
+    /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
+    pub roles: bool,
+}
+
+impl Controllers {
+    /// None of them, as in envtest.
+    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false };
+}
+
+impl Default for Controllers {
+    /// All of them.
+    fn default() -> Self {
+        Self { namespaces: true, garbage: true, roles: true }
+    }
+}
+
+/// How a server is made; see [`ApiServer::builder`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct ApiServerBuilder {
+    clock: Option<Arc<dyn Clock>>,
+    history: History,
+    lagging: Lagging,
+    require_namespaces: bool,
+    first_version: u64,
+    kinds: Vec<Kind>,
+    controllers: Controllers,
+    tokens: Tokens,
+    client_ca: Option<ClientCa>,
+    rbac: bool,
+    aggregated_discovery: bool,
+    compression: bool,
+    event_ttl: Duration,
+}
+
+impl ApiServerBuilder {
+    /// The clock; tokio's by default.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// How far back the history reaches.
+    pub fn history(mut self, history: History) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// What happens to watchers that fall behind it.
+    pub fn lagging(mut self, lagging: Lagging) -> Self {
+        self.lagging = lagging;
+        self
+    }
+
+    /// Refuses objects in namespaces that do not exist, as upstream does. Off by default.
+    pub fn require_namespaces(mut self, require: bool) -> Self {
+        self.require_namespaces = require;
+        self
+    }
+
+    /// The version that the server starts at: another one than 1 makes a server that seems to have been running.
+    pub fn first_version(mut self, version: u64) -> Self {
+        self.first_version = version.max(1);
+        self
+    }
+
+    /// Which of the cluster's controllers the server plays; all by default.
+    pub fn controllers(mut self, controllers: Controllers) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
+    /// Asks for one of these bearer tokens; requests without are refused, or anonymous where [roles](Self::rbac)
+    /// decide.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// Takes certificates of these authorities for users, on [TLS](ApiServer::listen_tls): the common name is the user,
+    /// the organizations are the groups. Requests without one need a token.
+    pub fn client_ca(mut self, authorities: ClientCa) -> Self {
+        self.client_ca = Some(authorities);
+        self
+    }
+
+    /// Lets the stored roles and bindings decide who may do what, as `--authorization-mode=RBAC` does. Off by default:
+    /// then everybody may do everything.
+    pub fn rbac(mut self, rbac: bool) -> Self {
+        self.rbac = rbac;
+        self
+    }
+
+    /// Answers discovery in one piece to clients that ask for it, as servers since 1.26 do; by default it does.
+    pub fn aggregated_discovery(mut self, aggregated: bool) -> Self {
+        self.aggregated_discovery = aggregated;
+        self
+    }
+
+    /// Compresses answers of more than 128 KiB for clients that ask for it, as upstream does; by default it does. Watches are not
+    /// compressed. On loopback it costs more time than it saves.
+    pub fn compression(mut self, compression: bool) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// How long events stay after they were written last, as `--event-ttl`: one hour by default. [`Duration::MAX`] is for ever.
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = ttl;
+        self
+    }
+
+    /// Serves another kind; the built-in ones are always there.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// Makes the server, with the namespaces that every cluster has.
+    pub fn build(self) -> ApiServer {
+        let schema = informer_schema::Schema::builtin();
+        let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
+        let shared = Shared {
+            clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
+            storage: RwLock::new(Storage::new(self.first_version, self.history)),
+            registry: RwLock::default(),
+            version: watch::Sender::new(self.first_version),
+            faults: Faults::default(),
+            requests: RequestLog::default(),
+            lagging: self.lagging,
+            require_namespaces: self.require_namespaces,
+            controllers: self.controllers,
+            access: Access::new(self.tokens, self.client_ca, self.rbac),
+            aggregated_discovery: self.aggregated_discovery,
+            compression: self.compression,
+            policy: PolicyCache::default(),
+            webhooks: Webhooks::default(),
+            hooks: HookCache::default(),
+            schema,
+            wires: WireBytes::default(),
+            expiry: Expiry::new(self.event_ttl),
+            allocating: Mutex::default(),
+            settling: Mutex::default(),
+        };
+        let server = ApiServer { shared: Arc::new(shared) };
+        for kind in kinds {
+            server.register(kind);
+        }
+        let namespaces = Gvr::new("", "v1", "namespaces");
+        for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
+            let object = serde_json::json!({"metadata": {"name": name}});
+            server.create(&namespaces, "", object).expect("the first objects of a new server are valid");
+        }
+        if self.rbac {
+            write_bootstrap_policy(&server);
+        }
+        server
+    }
+}
+
+impl ApiServer {
+    /// A server to be configured.
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder {
+            clock: None,
+            history: History::default(),
+            lagging: Lagging::default(),
+            require_namespaces: false,
+            first_version: 1,
+            kinds: Vec::new(),
+            controllers: Controllers::default(),
+            tokens: Tokens::default(),
+            client_ca: None,
+            rbac: false,
+            aggregated_discovery: true,
+            compression: true,
+            event_ttl: EVENT_TTL,
+        }
+    }
+}
