@@ -23,4 +23,4 @@ pub(crate) use managed::{Managed, ManagerId, Operation};
 pub(crate) use set::Set;
 pub(crate) use types::Type;
 pub(crate) use update::{Applied, Applier, Conflict, Convert, Failed, Updater};
-pub(crate) use walk::validate;
+pub(crate) use walk::{go_type, validate};

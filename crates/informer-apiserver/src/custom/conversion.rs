@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::fields::go_type;
 use crate::write::check_converted;
 
 type Object = Map<String, Value>;
@@ -143,17 +144,4 @@ fn restored(original: &Object, converted: &Object) -> Result<Value, String> {
         metadata.insert(name.to_owned(), members);
     }
     Ok(Value::Object(metadata))
-}
-
-/// The type that Go reads a value as.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
