@@ -8,6 +8,7 @@
 //!
 //! `tokens` and the compiled policy are taken alone and never over an await; neither while `storage` is held.
 
+mod accounts;
 mod attributes;
 mod bootstrap;
 mod impersonate;
@@ -16,21 +17,23 @@ mod review;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::request;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
+pub(crate) use accounts::check_token_request;
 pub(crate) use attributes::Attributes;
 pub(crate) use bootstrap::write_bootstrap_policy;
 pub(crate) use rbac::PolicyCache;
 pub use tokens::{ParseTokensError, Tokens};
 
 use crate::error::ApiError;
+use crate::server::Shared;
 use crate::tls::{ClientCa, PeerCertificate};
-use tokens::Issued;
+use accounts::{AUDIENCE, Refusal};
+use tokens::{Issued, Token};
 
 /// Whoever is in it may do everything, whatever the roles say.
 const MASTERS: &str = "system:masters";
@@ -128,8 +131,29 @@ impl Access {
         !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 
+    /// A user with a token that was given to the server.
+    fn known(&self, token: &str) -> Option<User> {
+        self.tokens.read().user(token).cloned()
+    }
+
+    /// A token that the server has issued.
+    fn issued(&self, text: &str) -> Option<Token> {
+        self.issued.read().get(text).cloned()
+    }
+
+    fn issue(&self, text: String, token: Token) {
+        self.issued.write().add(text, token);
+    }
+
+    /// Whether the roles have a say in what a user does.
+    pub(crate) fn judges(&self, user: &User) -> bool {
+        self.rbac && !user.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+impl Shared {
     /// Finds out who makes a request: by its client certificate, or by its bearer token.
-    pub(crate) fn authenticate(&self, head: &request::Parts, now: Duration) -> Result<User, ApiError> {
+    pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {
             return Ok(user.clone().authenticated());
         }
@@ -142,33 +166,18 @@ impl Access {
             let (scheme, token) = value.trim().split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
+        let unauthorized = || ApiError::new(401, "Unauthorized", "Unauthorized");
         match token.filter(|token| !token.is_empty()) {
-            Some(token) => match self.user_of(token, now) {
-                Some(user) => Ok(user),
-                None if self.is_open() => Ok(User::administrator()),
-                None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+            Some(token) => match self.bearer(token, &[AUDIENCE]) {
+                Ok((user, _)) => Ok(user),
+                Err(Refusal::Unknown) if self.access.is_open() => Ok(User::administrator()),
+                Err(_) => Err(unauthorized()),
             },
-            None if self.is_open() => Ok(User::administrator()),
+            None if self.access.is_open() => Ok(User::administrator()),
             // A certificate that proves nothing makes nobody anonymous.
-            None if peer.is_some() => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
-            None if self.rbac => Ok(User::anonymous()),
-            None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+            None if peer.is_some() => Err(unauthorized()),
+            None if self.access.rbac => Ok(User::anonymous()),
+            None => Err(unauthorized()),
         }
-    }
-
-    /// Whose token it is, at a time of the server's clock.
-    pub(crate) fn user_of(&self, token: &str, now: Duration) -> Option<User> {
-        let known = self.tokens.read().user(token).cloned();
-        known.or_else(|| self.issued.read().user(token, now)).map(User::authenticated)
-    }
-
-    /// Takes a token for a user, until a time of the server's clock.
-    pub(crate) fn issue(&self, token: String, user: User, until: Duration) {
-        self.issued.write().add(token, user, until);
-    }
-
-    /// Whether the roles have a say in what a user does.
-    pub(crate) fn judges(&self, user: &User) -> bool {
-        self.rbac && !user.groups.iter().any(|group| group == MASTERS)
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use informer_core::ObjectKey;
+
 use super::User;
+use super::accounts::Bound;
 
 /// Tokens that a server issues and remembers; the oldest go first. A test issues a few.
 const ISSUED_MAX: usize = 10_000;
@@ -91,32 +94,45 @@ fn fields(line: &str) -> Option<Vec<String>> {
     (!quoted).then_some(fields)
 }
 
+/// A token that this server has issued.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) user: User,
+    /// The service account that it is of.
+    pub(super) account: ObjectKey,
+    /// Who may take it for a proof.
+    pub(super) audiences: Vec<String>,
+    /// What it ends with, beside its account.
+    pub(super) bound: Option<Bound>,
+    /// When it ends, of the server's clock.
+    pub(super) until: Duration,
+}
+
 /// The tokens that this server has issued.
 #[derive(Default)]
 pub(super) struct Issued {
-    /// Whose they are, and until when of the server's clock.
-    users: HashMap<String, (User, Duration)>,
+    tokens: HashMap<String, Token>,
     order: VecDeque<String>,
 }
 
 impl Issued {
-    pub(super) fn user(&self, token: &str, now: Duration) -> Option<User> {
-        self.users.get(token).filter(|(_, until)| now < *until).map(|(user, _)| user.clone())
+    pub(super) fn get(&self, text: &str) -> Option<&Token> {
+        self.tokens.get(text)
     }
 
-    pub(super) fn add(&mut self, token: String, user: User, until: Duration) {
+    pub(super) fn add(&mut self, text: String, token: Token) {
         if self.order.len() == ISSUED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.users.remove(&oldest);
+            self.tokens.remove(&oldest);
         }
-        self.order.push_back(token.clone());
-        self.users.insert(token, (user, until));
+        self.order.push_back(text.clone());
+        self.tokens.insert(text, token);
     }
 }
 
 impl std::fmt::Debug for Issued {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Issued({})", self.users.len())
+        write!(f, "Issued({})", self.tokens.len())
     }
 }

@@ -124,10 +124,7 @@ impl ApiService {
         if !watch {
             check_timeout(query)?;
         }
-        let user = self.shared.access.authenticate(head, self.shared.clock.elapsed())?;
-        if !self.shared.account_lives(&user) {
-            return Err(ApiError::new(401, "Unauthorized", "Unauthorized"));
-        }
+        let user = self.shared.authenticate(head)?;
         let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
         let user = self.shared.impersonate(user, &head.headers, attributes)?;
         if self.shared.access.judges(&user) {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, value};
 use super::call::{APPLY, Call, media_type};
 use crate::admission::Phase;
+use crate::auth::check_token_request;
 use crate::error::ApiError;
 use crate::requests::Verb;
 use crate::write::{Application, DeleteOptions, NewScale, PatchType, Scope};
@@ -73,10 +74,18 @@ impl Call<'_> {
         Ok(created())
     }
 
-    fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
-        let request = reviewed(scope, request, |_| Ok(()))?;
+    fn token(&self, scope: Scope<'_>, mut request: Value) -> Result<Answer, ApiError> {
+        if let (Some(message), Some(members)) =
+            (self.shared.schema.message("authentication.v1.TokenRequest"), request.as_object_mut())
+        {
+            crate::typed::fit(message, members).map_err(|why| {
+                let what = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
+                ApiError::bad_request(format!("{what}: {why}"))
+            })?;
+        }
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
+        let request = reviewed(scope, request, |request| check_token_request(&account, request))?;
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 }

@@ -73,6 +73,11 @@ impl Stored {
         &self.line[self.object.clone()]
     }
 
+    /// Its metadata.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        &self.as_slice()[self.metadata.clone()]
+    }
+
     /// Size of the object.
     pub(crate) fn len(&self) -> usize {
         self.object.len()

@@ -15,6 +15,7 @@ mod sockets;
 mod support;
 mod time;
 mod tls;
+mod tokens;
 mod watches;
 mod webhooks;
 mod writes;

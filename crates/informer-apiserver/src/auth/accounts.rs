@@ -1,0 +1,304 @@
+//! Tokens of service accounts: whose they are, and what they end with.
+//!
+//! A token ends with its time, with its account, and with the object that it is bound to. Nothing watches these: they are looked at
+//! when the token is used, so that it ends at once, where upstream still knows it for ten seconds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::Gvr;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::User;
+use super::tokens::Token;
+use crate::error::{ApiError, Cause};
+use crate::kinds::Kind;
+use crate::server::Shared;
+use crate::storage::Stored;
+
+/// Who tokens are for where a request does not say; upstream's is the issuer, which servers choose.
+pub(super) const AUDIENCE: &str = "https://example.local";
+/// How long a token lasts where a request does not say, as upstream.
+const SECONDS: i64 = 3600;
+/// The shortest life of a token, as upstream.
+const SECONDS_MIN: i64 = 600;
+/// The longest, as upstream.
+const SECONDS_MAX: i64 = 1 << 32;
+/// How long tokens outlive the time at which their object was to be gone, as upstream.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+/// Why a token lets nobody in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is nobody's.
+    Unknown,
+    /// It was somebody's.
+    Ended(String),
+}
+
+impl Refusal {
+    /// As reviews say it.
+    pub(super) fn told(&self) -> String {
+        let unknown = "invalid bearer token";
+        match self {
+            Self::Unknown => unknown.to_owned(),
+            Self::Ended(why) => format!("[{unknown}, {why}]"),
+        }
+    }
+}
+
+/// The kinds that tokens are bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    Pod,
+    Secret,
+    Node,
+}
+
+/// An object that a token ends with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bound {
+    anchor: Anchor,
+    name: String,
+    uid: String,
+}
+
+impl Anchor {
+    fn of(reference: &Value) -> Result<Self, ApiError> {
+        let text = |name: &str| reference[name].as_str().unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        match (group, text("kind")) {
+            ("", "Pod") => Ok(Self::Pod),
+            ("", "Secret") => Ok(Self::Secret),
+            ("", "Node") => Ok(Self::Node),
+            (group, kind) => Err(ApiError::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            ))),
+        }
+    }
+
+    fn resource(self) -> &'static str {
+        match self {
+            Self::Pod => "pods",
+            Self::Secret => "secrets",
+            Self::Node => "nodes",
+        }
+    }
+
+    /// What is said of a token whose object is another one by now.
+    fn mismatch(self, found: &str, wanted: &str) -> String {
+        let what = match self {
+            Self::Pod => "pod",
+            Self::Secret => "secret",
+            Self::Node => "node",
+        };
+        format!("{what} UID ({found}) does not match service account {what} ref claim ({wanted})")
+    }
+}
+
+impl Shared {
+    /// Whose a token is, and for which of the wanted audiences.
+    pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), Refusal> {
+        if let Some(user) = self.access.known(token) {
+            return match wanted.contains(&AUDIENCE) {
+                true => Ok((user.authenticated(), vec![AUDIENCE.to_owned()])),
+                false => Err(Refusal::Unknown),
+            };
+        }
+        let token = self.access.issued(token).ok_or(Refusal::Unknown)?;
+        let audiences = token.audiences.iter().filter(|audience| wanted.contains(&audience.as_str()));
+        let audiences: Vec<String> = audiences.cloned().collect();
+        if audiences.is_empty() {
+            let (has, wanted) = (quoted(&token.audiences), quoted(wanted));
+            let why = format!("token audiences {has} is invalid for the target audiences {wanted}");
+            return Err(Refusal::Ended(why));
+        }
+        if token.until <= self.clock.elapsed() {
+            return Err(Refusal::Ended("service account token has expired".to_owned()));
+        }
+        self.holds(&token).map_err(Refusal::Ended)?;
+        Ok((token.user.authenticated(), audiences))
+    }
+
+    /// Whether what a token hangs on still is there.
+    fn holds(&self, token: &Token) -> Result<(), String> {
+        let (namespace, name) = (token.account.namespace(), token.account.name());
+        let account = self.core_object("serviceaccounts", namespace, name);
+        let account = account.map_err(|error| error.message().to_owned())?;
+        if *account.uid != token.user.uid {
+            let (found, claim) = (&account.uid, &token.user.uid);
+            return Err(format!("service account UID ({found}) does not match claim ({claim})"));
+        }
+        if self.is_over(&account) {
+            return Err(format!("service account {} has been deleted", token.account.as_str()));
+        }
+        let Some(Bound { anchor, name, uid }) = &token.bound else { return Ok(()) };
+        let namespace = namespace.filter(|_| *anchor != Anchor::Node);
+        match self.core_object(anchor.resource(), namespace, name) {
+            Ok(object) if *object.uid != **uid => Err(anchor.mismatch(&object.uid, uid)),
+            Ok(object) if !self.is_over(&object) => Ok(()),
+            _ => Err("service account token has been invalidated".to_owned()),
+        }
+    }
+
+    fn core_object(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Arc<Stored>, ApiError> {
+        let resource = self.resource(&Gvr::new("", "v1", resource))?;
+        self.find(&resource, namespace, name)
+    }
+
+    /// Whether an object was to be gone some time ago.
+    fn is_over(&self, object: &Stored) -> bool {
+        let metadata: Value = serde_json::from_slice(object.metadata()).unwrap_or_default();
+        let due: Option<Timestamp> =
+            metadata["deletionTimestamp"].as_str().and_then(|text| text.parse().ok());
+        due.is_some_and(|due| due < self.clock.timestamp() - LEEWAY)
+    }
+
+    /// Issues a token for a service account.
+    pub(crate) fn issue_token(
+        &self,
+        account: &Stored,
+        mut request: Value,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let (namespace, name) = (account.key.namespace().unwrap_or_default(), account.key.name());
+        let id = uuid::Uuid::new_v4();
+        let mut user = User::new(format!("system:serviceaccount:{namespace}:{name}"))
+            .uid(&*account.uid)
+            .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
+        user.extra.insert(CREDENTIAL.to_owned(), vec![format!("JTI={id}")]);
+        // What webhooks have made of it may be anything.
+        let mut spec = match request["spec"].take() {
+            Value::Object(spec) => spec,
+            _ => Map::new(),
+        };
+        let reference = spec.get("boundObjectRef").filter(|reference| reference.is_object()).cloned();
+        let bound = match &reference {
+            Some(reference) => Some(self.bind_token(account, reference, &mut user)?),
+            None => None,
+        };
+        let seconds = seconds_of(spec.get("expirationSeconds"));
+        let audiences = spec.get("audiences").and_then(Value::as_array).into_iter().flatten();
+        let mut audiences: Vec<String> =
+            audiences.filter_map(|audience| audience.as_str().map(str::to_owned)).collect();
+        if audiences.is_empty() {
+            audiences.push(AUDIENCE.to_owned());
+        }
+        spec.insert("audiences".into(), json!(audiences));
+        spec.insert("boundObjectRef".into(), reference.unwrap_or_default());
+        spec.insert("expirationSeconds".into(), seconds.into());
+        request["spec"] = spec.into();
+        let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        let until = self.clock.elapsed().saturating_add(lasts);
+        // It only has to be unknown to others: this server looks it up, and reads nothing from it.
+        let text = format!("{}.{}", id.simple(), uuid::Uuid::new_v4().simple());
+        if !dry_run {
+            let token = Token { user, account: account.key.clone(), audiences, bound, until };
+            self.access.issue(text.clone(), token);
+        }
+        let created = self.now();
+        request["kind"] = "TokenRequest".into();
+        request["apiVersion"] = "authentication.k8s.io/v1".into();
+        request["metadata"] =
+            json!({"name": name, "namespace": namespace, "uid": &*account.uid, "creationTimestamp": created});
+        let expires = crate::write::wire_time(self.clock.timestamp() + lasts);
+        request["status"] = json!({"token": text, "expirationTimestamp": expires});
+        Ok(request)
+    }
+
+    /// The object that a token is to end with. What is known of it is known of the token's user.
+    fn bind_token(&self, account: &Stored, reference: &Value, user: &mut User) -> Result<Bound, ApiError> {
+        let anchor = Anchor::of(reference)?;
+        let name = reference["name"].as_str().unwrap_or_default();
+        let namespace = account.key.namespace().filter(|_| anchor != Anchor::Node);
+        if name.is_empty() {
+            return Err(ApiError::bad_request("Name parameter required."));
+        }
+        let object = self.core_object(anchor.resource(), namespace, name)?;
+        if anchor == Anchor::Pod {
+            self.tell_of_pod(account.key.name(), &object, user)?;
+        } else if anchor == Anchor::Node {
+            tell(user, "node", name, &object.uid);
+        }
+        match reference["uid"].as_str() {
+            Some(uid) if !uid.is_empty() && *uid != *object.uid => {
+                let kind = Kind::custom("", "v1", reference["kind"].as_str().unwrap_or_default());
+                let why = format!(
+                    "the UID in the bound object reference ({uid}) does not match the UID in record. The object might \
+                     have been deleted and then recreated"
+                );
+                Err(ApiError::precondition(&kind, name, &why))
+            }
+            _ => Ok(Bound { anchor, name: name.to_owned(), uid: object.uid.to_string() }),
+        }
+    }
+
+    /// Upstream also tells of the node that a pod is on, by its name alone where there is no such node.
+    fn tell_of_pod(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
+        let spec = crate::server::parse(pod.as_slice())["spec"].take();
+        let text = |name: &str| spec[name].as_str().unwrap_or_default();
+        if text("serviceAccountName") != account {
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+            )));
+        }
+        tell(user, "pod", pod.key.name(), &pod.uid);
+        let node = text("nodeName");
+        if !node.is_empty() {
+            let found = self.core_object("nodes", None, node);
+            tell(user, "node", node, found.as_ref().map_or("", |found| &*found.uid));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a request for a token.
+pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>) -> Result<(), ApiError> {
+    let kind = token_request();
+    let name = account.key.name();
+    let given = request.get("metadata").and_then(|metadata| metadata["name"].as_str());
+    if let Some(given) = given.filter(|given| !given.is_empty() && *given != name) {
+        let why = "must match the service account name if specified";
+        let cause = Cause::invalid("metadata.name", &Value::from(given).to_string(), why);
+        return Err(ApiError::invalid(&kind, name, cause));
+    }
+    let seconds = seconds_of(request.get("spec").and_then(|spec| spec.get("expirationSeconds")));
+    let why = match seconds {
+        ..SECONDS_MIN => "may not specify a duration less than 10 minutes",
+        SECONDS_MIN..=SECONDS_MAX => return Ok(()),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
+    Err(ApiError::invalid(&kind, "", cause))
+}
+
+/// Notes in a user what its token is bound to.
+fn tell(user: &mut User, what: &str, name: &str, uid: &str) {
+    for (member, text) in [("name", name), ("uid", uid)] {
+        if !text.is_empty() {
+            user.extra.insert(format!("authentication.kubernetes.io/{what}-{member}"), vec![text.to_owned()]);
+        }
+    }
+}
+
+fn seconds_of(given: Option<&Value>) -> i64 {
+    given.and_then(Value::as_i64).unwrap_or(SECONDS)
+}
+
+fn token_request() -> Kind {
+    Kind::custom("authentication.k8s.io", "v1", "TokenRequest")
+}
+
+/// Texts as Go shows them.
+fn quoted(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| format!("{:?}", text.as_ref())).collect();
+    format!("[{}]", texts.join(" "))
+}
