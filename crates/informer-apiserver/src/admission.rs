@@ -19,6 +19,7 @@ mod dispatch;
 mod hooks;
 mod matching;
 mod review;
+mod versions;
 
 use std::fmt;
 use std::sync::Arc;

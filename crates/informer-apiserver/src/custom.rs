@@ -48,6 +48,11 @@ impl Schema {
         shape::shape(&self.root, object)
     }
 
+    /// Fills in the defaults.
+    pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
+        shape::defaults(&self.root, object);
+    }
+
     /// Takes out what the schema does not know.
     pub(crate) fn prune(&self, object: &mut Map<String, Value>) {
         drop(shape::prune_all(&self.root, object));

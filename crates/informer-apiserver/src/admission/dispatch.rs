@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::hooks::Hook;
 use super::matching::{Seen, Write};
 use super::review::{self, Verdict};
+use super::versions::{Pair, Versions};
 use super::{Attempt, Object, Operation, Phase, Question, Review};
 use crate::error::ApiError;
+use crate::kinds::Resource;
 use crate::server::Shared;
 use crate::webhook::Post;
 
@@ -43,46 +45,51 @@ impl Shared {
                 return attempt.stores(version, converted);
             }
         };
-        let asked =
-            Asked { attempt, phase: occasion.phase, operation: occasion.operation, old: old.as_ref() };
+        let own = match self.resource(&attempt.attributes.gvr) {
+            Ok(own) => own,
+            Err(gone) => return attempt.answer(occasion, Err(gone)),
+        };
+        let asked = Asked { attempt, own, phase: occasion.phase, operation: occasion.operation };
+        let versions = Versions::new(object, old.as_ref());
         let outcome = match occasion.phase {
-            Phase::Mutate => self.mutate(&asked, object).await,
-            Phase::Validate => self.validate(&asked, object).await,
+            Phase::Mutate => self.mutate(&asked, versions).await,
+            Phase::Validate => self.validate(&asked, versions).await,
         };
         attempt.answer(occasion, outcome);
     }
 
-    async fn mutate(&self, asked: &Asked<'_>, object: Option<Object>) -> Result<Option<Object>, ApiError> {
+    async fn mutate(&self, asked: &Asked<'_>, versions: Versions<'_>) -> Result<Option<Object>, ApiError> {
         let hooks = self.hooks(Phase::Mutate);
-        let mut round = Round { object, ..Round::default() };
+        let mut round = Round::new(versions);
         self.mutate_once(asked, &hooks, &mut round).await?;
         if round.changed {
             round.again = true;
             self.mutate_once(asked, &hooks, &mut round).await?;
         }
-        Ok(round.object)
+        Ok(round.versions.into_object())
     }
 
     async fn mutate_once(
         &self,
         asked: &Asked<'_>,
         hooks: &Arc<Vec<Hook>>,
-        round: &mut Round,
+        round: &mut Round<'_>,
     ) -> Result<(), ApiError> {
         for (index, hook) in hooks.iter().enumerate() {
-            let seen = self.calls_for(hook, &asked.write(round.object.as_ref()))?;
-            let Some(seen) = seen else { continue };
+            let Some(seen) = self.calls_for(asked, hook, &mut round.versions).await? else { continue };
             if round.again && !round.due.contains(&index) {
                 continue;
             }
-            let outcome = self.call(asked, hook, &seen, round.object.as_ref()).await;
+            self.turn_to(&mut round.versions, &asked.own, &seen).await?;
+            let objects = round.versions.seen(&seen);
+            let outcome = self.call(asked, hook, &seen, objects).await;
             let patched = match outcome {
-                Ok(verdict) => self.patched(asked, (hook, &seen), verdict, round.object.as_ref()),
+                Ok(verdict) => self.patched(asked, (hook, &seen), verdict, objects.0),
                 Err(failure) => Err(failure),
             };
             let changed = match patched {
                 Ok(Some(object)) => {
-                    round.object = Some(object);
+                    round.versions.change(&seen, object);
                     // Upstream compares, but the times of field managers lose their fraction on the way: every patch
                     // counts.
                     true
@@ -95,7 +102,23 @@ impl Shared {
             };
             round.called(index, changed, hook.reinvoked);
         }
-        Ok(())
+        self.turn_back(&mut round.versions, &asked.own).await
+    }
+
+    /// How a webhook is to see a write; `None` where it is not for it.
+    async fn calls_for(
+        &self,
+        asked: &Asked<'_>,
+        hook: &Hook,
+        versions: &mut Versions<'_>,
+    ) -> Result<Option<Seen>, ApiError> {
+        let Some(seen) = self.seen_by(hook, &asked.write(versions.now()))? else { return Ok(None) };
+        if hook.conditions.is_empty() {
+            return Ok(Some(seen));
+        }
+        self.turn_to(versions, &asked.own, &seen).await?;
+        let holds = self.conditions_hold(hook, &asked.write(versions.seen(&seen)), &seen)?;
+        Ok(holds.then_some(seen))
     }
 
     /// The object after what a webhook wants changed; `None` where it wants nothing.
@@ -120,43 +143,37 @@ impl Shared {
                 hook.name
             )));
         };
-        let object = self.converted(seen, Value::Object(object.clone()));
-        let patched = patch.apply(object).map_err(|why| internal(&why))?;
-        let resource = match &seen.converted {
-            Some(resource) => Ok(Arc::clone(resource)),
-            None => self.resource(&asked.attempt.attributes.gvr),
-        };
-        let resource = resource.map_err(Failure::Refused)?;
-        let main = asked.attempt.attributes.subresource.as_str();
-        let mut fitted = match (main, patched) {
+        let patched = patch.apply(Value::Object(object.clone())).map_err(|why| internal(&why))?;
+        let resource = seen.converted.as_ref().unwrap_or(&asked.own);
+        match (asked.attempt.attributes.subresource.as_str(), patched) {
             // Of its subresources only the status is the object itself.
-            ("" | "status", patched) => self.refit(&resource, patched).map_err(|why| internal(&why))?,
-            (_, Value::Object(patched)) => patched,
-            (_, _) => return Err(internal("the patched object is none")),
-        };
-        if seen.converted.is_some() {
-            let own = self.resource(&asked.attempt.attributes.gvr).map_err(Failure::Refused)?;
-            crate::kinds::reform(&own.kind, &mut fitted);
+            ("" | "status", patched) => self.refit(resource, patched).map(Some).map_err(|why| internal(&why)),
+            (_, Value::Object(patched)) => Ok(Some(patched)),
+            (_, _) => Err(internal("the patched object is none")),
         }
-        Ok(Some(fitted))
     }
 
-    async fn validate(&self, asked: &Asked<'_>, object: Option<Object>) -> Result<Option<Object>, ApiError> {
+    async fn validate(
+        &self,
+        asked: &Asked<'_>,
+        mut versions: Versions<'_>,
+    ) -> Result<Option<Object>, ApiError> {
         let hooks = self.hooks(Phase::Validate);
         let mut relevant = Vec::new();
         for hook in hooks.iter() {
-            if let Some(seen) = self.calls_for(hook, &asked.write(object.as_ref()))? {
+            if let Some(seen) = self.calls_for(asked, hook, &mut versions).await? {
+                self.turn_to(&mut versions, &asked.own, &seen).await?;
                 relevant.push((hook, seen));
             }
         }
-        let calls = relevant.iter().map(|(hook, seen)| self.call(asked, hook, seen, object.as_ref()));
+        let calls = relevant.iter().map(|(hook, seen)| self.call(asked, hook, seen, versions.seen(seen)));
         let outcomes = join_all(calls).await;
         for ((hook, _), outcome) in relevant.iter().zip(outcomes) {
             if let Err(failure) = outcome {
                 passed_over(hook, failure)?;
             }
         }
-        Ok(object)
+        Ok(versions.into_object())
     }
 
     /// Asks one webhook. An answer that refuses is a failure.
@@ -165,7 +182,7 @@ impl Shared {
         asked: &Asked<'_>,
         hook: &Hook,
         seen: &Seen,
-        object: Option<&Object>,
+        (object, old): Pair<'_>,
     ) -> Result<Verdict, Failure> {
         if asked.attempt.attributes.dry_run && !hook.dry_runs {
             let message = format!("admission webhook {:?} does not support dry run", hook.name);
@@ -176,12 +193,10 @@ impl Shared {
                        v1beta1)";
             return Err(Failure::Call(why.to_owned()));
         };
-        let shown = |object: Option<&Object>| {
-            object.map_or(Value::Null, |o| self.converted(seen, Value::Object(o.clone())))
-        };
+        let shown = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let uid = uuid::Uuid::new_v4().to_string();
-        let request = review::request(&asked.write(object), seen);
-        let review = review::review(version, &uid, request, shown(object), shown(asked.old));
+        let request = review::request(&asked.write((object, old)), seen);
+        let review = review::review(version, &uid, request, shown(object), shown(old));
         let post = Post { config: &hook.client, user_agent: USER_AGENT, timeout: hook.timeout };
         let mut body = review.to_string().into_bytes();
         body.push(b'\n');
@@ -200,21 +215,21 @@ impl Shared {
 /// A question on its way.
 struct Asked<'a> {
     attempt: &'a Attempt,
+    /// Where the write goes.
+    own: Arc<Resource>,
     phase: Phase,
     operation: Operation,
-    old: Option<&'a Object>,
 }
 
-impl<'a> Asked<'a> {
-    fn write(&self, object: Option<&'a Object>) -> Write<'a> {
-        Write { attributes: &self.attempt.attributes, operation: self.operation, object, old: self.old }
+impl Asked<'_> {
+    fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
+        Write { attributes: &self.attempt.attributes, operation: self.operation, object, old }
     }
 }
 
 /// The mutating webhooks' round, and the one after it for those that want to see what became of the object.
-#[derive(Default)]
-struct Round {
-    object: Option<Object>,
+struct Round<'a> {
+    versions: Versions<'a>,
     changed: bool,
     /// It is the second round.
     again: bool,
@@ -224,7 +239,11 @@ struct Round {
     due: BTreeSet<usize>,
 }
 
-impl Round {
+impl<'a> Round<'a> {
+    fn new(versions: Versions<'a>) -> Self {
+        Self { versions, changed: false, again: false, called: BTreeSet::new(), due: BTreeSet::new() }
+    }
+
     fn called(&mut self, index: usize, changed: bool, reinvoked: bool) {
         if changed {
             self.changed = true;

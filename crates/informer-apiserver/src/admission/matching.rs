@@ -10,7 +10,7 @@ use super::conditions::Subject;
 use super::hooks::{Hook, Rule};
 use super::{Attributes, Object, Operation, review};
 use crate::error::ApiError;
-use crate::kinds::Resource;
+use crate::kinds::{Kind, Resource};
 use crate::server::{Shared, parse};
 
 /// A write, as it is matched against webhooks.
@@ -31,39 +31,42 @@ pub(super) struct Seen {
 }
 
 impl Shared {
-    /// How a webhook is to see a write; `None` where it is not for it.
-    pub(super) fn calls_for(&self, hook: &Hook, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
-        let attributes = write.attributes;
+    /// How a webhook is to see a write; `None` where its selectors or rules are for others.
+    pub(super) fn seen_by(&self, hook: &Hook, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
         let namespace = self.matches_namespace(&hook.namespaces, write);
         if matches!(namespace, Ok(false)) || !matches_object(&hook.objects, write) {
             return Ok(None);
         }
-        let Some(seen) = self.seen_by(hook, write) else { return Ok(None) };
-        namespace?;
-        if hook.conditions.is_empty() {
-            return Ok(Some(seen));
-        }
-        let object = |object: Option<&Object>| {
-            object.map_or(Value::Null, |object| self.converted(&seen, Value::Object(object.clone())))
-        };
+        let Some(seen) = self.version_for(hook, write) else { return Ok(None) };
+        namespace.map(|_| Some(seen))
+    }
+
+    /// Whether a webhook's conditions hold for a write whose objects are as it sees them.
+    pub(super) fn conditions_hold(
+        &self,
+        hook: &Hook,
+        write: &Write<'_>,
+        seen: &Seen,
+    ) -> Result<bool, ApiError> {
+        let object = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (new, old) = (object(write.object), object(write.old));
-        let request = review::request(write, &seen);
+        let request = review::request(write, seen);
         let subject = Subject { object: &new, old: &old, request: &request };
         let mut errors = Vec::new();
         for (expression, condition) in &hook.conditions {
             match condition.holds(&subject) {
                 Ok(true) => {}
                 // One that does not hold settles it, whatever the others come to.
-                Ok(false) => return Ok(None),
+                Ok(false) => return Ok(false),
                 Err(why) => errors.push(format!("expression '{expression}' resulted in error: {why}")),
             }
         }
         match (errors.len(), hook.fails_open) {
-            (0, _) => Ok(Some(seen)),
-            (_, true) => Ok(None),
+            (0, _) => Ok(true),
+            (_, true) => Ok(false),
             (count, false) => {
                 let why = if count == 1 { errors.remove(0) } else { format!("[{}]", errors.join(", ")) };
-                Err(self.forbidden(attributes, &why))
+                Err(self.forbidden(write.attributes, &why))
             }
         }
     }
@@ -75,43 +78,48 @@ impl Shared {
         }
     }
 
-    fn seen_by(&self, hook: &Hook, write: &Write<'_>) -> Option<Seen> {
+    fn version_for(&self, hook: &Hook, write: &Write<'_>) -> Option<Seen> {
         let attributes = write.attributes;
-        let matches = |gvr: &Gvr| hook.rules.iter().any(|rule| rule_matches(rule, write, gvr));
-        if matches(&attributes.gvr) {
-            return Some(Seen {
-                gvr: attributes.gvr.clone(),
-                kind: attributes.kind.clone(),
-                converted: None,
-            });
+        let own = Seen { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None };
+        if hook.rules.iter().any(|rule| rule_matches(rule, write, &own.gvr)) {
+            return Some(own);
         }
         if !hook.equivalent {
             return None;
         }
-        let registry = self.registry.read();
-        let own = registry.get(&attributes.gvr)?;
-        let others: Vec<_> =
-            registry.iter().filter(|r| r.table == own.table && r.kind.gvr != attributes.gvr).collect();
+        let others = self.equivalents(attributes);
         // The earlier rule counts.
         let rules = hook.rules.iter();
-        let found = rules.flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
-        let found = found.into_iter().next().map(|found| Arc::clone(found))?;
-        let kind = ReviewKind::new(&found.kind.gvr.group, &found.kind.gvr.version, &found.kind.kind);
-        Some(Seen { gvr: found.kind.gvr.clone(), kind, converted: Some(found) })
+        let mut found =
+            rules.flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
+        let found = found.next()?;
+        let Kind { gvr, kind, .. } = &found.kind;
+        Some(match attributes.subresource.as_str() {
+            "" | "status" => Seen {
+                gvr: gvr.clone(),
+                kind: ReviewKind::new(&gvr.group, &gvr.version, kind),
+                converted: Some(Arc::clone(found)),
+            },
+            // The others have a kind of their own, which is the same in every version.
+            _ => Seen { gvr: gvr.clone(), ..own },
+        })
     }
 
-    /// An object as a webhook wants to see it.
-    pub(super) fn converted(&self, seen: &Seen, object: Value) -> Value {
-        match (&seen.converted, object) {
-            (Some(resource), Value::Object(mut object)) => {
-                crate::kinds::reform(&resource.kind, &mut object);
-                if let Some(schema) = &resource.kind.schema {
-                    schema.shape(&mut object);
-                }
-                Value::Object(object)
-            }
-            (_, object) => object,
-        }
+    /// The other versions in which the same is there: of a definition also those that are not served.
+    fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
+        let registry = self.registry.read();
+        let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };
+        let mut all = match registry.definition(&attributes.gvr.group, &attributes.gvr.resource) {
+            Some(defined) => defined.versions.clone(),
+            None => registry.iter().filter(|resource| resource.table == own.table).cloned().collect(),
+        };
+        drop(registry);
+        let sub = attributes.subresource.as_str();
+        all.retain(|resource| {
+            let has = sub.is_empty() || resource.kind.subresources().iter().any(|known| known.name == sub);
+            has && resource.kind.gvr != attributes.gvr
+        });
+        all
     }
 
     fn matches_namespace(&self, selector: &LabelSelector, write: &Write<'_>) -> Result<bool, ApiError> {

@@ -101,7 +101,7 @@ fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String
 }
 
 /// Drops nulls that are not allowed where a default takes their place, and fills defaults in.
-fn defaults(schema: &Value, object: &mut Map<String, Value>) {
+pub(super) fn defaults(schema: &Value, object: &mut Map<String, Value>) {
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         let default = member.get("default");
         if default.is_some() && member["nullable"] != true && object.get(name).is_some_and(Value::is_null) {

@@ -62,11 +62,12 @@ pub(super) fn shaped(
     }
 }
 
-/// Fits an object that a webhook has patched: what its kind does not know is dropped.
+/// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens
+/// when the object is stored, as upstream: later webhooks see it.
 pub(super) fn refit(kinds: &informer_schema::Schema, kind: &Kind, object: &mut Object) -> Result<(), String> {
     match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
         (Some(schema), _) => {
-            schema.shape(object);
+            schema.fill(object);
             Ok(())
         }
         (None, Some(known)) if !kind.is_custom() => {

@@ -92,6 +92,9 @@ impl<'a> Scope<'a> {
     ) -> Result<Drafted, ApiError> {
         let kind = self.resource.storage_kind();
         let plain = |draft: Draft| Drafted { draft, back: None };
+        if self.resource.stored_as.is_none() {
+            self.prune(object);
+        }
         if self.resource.converter.is_none() {
             return Ok(plain(match self.resource.to_stored(object) {
                 Some(object) => draft(kind, key, &object),
@@ -114,6 +117,13 @@ impl<'a> Scope<'a> {
                 }
                 Ok(plain(draft(&kind, key, object)))
             }
+        }
+    }
+
+    /// Takes out what webhooks have put into an object and its kind does not know.
+    fn prune(&self, object: &mut Object) {
+        if let (Some(_), Some(schema)) = (self.admission, &self.kind().schema) {
+            schema.prune(object);
         }
     }
 
