@@ -23,7 +23,7 @@ pub use bench::{Bench, Failure, Way};
 pub use cable::Cable;
 pub use load::{Load, load};
 pub use run::{Options, Outcome, Verdict, run};
-pub use scenario::{Place, Scenario};
+pub use scenario::Scenario;
 pub use scenarios::all;
 pub use server::{Embedded, Real, Server, ServerError, Spawned};
 pub use watched::{Seen, Watched, What};

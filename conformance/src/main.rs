@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use informer_conformance::{Embedded, Options, Outcome, Place, Real, Server, ServerError, Verdict, all, run};
+use informer_conformance::{Embedded, Options, Outcome, Real, Server, ServerError, Verdict, all, run};
 
 /// One suite of informer behaviour, on the embedded server or on a real one.
 #[derive(Debug, Parser)]
@@ -79,15 +79,9 @@ fn line(outcome: &Outcome) {
 }
 
 fn tell(verdict: &Verdict, arguments: &Arguments) -> ExitCode {
-    for (name, lacking) in &verdict.open {
-        println!("open              {name}: needs {lacking}");
-    }
     let failed = verdict.failed().count();
-    let (passed, open) = (verdict.passed(), verdict.open.len());
-    println!(
-        "{} server: {passed} passed, {failed} failed, {open} open, {:.1} s",
-        verdict.server, verdict.seconds
-    );
+    let passed = verdict.passed();
+    println!("{} server: {passed} passed, {failed} failed, {:.1} s", verdict.server, verdict.seconds);
     if let Some(path) = &arguments.json {
         let text = serde_json::to_vec_pretty(verdict).expect("strings and numbers are JSON");
         if let Err(error) = std::fs::write(path, text) {
@@ -99,12 +93,8 @@ fn tell(verdict: &Verdict, arguments: &Arguments) -> ExitCode {
 }
 
 fn list() {
-    println!("| topic | scenario | embedded server |\n|---|---|---|");
+    println!("| topic | scenario |\n|---|---|");
     for scenario in all() {
-        let place = match scenario.place {
-            Place::Both => "runs".to_owned(),
-            Place::Open(lacking) => format!("open: {lacking}"),
-        };
-        println!("| {} | `{}` | {place} |", scenario.topic, scenario.name);
+        println!("| {} | `{}` |", scenario.topic, scenario.name);
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::bench::{Bench, Failure};
-use crate::{Place, Scenario, Server};
+use crate::{Scenario, Server};
 
 /// What of the suite is run.
 #[derive(Clone, Debug)]
@@ -49,8 +49,6 @@ pub struct Verdict {
     pub server: &'static str,
     /// Scenarios that ran.
     pub outcomes: Vec<Outcome>,
-    /// Scenarios that did not run, since the server lacks something, and what.
-    pub open: Vec<(&'static str, &'static str)>,
     /// How long the run took.
     pub seconds: f64,
 }
@@ -70,20 +68,12 @@ impl Verdict {
 /// Runs scenarios on a server: first those that may run beside others, then the others one by one.
 pub async fn run(server: Arc<Server>, scenarios: Vec<Scenario>, options: Options) -> Verdict {
     let began = Instant::now();
-    let embedded = matches!(*server, Server::Embedded(_));
     let wanted = |scenario: &Scenario| {
         options.only.as_ref().is_none_or(|only| scenario.name.contains(&**only))
             && (options.slow || !scenario.slow)
     };
-    let mut open = Vec::new();
-    let mut chosen = Vec::new();
-    for scenario in scenarios.into_iter().filter(wanted) {
-        match scenario.place {
-            Place::Open(lacking) if embedded => open.push((scenario.name, lacking)),
-            _ => chosen.push(scenario),
-        }
-    }
-    let (alone, together): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|scenario| scenario.alone);
+    let (alone, together): (Vec<_>, Vec<_>) =
+        scenarios.into_iter().filter(wanted).partition(|scenario| scenario.alone);
     let told = options.told;
     let one = |scenario: Scenario| {
         let server = Arc::clone(&server);
@@ -99,7 +89,7 @@ pub async fn run(server: Arc<Server>, scenarios: Vec<Scenario>, options: Options
         outcomes.push(one(scenario).await);
     }
     outcomes.sort_by_key(|outcome| (outcome.topic, outcome.name));
-    Verdict { server: server.name(), outcomes, open, seconds: began.elapsed().as_secs_f64() }
+    Verdict { server: server.name(), outcomes, seconds: began.elapsed().as_secs_f64() }
 }
 
 /// Runs one scenario in a task and a namespace of its own: neither a panic nor what it leaves behind concerns others.

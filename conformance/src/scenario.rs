@@ -11,24 +11,13 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Sen
 /// How long a scenario may take unless it says otherwise.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Where a scenario runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// On both servers.
-    Both,
-    /// On the real server alone: the embedded one lacks this.
-    Open(&'static str),
-}
-
-/// One behaviour of informers, and how it is shown.
+/// One behaviour of informers, and how it is shown, on either server.
 #[derive(Clone)]
 pub struct Scenario {
     /// A sentence.
     pub name: &'static str,
     /// The topic it belongs to.
     pub topic: &'static str,
-    /// Where it runs.
-    pub place: Place,
     /// It must be alone on its server: it stops it, forgets its history, or fills it.
     pub alone: bool,
     /// It takes most of a minute, so that it is not part of `cargo test`.
@@ -40,13 +29,7 @@ pub struct Scenario {
 
 impl Scenario {
     pub(crate) fn new(name: &'static str, begin: fn(Bench) -> Running) -> Self {
-        Self { name, topic: "", place: Place::Both, alone: false, slow: false, limit: LIMIT, begin }
-    }
-
-    /// On the real server alone, since the embedded one lacks this.
-    pub(crate) fn open(mut self, lacking: &'static str) -> Self {
-        self.place = Place::Open(lacking);
-        self
+        Self { name, topic: "", alone: false, slow: false, limit: LIMIT, begin }
     }
 
     /// With nothing else on the server.
@@ -69,10 +52,7 @@ impl Scenario {
 
 impl fmt::Debug for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scenario")
-            .field("name", &self.name)
-            .field("place", &self.place)
-            .finish_non_exhaustive()
+        f.debug_struct("Scenario").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

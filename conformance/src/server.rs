@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use informer::{ClientError, Gvr};
-use informer_apiserver::TlsError;
+use informer_apiserver::{SnapshotError, TlsError};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -71,6 +71,9 @@ pub enum ServerError {
     /// The embedded server cannot listen over TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The embedded server's state does not come back.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// A request of the suite itself failed.
     #[error(transparent)]
     Api(#[from] crate::ApiError),
@@ -229,6 +232,19 @@ impl Server {
         }
     }
 
+    /// Stops what the API server keeps its state in, and starts it again; the API server and its clients stay.
+    ///
+    /// # Errors
+    ///
+    /// When the state does not come back.
+    pub async fn restart_store(&self) -> Result<(), ServerError> {
+        match self {
+            Self::Embedded(server) => server.restart_store(),
+            Self::Spawned(_) => Err(ServerError::Unknown("store apart from it")),
+            Self::Real(server) => server.control(&["restart", "etcd"]).await,
+        }
+    }
+
     /// Serves a custom kind, and waits until it does.
     pub(crate) async fn define(api: &Api, kind: &CustomKind) -> Result<(), ServerError> {
         api.create(&definitions(), "", &definition(kind)).await?;
@@ -239,14 +255,6 @@ impl Server {
             }
         }
         Ok(())
-    }
-
-    /// The real server.
-    pub(crate) fn real(&self) -> Result<&Real, ServerError> {
-        match self {
-            Self::Embedded(_) | Self::Spawned(_) => Err(ServerError::Unknown("such control")),
-            Self::Real(server) => Ok(server),
-        }
     }
 }
 

@@ -71,7 +71,6 @@ pub(crate) enum Kind {
 #[derive(Debug, Deserialize)]
 struct Verdict {
     outcomes: Vec<Outcome>,
-    open: Vec<(String, String)>,
     seconds: f64,
 }
 
@@ -164,7 +163,6 @@ fn tell(verdict: &Verdict, report: &mut Report) {
     let failed = verdict.outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     report.figure("passed", (verdict.outcomes.len() - failed) as f64);
     report.figure("failed", failed as f64);
-    report.figure("open", verdict.open.len() as f64);
     report.figure("took, s", verdict.seconds);
     for outcome in &verdict.outcomes {
         if let Some(failure) = &outcome.failure {

@@ -8,13 +8,11 @@ use crate::bench::{Map, maps};
 use crate::scenario::scenario;
 use crate::{Bench, Cable, Failure, Scenario, Watched, Way, What};
 
-const NO_BINDING: &str = "tokens that end with the object that they are bound to";
-
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(a_client_certificate_is_enough),
-        scenario!(a_token_file_that_changes_is_read_again).open(NO_BINDING).slow().within(200),
-        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).open(NO_BINDING).slow().within(200),
+        scenario!(a_token_file_that_changes_is_read_again).slow().within(200),
+        scenario!(a_token_that_is_withdrawn_is_named_and_replaced).slow().within(200),
         scenario!(a_token_of_a_service_account_is_enough),
         scenario!(a_server_with_an_unknown_certificate_is_refused),
         scenario!(a_client_without_credentials_is_told_who_it_is),

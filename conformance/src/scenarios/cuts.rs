@@ -20,9 +20,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(many_informers_on_one_connection_survive_its_loss),
         scenario!(handlers_and_readers_go_on_while_the_server_is_away),
         scenario!(a_restart_of_the_server_loses_nothing).alone(),
-        scenario!(a_restart_of_the_store_behind_the_server_loses_nothing)
-            .open("a store in a process of its own, which can fail apart from the server")
-            .alone(),
+        scenario!(a_restart_of_the_store_behind_the_server_loses_nothing).alone(),
         scenario!(a_silent_connection_is_noticed).slow().within(150),
     ]
 }
@@ -235,7 +233,7 @@ async fn a_restart_of_the_store_behind_the_server_loses_nothing(bench: Bench) ->
     for way in [Way::List, Way::Stream] {
         informers.push(Watched::synced(bench.maps(way)).await?);
     }
-    bench.server.real()?.control(&["restart", "etcd"]).await?;
+    bench.server.restart_store().await?;
     // The server answers again before it can write again.
     while bench.change("map-1", "after").await.is_err() {
         tokio::time::sleep(Duration::from_millis(100)).await;

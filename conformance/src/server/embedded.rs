@@ -5,6 +5,7 @@ use informer_apiserver::{
     ApiServer, Certificate, CertificateAuthority, ClientCa, Listening, Tls, TlsError, Tokens, User,
 };
 use parking_lot::Mutex;
+use tempfile::TempDir;
 
 use super::ServerError;
 
@@ -89,6 +90,15 @@ impl Embedded {
         let listening = self.api.listen_tls(self.address, self.tls.clone()).await?;
         *self.listening.lock() = Some(listening);
         Ok(())
+    }
+
+    /// There is no store apart from the server: the whole state goes into a file and comes back, and with it what clients
+    /// notice, since watches and history end.
+    pub(super) fn restart_store(&self) -> Result<(), ServerError> {
+        let folder = TempDir::new()?;
+        let path = folder.path().join("state.json");
+        self.api.save(&path)?;
+        Ok(self.api.restore_from(&path)?)
     }
 
     pub(super) fn backup(&self) {
