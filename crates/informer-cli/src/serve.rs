@@ -65,7 +65,7 @@ second one with 410 Gone:
 
 Exit codes:
   0  ended by Ctrl-C or SIGTERM
-  1  the address, a manifest or the faults file cannot be used
+  1  the address, a manifest, the snapshot or the faults file cannot be used
   2  wrong usage")]
 pub(crate) struct ServeArguments {
     /// Where to listen, on a loopback address; port 0 is a free one.
@@ -120,6 +120,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
         client_ca: arguments.client_ca.as_deref().map(read_authorities).transpose()?,
         rbac: arguments.rbac,
     };
+    arguments.snapshot.as_deref().map_or(Ok(()), check_folder)?;
     let Loaded { server, objects, kinds } = load::server(arguments.load.as_deref(), &access)?;
     if let Some(path) = arguments.snapshot.as_deref().filter(|path| path.exists()) {
         server
@@ -148,6 +149,17 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
             server.save(path).map_err(|error| Failure::caused("the state of the server is lost", error))
         }
         None => Ok(()),
+    }
+}
+
+/// What could not be written at the end is better refused before anybody relies on it.
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let kept = format!("cannot keep the state in {}", path.display());
+    match fs::metadata(folder) {
+        Ok(found) if found.is_dir() && !path.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::new(format!("{kept}: name a file in a directory"))),
+        Err(error) => Err(Failure::caused(kept, error)),
     }
 }
 

@@ -7,4 +7,6 @@ mod command;
 mod envtest;
 mod refusals;
 mod serve;
+#[cfg(unix)]
+mod snapshots;
 mod watch;
