@@ -1,7 +1,8 @@
 //! What an API server is measured with: the same program for the embedded one and for a real one, over TLS or without.
 //!
 //! `apiserver-bench load` fills an empty server and measures what that, lists and watches cost; `apiserver-bench start` measures how
-//! soon a program answers. Both print one JSON object of figures. `cargo xtask bench apiserver` runs them in turn.
+//! soon a program answers; `apiserver-bench floor` what the sockets of the machine take by themselves. Each prints one JSON object of
+//! figures. `cargo xtask bench apiserver` runs the first two in turn.
 
 #[path = "apiserver/arguments.rs"]
 mod arguments;
@@ -9,6 +10,8 @@ mod arguments;
 mod connect;
 #[path = "apiserver/create.rs"]
 mod create;
+#[path = "apiserver/floor.rs"]
+mod floor;
 #[path = "apiserver/lists.rs"]
 mod lists;
 #[expect(dead_code, reason = "the objects are those of `informer-bench`, which needs more of them")]
@@ -30,6 +33,10 @@ use serde_json::{Map, Value};
 use connect::Target;
 use process::Processes;
 
+/// Both servers are measured by the same program, which should take little of the cores that it shares with them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Whatever ends a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -45,6 +52,8 @@ enum Command {
     Load(Load),
     /// Starts a program and measures how soon it answers, and what it holds then; ends it.
     Start(start::Start),
+    /// Sends the same bytes through sockets that nobody serves: what no server on this machine can be faster than.
+    Floor(floor::Floor),
 }
 
 /// What to measure, and where.
@@ -97,6 +106,7 @@ async fn main() -> ExitCode {
     let figures = match Arguments::parse().command {
         Command::Load(load) => measured(&load).await,
         Command::Start(start) => start::measured(&start).await,
+        Command::Floor(floor) => floor::measured(&floor).await,
     };
     match figures {
         Ok(figures) => {

@@ -12,10 +12,14 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::Failure;
+
+/// What is read from a socket at once: TLS by itself asks for 4 KB at a time, and the reader would be what is measured.
+const READ_BYTES: usize = 64 << 10;
 
 /// Where a server is, and how it is spoken to.
 #[derive(Clone)]
@@ -71,7 +75,10 @@ impl Target {
         stream.set_nodelay(true)?;
         let sender = match &self.tls {
             None => handshake(stream).await?,
-            Some(tls) => handshake(tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?).await?,
+            Some(tls) => {
+                let stream = BufReader::with_capacity(READ_BYTES, stream);
+                handshake(tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?).await?
+            }
         };
         Ok(Connection { sender, host: self.address.clone(), token: self.token.clone() })
     }

@@ -17,6 +17,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::error::Cause;
+use crate::rules::as_value;
 use rules::Rules;
 
 /// Patterns of one schema; longer lists are a mistake or an attack.
@@ -59,10 +60,12 @@ impl Schema {
     }
 
     /// What is wrong with an object. What an update leaves as it was is tolerated.
-    pub(crate) fn check(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<Cause> {
-        let object = Value::Object(object.clone());
-        let old = old.map(|old| Value::Object(old.clone()));
-        let mut causes = validate::validate(self, &object, old.as_ref());
+    pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
+        as_value(object, |object| self.check_value(object, old))
+    }
+
+    fn check_value(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = validate::validate(self, object, old);
         let skips = causes.iter().any(|cause| {
             matches!(
                 cause.reason,
@@ -81,7 +84,7 @@ impl Schema {
                         .to_owned(),
                 field: "<nil>".to_owned(),
             }),
-            (false, false) => causes.extend(self.rules.check(&object, old.as_ref())),
+            (false, false) => causes.extend(self.rules.check(object, old)),
             _ => {}
         }
         causes

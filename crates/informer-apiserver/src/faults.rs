@@ -97,11 +97,11 @@ impl Faults {
     }
 
     /// What the rules make of a request. A watch stays open for later rules as long as its [`OpenWatch`] is held.
-    pub(crate) fn plan(&self, request: &RequestRecord) -> Plan {
+    pub(crate) fn plan(&self, request: &Arc<RequestRecord>) -> Plan {
         let mut plan = Plan::default();
         let rules = self.rules.lock();
         if request.verb == crate::Verb::Watch {
-            let watch = Arc::new(OpenWatch::new(request.clone()));
+            let watch = Arc::new(OpenWatch::new(Arc::clone(request)));
             self.open.lock().push(Arc::downgrade(&watch));
             plan.open = Some(watch);
         }

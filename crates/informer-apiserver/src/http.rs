@@ -6,6 +6,7 @@ mod answer;
 mod body;
 mod call;
 mod discovery;
+mod gather;
 mod gzip;
 mod listen;
 mod openapi;
@@ -22,6 +23,7 @@ pub use service::ApiService;
 
 pub(crate) use answer::framed;
 pub(crate) use call::shown;
+pub(crate) use gather::Batch;
 pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};
 pub(crate) use route::segments;

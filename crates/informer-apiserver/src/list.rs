@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bytes::{BufMut, Bytes, BytesMut};
-use informer_schema::{ENVELOPE_TAIL, Envelope, block_head, envelope_head};
+use informer_schema::{ENVELOPE_TAIL, Envelope, envelope_head};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
-use crate::http::{ListOptions, parse_version};
+use crate::http::{Batch, ListOptions, parse_version};
 use crate::kinds::{Kind, Resource};
 use crate::select::Filter;
 use crate::server::Shared;
@@ -25,8 +24,6 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
 /// Objects that are written as protobuf for the first time before others may run: some milliseconds.
 const WIRED_AT_ONCE: usize = 64;
-/// Every kind of lists has its items in this field.
-const ITEMS: u8 = 2;
 
 /// One page of a list.
 #[derive(Debug)]
@@ -229,42 +226,60 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     Ok((version, start.to_owned()))
 }
 
+/// A list in pieces: its head, its items, its tail.
+fn batches(
+    head: Vec<u8>,
+    items: Vec<Arc<Stored>>,
+    tail: Vec<u8>,
+    mut put: impl FnMut(&mut Batch, Arc<Stored>) + Send,
+) -> impl Iterator<Item = Batch> + Send {
+    let mut items = items.into_iter();
+    let mut pending = Some((head, tail));
+    std::iter::from_fn(move || {
+        let (head, tail) = pending.take()?;
+        let mut batch = Batch::default();
+        batch.put(head);
+        while batch.len() < CHUNK_BYTES {
+            let Some(item) = items.next() else {
+                batch.put(tail);
+                return Some(batch);
+            };
+            put(&mut batch, item);
+        }
+        pending = Some((Vec::new(), tail));
+        Some(batch)
+    })
+}
+
 impl Page {
     /// The body of the answer, piece by piece.
-    pub(crate) fn into_chunks(self, kind: &Kind, form: Form) -> impl Iterator<Item = Bytes> + use<> {
+    pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
         let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
-        let (mut items, mut first) = (self.items.into_iter(), true);
-        let mut pending = Some((head, tail));
-        std::iter::from_fn(move || {
-            let (head, tail) = pending.take()?;
-            let mut chunk = BytesMut::with_capacity(head.len() + items.len().min(CHUNK_BYTES));
-            chunk.put_slice(&head);
-            while chunk.len() < CHUNK_BYTES {
-                let Some(item) = items.next() else {
-                    chunk.put_slice(&tail);
-                    return Some(chunk.freeze());
-                };
-                if chunk.capacity() < CHUNK_BYTES && items.len() > 8 {
-                    chunk.reserve(CHUNK_BYTES + item.len());
-                }
-                if !std::mem::take(&mut first) {
-                    chunk.put_u8(b',');
-                }
-                item.write(form, &mut chunk);
+        let mut first = true;
+        batches(head, self.items, tail, move |batch, item| {
+            if !std::mem::take(&mut first) {
+                batch.put_fixed(b",");
             }
-            pending = Some((Vec::new(), tail));
-            Some(chunk.freeze())
+            batch.put_object(item, form);
         })
     }
 
-    /// The body of the answer as protobuf, piece by piece; `None` where an item has none. How long it is stands at its beginning, so
-    /// that all items have to be there before: those that nobody has asked for yet are written now.
-    pub(crate) async fn wire_chunks(
-        &self,
+    /// The body of the answer as protobuf, piece by piece; the page again where an item has none. How long it is stands at its
+    /// beginning, so that all items have to be there before: those that nobody has asked for yet are written now.
+    pub(crate) async fn into_wire_batches(
+        self,
         kind: &Kind,
         wiring: Wiring<'_>,
-    ) -> Option<impl Iterator<Item = Bytes> + use<>> {
+    ) -> Result<impl Iterator<Item = Batch> + Send + use<>, Self> {
+        match self.wire_head(kind, wiring).await {
+            None => Err(self),
+            Some(head) => Ok(batches(head, self.items, ENVELOPE_TAIL.to_vec(), Batch::put_item)),
+        }
+    }
+
+    /// What stands before the items as protobuf; `None` where one has none.
+    async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
         let (mut json, tail) = self.frame(kind, Form::Object);
         json.extend_from_slice(&tail);
         let empty = wiring.schema.to_protobuf(&json).ok()?;
@@ -277,29 +292,11 @@ impl Page {
                     tokio::task::yield_now().await;
                 }
             }
-            let message = item.wire(wiring)?.message().len();
-            length += block_head(ITEMS, message).len() + message;
+            length += item.wire(wiring)?.item().len();
         }
-        let mut chunk = BytesMut::from(&envelope_head(envelope.api_version, envelope.kind, length)[..]);
-        chunk.put_slice(envelope.raw);
-        let (mut items, mut pending) = (self.items.clone().into_iter(), Some(chunk));
-        Some(std::iter::from_fn(move || {
-            let mut chunk = pending.take()?;
-            while chunk.len() < CHUNK_BYTES {
-                let Some(item) = items.next() else {
-                    chunk.put_slice(&ENVELOPE_TAIL);
-                    return Some(chunk.freeze());
-                };
-                if chunk.capacity() < CHUNK_BYTES && items.len() > 8 {
-                    chunk.reserve(CHUNK_BYTES + item.len());
-                }
-                let message = item.wired().expect("all were written above").message();
-                chunk.put_slice(&block_head(ITEMS, message.len()));
-                chunk.put_slice(message);
-            }
-            pending = Some(BytesMut::new());
-            Some(chunk.freeze())
-        }))
+        let mut head = envelope_head(envelope.api_version, envelope.kind, length);
+        head.extend_from_slice(envelope.raw);
+        Some(head)
     }
 
     /// The page as a table.

@@ -1,6 +1,7 @@
 //! What was asked of the server, so that tests can say "exactly one relist".
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use informer_core::Gvr;
@@ -87,23 +88,25 @@ pub(crate) struct RequestLog {
 #[derive(Debug, Default)]
 struct LogState {
     count: u64,
-    kept: VecDeque<RequestRecord>,
+    kept: VecDeque<Arc<RequestRecord>>,
 }
 
 impl RequestLog {
     /// Gives the request its number and keeps it.
-    pub(crate) fn push(&self, request: &mut RequestRecord) {
+    pub(crate) fn push(&self, mut request: RequestRecord) -> Arc<RequestRecord> {
         let mut state = self.state.lock();
         state.count += 1;
         request.number = state.count;
-        if state.kept.len() == REQUESTS_MAX {
-            state.kept.pop_front();
-        }
-        state.kept.push_back(request.clone());
+        let request = Arc::new(request);
+        let oldest = if state.kept.len() == REQUESTS_MAX { state.kept.pop_front() } else { None };
+        state.kept.push_back(Arc::clone(&request));
+        drop(state);
+        drop(oldest);
+        request
     }
 
     pub(crate) fn all(&self) -> Vec<RequestRecord> {
-        self.state.lock().kept.iter().cloned().collect()
+        self.state.lock().kept.iter().map(|request| RequestRecord::clone(request)).collect()
     }
 
     pub(crate) fn count(&self, verb: Verb, resource: &str) -> usize {

@@ -93,23 +93,34 @@ impl Rules {
     }
 
     /// What is wrong with the status of an object.
-    pub(crate) fn check_status(&self, object: &Map<String, Value>) -> Vec<Cause> {
-        let object = Value::Object(object.clone());
-        let mut causes = Vec::new();
-        checks::run(&At::root(&object, None), self.status, &mut causes);
-        causes
+    pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
+        as_value(object, |object| {
+            let mut causes = Vec::new();
+            checks::run(&At::root(object, None), self.status, &mut causes);
+            causes
+        })
     }
 
     /// What is wrong with an object, in upstream's order.
-    pub(crate) fn check(&self, object: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<Cause> {
-        let object = Value::Object(object.clone());
-        let old = old.map(|old| Value::Object(old.clone()));
-        let mut causes = Vec::new();
-        let at = At::root(&object, old.as_ref());
-        checks::run(&at, self.checks, &mut causes);
-        if old.is_some() {
-            checks::run(&at, self.changes, &mut causes);
-        }
-        causes
+    pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
+        as_value(object, |object| {
+            let mut causes = Vec::new();
+            let at = At::root(object, old);
+            checks::run(&at, self.checks, &mut causes);
+            if old.is_some() {
+                checks::run(&at, self.changes, &mut causes);
+            }
+            causes
+        })
     }
+}
+
+/// Shows an object as a value, without a copy of it.
+pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Value) -> T) -> T {
+    let whole = Value::Object(std::mem::take(object));
+    let seen = look(&whole);
+    if let Value::Object(same) = whole {
+        *object = same;
+    }
+    seen
 }

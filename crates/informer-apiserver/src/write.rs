@@ -33,6 +33,7 @@ pub(crate) use scope::Scope;
 
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
+use crate::fields::Managed;
 use crate::kinds::{Kind, Resource, Traits};
 use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
@@ -146,13 +147,27 @@ impl Shared {
         let kind = scope.kind();
         metadata::wipe(&mut object);
         let by = own::By { manager: scope.manager, mode, conversion: scope.conversion };
-        self.own_created(kind, &mut object, by);
-        self.store_new(scope, object, mode)
+        let managed = self.owners_created(kind, &mut object, by);
+        let managers = match scope.leaves_managers() {
+            // Nobody looks at them before they are written.
+            true => managed.as_ref().and_then(Managed::text),
+            false => {
+                managed.iter().for_each(|managed| own::put_fields(&mut object, managed));
+                None
+            }
+        };
+        self.store_new(scope, (object, managers), mode)
     }
 
-    /// Stores a new object whose managers are known.
-    fn store_new(&self, scope: Scope<'_>, mut object: Object, mode: WriteMode) -> Result<Written, ApiError> {
+    /// Stores a new object whose managers are known: they are in it, or told beside it as they are to be written.
+    fn store_new(
+        &self,
+        scope: Scope<'_>,
+        (mut object, managers): (Object, Option<String>),
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
         let kind = scope.kind();
+        let managers = managers.as_deref();
         if scope.validation != Validation::Unchecked {
             self.plug_in(kind, &mut object)?;
         }
@@ -172,14 +187,14 @@ impl Shared {
                 metadata::check_name(kind, &name, &object)?;
             } else {
                 prepare_new(kind, &mut object, &self.now());
-                check_new(kind, &name, &object)?;
+                check_new(kind, &name, &mut object)?;
                 self.allocate(kind, &mut object, None)?;
             }
-            check_schema(kind, &object, None)?;
+            check_schema(kind, &mut object, None)?;
             scope.admit(Phase::Validate, Some(&mut object), None)?;
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();
-            let Drafted { draft, back } = scope.draft(scope.key(&name)?, &mut object, 0)?;
+            let Drafted { draft, back } = scope.draft_new(scope.key(&name)?, &mut object, managers)?;
             let shown = match &back {
                 Some(Ok(back)) => Some(storage::draft(kind, scope.key(&name)?, back)),
                 _ => None,
@@ -206,7 +221,7 @@ impl Shared {
                 Err(Changed) if generates => {}
                 Err(Changed) => {
                     let found = self.find(scope.resource, scope.namespace, &name);
-                    let terminating = found.is_ok_and(|found| is_terminating(&parse(found.as_slice())));
+                    let terminating = found.is_ok_and(|found| found.terminating);
                     return Err(ApiError::already_exists(kind, &name, terminating));
                 }
             }
@@ -220,7 +235,7 @@ impl Shared {
         let namespaces = self.resource(&informer_core::Gvr::new("", "v1", "namespaces"))?;
         match self.find(&namespaces, None, namespace) {
             Err(missing) if self.require_namespaces => Err(missing),
-            Ok(found) if is_terminating(&parse(found.as_slice())) => {
+            Ok(found) if found.terminating => {
                 Err(ApiError::terminating_namespace(scope.kind(), name, namespace))
             }
             _ => Ok(()),
@@ -232,7 +247,8 @@ impl Shared {
         let now = self.now();
         metadata::wipe(object);
         let metadata = metadata_of_mut(object);
-        metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+        let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+        metadata.insert("uid".into(), uid.to_string().into());
         metadata.insert("creationTimestamp".into(), now.into());
         if kind.traits.has(Traits::GENERATION) {
             metadata.insert("generation".into(), 1.into());
@@ -292,15 +308,15 @@ impl Shared {
             if given.is_some_and(|given| given != current.version) {
                 return Err(ApiError::modified(kind, name));
             }
-            if let Value::Object(stored) = parse(current.as_slice()) {
-                metadata::check_precondition(kind, &stored, &object)?;
-            }
+            metadata::check_precondition(kind, &current, &object)?;
             if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
                 return Err(ApiError::version_missing(kind, name));
             }
             let mut new = object.clone();
-            self.own_replaced(scope, &current, &mut new, mode)?;
-            match self.replace(scope, &current, new, mode)? {
+            let shown = scope.present(&current)?;
+            let old = parse(shown.as_slice());
+            self.own_replaced(scope, &old, &mut new, mode)?;
+            match self.replace_shown(scope, (&current, shown, old), new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
                     return Ok(Written { warnings, ..written });
@@ -327,26 +343,38 @@ impl Shared {
         &self,
         scope: Scope<'_>,
         current: &Arc<Stored>,
+        object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let shown = scope.present(current)?;
+        let old = parse(shown.as_slice());
+        self.replace_shown(scope, (current, shown, old), object, mode)
+    }
+
+    /// The same where the object has been looked at before, as it is shown.
+    fn replace_shown(
+        &self,
+        scope: Scope<'_>,
+        (current, shown, mut whole): (&Arc<Stored>, Arc<Stored>, Value),
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        let shown = scope.present(current)?;
-        let Value::Object(mut old) = parse(shown.as_slice()) else {
-            return Err(ApiError::unknown_resource());
-        };
         // What this process wrote may have another form than what comes from a client: that alone is no change.
-        if let (Some(message), true) = (self.message(kind), scope.validation != Validation::Unchecked) {
-            crate::typed::form(message, &mut old);
+        if let (Some(message), Value::Object(old)) = (self.message(kind), &mut whole)
+            && scope.validation != Validation::Unchecked
+        {
+            crate::typed::form(message, old);
         }
-        scope.admit(Phase::Mutate, Some(&mut object), Some((&old, current.version)))?;
-        let mut new = merge_update(kind, &old, object, mode)?;
+        let Value::Object(old) = &whole else { return Err(ApiError::unknown_resource()) };
+        scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
+        let mut new = merge_update(kind, &whole, object, mode)?;
         // Until the end: nothing that follows here writes services.
         let _allocating = kind.is("", "Service").then(|| self.allocating.lock());
         if mode == WriteMode::Main {
-            self.allocate(kind, &mut new, Some(&old))?;
+            self.allocate(kind, &mut new, Some(old))?;
         }
-        scope.admit(Phase::Validate, Some(&mut new), Some((&old, current.version)))?;
+        scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version)))?;
         let key = current.key.clone();
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
         if is_terminating_object(&new)
@@ -364,7 +392,7 @@ impl Shared {
                 warnings: Vec::new(),
             }));
         }
-        if is_same(&old, &new) {
+        if is_same(old, &new) {
             return Ok(Ok(Written::stored(shown, false)));
         }
         let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
@@ -396,15 +424,16 @@ impl Shared {
         for _ in 0..TRIES_MAX {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.present(&current)?;
-            let patched = patch.apply(&self.schema, parse(shown.as_slice()))?;
+            let old = parse(shown.as_slice());
+            let patched = patch.apply(&self.schema, old.clone())?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
             let warnings = self.shaped(scope, &mut object, true)?;
             metadata::check_url_name(&object, name)?;
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(ApiError::modified(kind, name));
             }
-            self.own_replaced(scope, &current, &mut object, mode)?;
-            match self.replace(scope, &current, object, mode)? {
+            self.own_replaced(scope, &old, &mut object, mode)?;
+            match self.replace_shown(scope, (&current, shown, old), object, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
                     return Ok(Written { warnings, ..written });
@@ -446,19 +475,20 @@ impl Shared {
     }
 }
 
-/// True where nothing but the version differs: then nothing is written.
+/// True where nothing but the version differs, and when managers wrote: then nothing is written.
 fn is_same(old: &Object, new: &Object) -> bool {
-    let mut new = new.clone();
-    if let Some(version) = metadata_of(old).and_then(|metadata| metadata.get("resourceVersion")) {
-        metadata_of_mut(&mut new).insert("resourceVersion".into(), version.clone());
-    }
+    let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
     // An object may have come without its type.
-    for name in ["kind", "apiVersion"] {
-        if let Some(value) = old.get(name) {
-            new.insert(name.to_owned(), value.clone());
-        }
-    }
-    *old == new || own::differ_in_times_only(old, &new)
+    are_same(old, new, &["kind", "apiVersion"], "metadata")
+        && are_same(before, after, &["resourceVersion"], own::FIELDS)
+        && own::are_same(before.get(own::FIELDS), after.get(own::FIELDS))
+}
+
+/// Whether two objects have the same members but for one. Those that are `taken` from the old one may be anything in the new.
+fn are_same(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
+    let judged = |name: &String| name != but && !taken.contains(&name.as_str());
+    let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| judged(name)));
+    taken.iter().all(|name| old.contains_key(*name) || !new.contains_key(*name)) && before.eq(after)
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {

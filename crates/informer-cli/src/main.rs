@@ -14,6 +14,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+/// An API server makes and drops small objects most of the time. The libraries bring no allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Shared informers for Kubernetes: see what an informer sees.
 #[derive(Debug, Parser)]
 #[command(

@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use informer_core::Gvk;
 
@@ -17,6 +18,17 @@ pub(crate) struct MessageData {
     pub(crate) atomic: bool,
     /// One bit for each field that JSON may have even if the wire has not, by place.
     pub(crate) always: u64,
+    /// Where fields stand in the schema by their names, embedded ones with them: an open table of places plus 1, made when the first
+    /// field is asked for.
+    pub(crate) by_name: OnceLock<Box<[u16]>>,
+}
+
+/// Where the search for a name begins. Names of one type differ in most of this.
+fn slot(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
+    let middle = bytes[bytes.len() / 2];
+    bytes.len() * 7 + usize::from(*first) * 31 + usize::from(*last) * 131 + usize::from(middle) * 17
 }
 
 /// A type with fields: a kind, or a part of one.
@@ -80,10 +92,47 @@ impl<'s> Message<'s> {
 
     /// The field of that name in JSON.
     pub fn field(self, name: &str) -> Option<Field<'s>> {
-        self.own().find_map(|field| match field.message() {
-            Some(embedded) if field.data.flags.inline => embedded.field(name),
-            _ => (field.data.name == name).then_some(field),
-        })
+        let table = self.data.by_name.get_or_init(|| self.by_name());
+        let mask = table.len() - 1;
+        let mut at = slot(name) & mask;
+        // At least half of the table is empty.
+        while let Some(place) = usize::from(table[at]).checked_sub(1) {
+            let data = &self.schema.fields[place];
+            if data.name == name {
+                return Some(Field { schema: self.schema, data });
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    fn by_name(self) -> Box<[u16]> {
+        let mut places = Vec::new();
+        self.places(&mut places);
+        let mut table = vec![0; (2 * places.len()).next_power_of_two()];
+        let mask = table.len() - 1;
+        // Of two that have one name the first one is found first.
+        for place in places {
+            let name = self.schema.fields[place].name;
+            let mut at = slot(name) & mask;
+            while table[at] != 0 {
+                at = (at + 1) & mask;
+            }
+            table[at] = u16::try_from(place + 1).expect("the table has some thousands of fields");
+        }
+        table.into()
+    }
+
+    /// The places of the [fields](Self::fields).
+    fn places(self, places: &mut Vec<usize>) {
+        let range = self.data.fields.start as usize..self.data.fields.end as usize;
+        for place in range {
+            let field = Field { schema: self.schema, data: &self.schema.fields[place] };
+            match field.message() {
+                Some(embedded) if field.data.flags.inline => embedded.places(places),
+                _ => places.push(place),
+            }
+        }
     }
 
     /// The field of that number in protobuf. An embedded type is one field there.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -7,13 +9,13 @@ use crate::requests::RequestRecord;
 /// A watch that is open, and what later rules want of it.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
-    request: RequestRecord,
+    request: Arc<RequestRecord>,
     spoiled: Mutex<Vec<FaultAction>>,
     bell: Notify,
 }
 
 impl OpenWatch {
-    pub(super) fn new(request: RequestRecord) -> Self {
+    pub(super) fn new(request: Arc<RequestRecord>) -> Self {
         Self { request, spoiled: Mutex::default(), bell: Notify::new() }
     }
 

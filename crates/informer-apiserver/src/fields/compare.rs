@@ -26,6 +26,32 @@ impl Comparison {
             added: self.added.without(ignored),
         }
     }
+
+    fn joined(self, other: Self) -> Self {
+        Self {
+            removed: self.removed.joined(other.removed),
+            modified: self.modified.joined(other.modified),
+            added: self.added.joined(other.added),
+        }
+    }
+
+    /// Takes in what happened to a step that was not told before.
+    fn put(&mut self, element: Element, part: Part) {
+        let Part { removed, modified, added, below } = part;
+        let told = [
+            (&mut self.modified, modified, below.modified),
+            (&mut self.added, added, below.added),
+            (&mut self.removed, removed, below.removed),
+        ];
+        let mut changed = told.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
+        // Most often one thing alone has happened, and the step is not copied.
+        let Some((mut set, mut itself, mut children)) = changed.next() else { return };
+        for next in changed {
+            set.merge_in(element.clone(), itself, children);
+            (set, itself, children) = next;
+        }
+        set.merge_in(element, itself, children);
+    }
 }
 
 /// What happened to a value itself, and to what is below it.
@@ -47,14 +73,15 @@ fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Par
     if left == right {
         return Ok(part);
     }
-    let (old, new) = (of.atom(left), of.atom(right));
     let leaf = match (left, right) {
-        (_, None) => part.handle(old, left, right)?,
-        (None, _) => part.handle(new, left, right)?,
-        _ if old.is_like(&new) => part.handle(new, left, right)?,
-        // The sort of the value changed: it is looked at as both.
+        (_, None) => part.handle(of.atom(left), left, right)?,
+        (None, _) => part.handle(of.atom(right), left, right)?,
         _ => {
-            part.handle(old, left, right)?;
+            let (old, new) = (of.atom(left), of.atom(right));
+            // Where the sort of the value changed, it is looked at as both.
+            if !old.is_like(&new) {
+                part.handle(old, left, right)?;
+            }
             part.handle(new, left, right)?
         }
     };
@@ -94,7 +121,7 @@ impl Part {
                     self.whole(left, right);
                     return Ok(true);
                 }
-                self.members(&map, old, new)?;
+                self.take(members(&map, old, new)?);
                 Ok(false)
             }
             Atom::List(list) => {
@@ -103,10 +130,24 @@ impl Part {
                     self.whole(left, right);
                     return Ok(true);
                 }
-                self.entries(&list, old, new)?;
+                self.take(entries(&list, old, new)?);
                 Ok(false)
             }
         }
+    }
+
+    fn is_nothing(&self) -> bool {
+        let Comparison { removed, modified, added } = &self.below;
+        !self.removed
+            && !self.modified
+            && !self.added
+            && removed.is_empty()
+            && modified.is_empty()
+            && added.is_empty()
+    }
+
+    fn take(&mut self, below: Comparison) {
+        self.below = std::mem::take(&mut self.below).joined(below);
     }
 
     fn whole(&mut self, left: Option<&Value>, right: Option<&Value>) {
@@ -116,77 +157,67 @@ impl Part {
             (Some(left), Some(right)) => self.modified |= !same(left, right),
         }
     }
+}
 
-    fn members(
-        &mut self,
-        map: &MapType<'_>,
-        left: Option<&Map<String, Value>>,
-        right: Option<&Map<String, Value>>,
-    ) -> Result<(), TypeError> {
-        let none = Map::new();
-        let (left, right) = (left.unwrap_or(&none), right.unwrap_or(&none));
-        let new = right.keys().filter(|name| !left.contains_key(*name));
-        for name in left.keys().chain(new) {
-            let of = map.member(name).map_or(Type::Whole, |member| member.of);
-            let element = Element::field(name);
-            match part(of, left.get(name), right.get(name)) {
-                Ok(part) => self.put(element, part),
-                Err(error) => return Err(error.below(&element)),
-            }
+fn members(
+    map: &MapType<'_>,
+    left: Option<&Map<String, Value>>,
+    right: Option<&Map<String, Value>>,
+) -> Result<Comparison, TypeError> {
+    let none = Map::new();
+    let (left, right) = (left.unwrap_or(&none), right.unwrap_or(&none));
+    let new = right.keys().filter(|name| !left.contains_key(*name));
+    let mut parts = Vec::new();
+    for name in left.keys().chain(new) {
+        let of = map.member(name).map_or(Type::Whole, |member| member.of);
+        match part(of, left.get(name), right.get(name)) {
+            Ok(part) if part.is_nothing() => {}
+            Ok(part) => parts.push((Element::field(name), part)),
+            Err(error) => return Err(error.below(&Element::field(name))),
         }
-        Ok(())
     }
+    // Both sides are in order already, and mostly there is one alone.
+    if !left.is_empty() {
+        parts.sort_by(|(left, _), (right, _)| left.cmp(right));
+    }
+    let mut told = Comparison::default();
+    parts.into_iter().for_each(|(element, part)| told.put(element, part));
+    Ok(told)
+}
 
-    fn entries(&mut self, list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<(), TypeError> {
-        let mut all: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
-        for (side, entries) in [left, right].into_iter().enumerate() {
-            for (place, entry) in entries.iter().enumerate() {
-                let element = list.element_of(entry);
-                let element = element.map_err(|why| TypeError::new("", format!("element {place}: {why}")))?;
-                all.entry(element).or_default()[side].push(entry);
-            }
+fn entries(list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<Comparison, TypeError> {
+    let mut all: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, entries) in [left, right].into_iter().enumerate() {
+        for (place, entry) in entries.iter().enumerate() {
+            let element = list.element_of(entry);
+            let element = element.map_err(|why| TypeError::new("", format!("element {place}: {why}")))?;
+            all.entry(element).or_default()[side].push(entry);
         }
-        for (element, [old, new]) in all {
-            let compared = match (&old[..], &new[..]) {
-                ([_, _, ..], [_, _, ..]) => {
-                    let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
-                    Ok(Part { modified: !equal, ..Part::default() })
-                }
-                // What was there twice was taken as a whole.
-                ([_, _, ..], new) => match new.first() {
-                    Some(new) => part(list.element, None, Some(new)),
-                    None => Ok(Part::default()),
-                }
-                .map(|part| Part { removed: true, ..part }),
-                (old, [_, _, ..]) => match old.first() {
-                    Some(old) => part(list.element, Some(old), None),
-                    None => Ok(Part::default()),
-                }
-                .map(|part| Part { added: true, ..part }),
-                (old, new) => part(list.element, old.first().copied(), new.first().copied()),
-            };
-            match compared {
-                Ok(part) => self.put(element, part),
-                Err(error) => return Err(error.below(&element)),
-            }
-        }
-        Ok(())
     }
-
-    fn put(&mut self, element: Element, part: Self) {
-        let Self { removed, modified, added, below } = part;
-        let below = [
-            (&mut self.below.modified, modified, below.modified),
-            (&mut self.below.added, added, below.added),
-            (&mut self.below.removed, removed, below.removed),
-        ];
-        let mut changed = below.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
-        // Most often one thing alone has happened, and the step is not copied.
-        let Some((mut set, mut itself, mut children)) = changed.next() else { return };
-        for next in changed {
-            set.merge_in(element.clone(), itself, children);
-            (set, itself, children) = next;
+    let mut told = Comparison::default();
+    for (element, [old, new]) in all {
+        let compared = match (&old[..], &new[..]) {
+            ([_, _, ..], [_, _, ..]) => {
+                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
+                Ok(Part { modified: !equal, ..Part::default() })
+            }
+            // What was there twice was taken as a whole.
+            ([_, _, ..], new) => match new.first() {
+                Some(new) => part(list.element, None, Some(new)),
+                None => Ok(Part::default()),
+            }
+            .map(|part| Part { removed: true, ..part }),
+            (old, [_, _, ..]) => match old.first() {
+                Some(old) => part(list.element, Some(old), None),
+                None => Ok(Part::default()),
+            }
+            .map(|part| Part { added: true, ..part }),
+            (old, new) => part(list.element, old.first().copied(), new.first().copied()),
+        };
+        match compared {
+            Ok(part) => told.put(element, part),
+            Err(error) => return Err(error.below(&element)),
         }
-        set.merge_in(element, itself, children);
     }
+    Ok(told)
 }

@@ -23,6 +23,14 @@ impl Element {
         Self::Field(name.into())
     }
 
+    /// How it stands to the member of that name: all members come first.
+    pub(super) fn against_field(&self, name: &str) -> Ordering {
+        match self {
+            Self::Field(own) => own.as_ref().cmp(name),
+            _ => Ordering::Greater,
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::element::Element;
 use super::set::Set;
+use super::wire::push_quoted;
 
 /// Updaters that are told apart; the oldest of more than these become one, as upstream.
 const UPDATERS_MAX: usize = 10;
@@ -92,12 +93,31 @@ impl Managed {
 
     /// Writes them: appliers first, then by time; `None` where nobody manages anything.
     pub(crate) fn write(&self) -> Option<Value> {
-        let mut entries: Vec<_> = self.0.iter().collect();
-        entries.sort_by_cached_key(|(id, owned)| {
-            (id.operation, owned.seconds(), id.manager.clone(), owned.api_version.clone())
-        });
-        let entries: Vec<Value> = entries.into_iter().map(|(id, owned)| owned.write(id)).collect();
+        let entries: Vec<Value> = self.entries().into_iter().map(|(id, owned)| owned.write(id)).collect();
         (!entries.is_empty()).then_some(Value::Array(entries))
+    }
+
+    /// The text that [`write`](Self::write) has when it is written.
+    pub(crate) fn text(&self) -> Option<String> {
+        let mut text = String::from("[");
+        for (id, owned) in self.entries() {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            owned.write_text(id, &mut text);
+        }
+        text.push(']');
+        (!self.0.is_empty()).then_some(text)
+    }
+
+    fn entries(&self) -> Vec<(&ManagerId, &Owned)> {
+        let mut entries: Vec<_> = self.0.iter().collect();
+        if entries.len() > 1 {
+            entries.sort_by_cached_key(|(id, owned)| {
+                (id.operation, owned.seconds(), id.manager.clone(), owned.api_version.clone())
+            });
+        }
+        entries
     }
 
     /// Whether a client says that nobody manages anything any more: with an empty list, or with one empty entry.
@@ -222,6 +242,26 @@ impl Owned {
     fn seconds(&self) -> i64 {
         let time = self.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok());
         time.map_or(0, Timestamp::as_second)
+    }
+
+    /// The members of [`write`](Self::write) in the order of their names.
+    fn write_text(&self, id: &ManagerId, out: &mut String) {
+        out.push_str(r#"{"apiVersion":"#);
+        push_quoted(&self.api_version, out);
+        out.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
+        self.set.write_text(out);
+        out.push_str(r#","manager":"#);
+        push_quoted(&id.manager, out);
+        out.extend([r#","operation":""#, id.operation.name(), "\""]);
+        for (name, text) in
+            [("subresource", id.subresource.as_str()), ("time", self.time.as_deref().unwrap_or_default())]
+        {
+            if !text.is_empty() {
+                out.extend([",\"", name, "\":"]);
+                push_quoted(text, out);
+            }
+        }
+        out.push('}');
     }
 
     fn write(&self, id: &ManagerId) -> Value {

@@ -2,17 +2,20 @@
 //!
 //! # Invariants
 //!
-//! A node is a member or has children: there is no other way into a set than a path that is in it.
+//! 1. A node is a member or has children: there is no other way into a set than a path that is in it.
+//! 2. The steps below one node are in their order, each of them once.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::cmp::Ordering;
 
 use super::element::{Element, Path};
 
 /// A set of paths, as a tree. A path does not bring those that lead to it.
+///
+/// Objects come with their members in order, so that nearly every step is added behind the others: a sorted list is made, joined and
+/// walked with an allocation for each level, where a map of trees has many.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Set {
-    pub(super) nodes: BTreeMap<Element, Node>,
+    nodes: Vec<(Element, Node)>,
 }
 
 /// What a set has below one step.
@@ -26,11 +29,31 @@ pub(crate) struct Node {
 impl Node {
     fn join(&mut self, other: Self) {
         self.member |= other.member;
-        self.children = std::mem::take(&mut self.children).joined(other.children);
+        let children = std::mem::take(&mut self.children);
+        self.children = children.joined(other.children);
     }
 
     fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
+    }
+}
+
+/// The nodes of a set that come behind those that were asked for: finds others in their order.
+struct Ahead<'a>(&'a [(Element, Node)]);
+
+impl<'a> Ahead<'a> {
+    fn find(&mut self, element: &Element) -> Option<&'a Node> {
+        while let Some(((first, node), rest)) = self.0.split_first() {
+            match first.cmp(element) {
+                Ordering::Less => self.0 = rest,
+                Ordering::Equal => {
+                    self.0 = rest;
+                    return Some(node);
+                }
+                Ordering::Greater => return None,
+            }
+        }
+        None
     }
 }
 
@@ -39,10 +62,46 @@ impl Set {
         self.nodes.is_empty()
     }
 
+    /// The steps of the first level in their order.
+    pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = &(Element, Node)> {
+        self.nodes.iter()
+    }
+
+    pub(super) fn into_nodes(self) -> impl ExactSizeIterator<Item = (Element, Node)> {
+        self.nodes.into_iter()
+    }
+
+    /// A set of nodes in any order; of those with one step the last one counts.
+    pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, bool, Self)>) -> Self {
+        let nodes = nodes.map(|(element, member, children)| (element, Node { member, children }));
+        let mut nodes: Vec<_> = nodes.filter(|(_, node)| !node.is_empty()).collect();
+        nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
+        nodes.dedup_by(|(later, node), (earlier, kept)| {
+            let same = later == earlier;
+            if same {
+                std::mem::swap(node, kept);
+            }
+            same
+        });
+        Self { nodes }
+    }
+
+    /// Where a step is, or would be.
+    fn place(&self, element: &Element) -> Result<usize, usize> {
+        match self.nodes.last() {
+            Some((last, _)) if last < element => Err(self.nodes.len()),
+            _ => self.nodes.binary_search_by(|(other, _)| other.cmp(element)),
+        }
+    }
+
     /// Adds a path; the empty one is nobody's.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let node = self.nodes.entry(first.clone()).or_default();
+        let at = self.place(first).unwrap_or_else(|at| {
+            self.nodes.insert(at, (first.clone(), Node::default()));
+            at
+        });
+        let node = &mut self.nodes[at].1;
         match rest.is_empty() {
             true => node.member = true,
             false => node.children.insert(rest),
@@ -61,7 +120,7 @@ impl Set {
 
     pub(crate) fn has(&self, path: &[Element]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        self.nodes.get(first).is_some_and(|node| match rest.is_empty() {
+        self.node(first).is_some_and(|node| match rest.is_empty() {
             true => node.member,
             false => node.children.has(rest),
         })
@@ -70,38 +129,33 @@ impl Set {
     /// Puts what is below one step into the set, and whether the step itself is in it.
     pub(super) fn put(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
-        if !node.is_empty() {
-            self.nodes.insert(element, node);
+        if node.is_empty() {
+            return;
+        }
+        match self.place(&element) {
+            Ok(at) => self.nodes[at].1 = node,
+            Err(at) => self.nodes.insert(at, (element, node)),
         }
     }
 
     /// As [`put`](Self::put), beside what is there already.
     pub(super) fn merge_in(&mut self, element: Element, member: bool, children: Self) {
-        match self.nodes.entry(element) {
-            Entry::Vacant(place) => {
-                place.insert(Node { member, children });
-            }
-            Entry::Occupied(mut place) => place.get_mut().join(Node { member, children }),
+        let node = Node { member, children };
+        match self.place(&element) {
+            Ok(at) => self.nodes[at].1.join(node),
+            Err(at) => self.nodes.insert(at, (element, node)),
         }
     }
 
     pub(super) fn node(&self, element: &Element) -> Option<&Node> {
-        self.nodes.get(element)
+        self.place(element).ok().map(|at| &self.nodes[at].1)
     }
 
-    pub(crate) fn union(mut self, other: &Self) -> Self {
-        for (element, theirs) in &other.nodes {
-            match self.nodes.get_mut(element) {
-                Some(ours) => {
-                    ours.member |= theirs.member;
-                    ours.children = std::mem::take(&mut ours.children).union(&theirs.children);
-                }
-                None => {
-                    self.nodes.insert(element.clone(), theirs.clone());
-                }
-            }
+    pub(crate) fn union(self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self;
         }
-        self
+        self.joined(other.clone())
     }
 
     /// As [`union`](Self::union), without a copy of anything.
@@ -109,21 +163,28 @@ impl Set {
         if self.nodes.is_empty() {
             return other;
         }
-        for (element, theirs) in other.nodes {
-            match self.nodes.entry(element) {
-                Entry::Vacant(place) => {
-                    place.insert(theirs);
-                }
-                Entry::Occupied(mut place) => place.get_mut().join(theirs),
-            }
+        if other.nodes.is_empty() {
+            return self;
         }
-        self
+        let mut nodes = Vec::with_capacity(self.nodes.len() + other.nodes.len());
+        let mut theirs = other.nodes.into_iter().peekable();
+        for (element, mut node) in std::mem::take(&mut self.nodes) {
+            while let Some(before) = theirs.next_if(|(other, _)| *other < element) {
+                nodes.push(before);
+            }
+            if let Some((_, other)) = theirs.next_if(|(other, _)| *other == element) {
+                node.join(other);
+            }
+            nodes.push((element, node));
+        }
+        nodes.extend(theirs);
+        Self { nodes }
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let mut both = Self::default();
+        let (mut both, mut theirs) = (Self::default(), Ahead(&other.nodes));
         for (element, ours) in &self.nodes {
-            if let Some(theirs) = other.nodes.get(element) {
+            if let Some(theirs) = theirs.find(element) {
                 let children = ours.children.intersection(&theirs.children);
                 both.put(element.clone(), ours.member && theirs.member, children);
             }
@@ -133,27 +194,61 @@ impl Set {
 
     /// What is here and not there.
     pub(crate) fn difference(mut self, other: &Self) -> Self {
-        self.nodes.retain(|element, ours| {
-            if let Some(theirs) = other.nodes.get(element) {
-                ours.member &= !theirs.member;
-                ours.children = std::mem::take(&mut ours.children).difference(&theirs.children);
-            }
+        self.subtract(other);
+        self
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        let mut theirs = Ahead(&other.nodes);
+        self.nodes.retain_mut(|(element, ours)| {
+            let Some(theirs) = theirs.find(element) else { return true };
+            ours.member &= !theirs.member;
+            ours.children.subtract(&theirs.children);
             !ours.is_empty()
         });
-        self
     }
 
     /// What is here and neither there nor below anything that is there.
     pub(crate) fn without(mut self, other: &Self) -> Self {
-        self.nodes.retain(|element, ours| {
-            let Some(theirs) = other.nodes.get(element) else { return true };
+        self.cut(other);
+        self
+    }
+
+    fn cut(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        let mut theirs = Ahead(&other.nodes);
+        self.nodes.retain_mut(|(element, ours)| {
+            let Some(theirs) = theirs.find(element) else { return true };
             if theirs.member {
                 return false;
             }
-            ours.children = std::mem::take(&mut ours.children).without(&theirs.children);
+            ours.children.cut(&theirs.children);
             !ours.is_empty()
         });
+    }
+
+    /// What is here and not one of some paths of fields, as `metadata.labels`.
+    pub(super) fn without_fields(mut self, paths: &[&str]) -> Self {
+        paths.iter().for_each(|path| self.take_field(path));
         self
+    }
+
+    fn take_field(&mut self, path: &str) {
+        let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        let Ok(at) = self.nodes.binary_search_by(|(element, _)| element.against_field(name)) else { return };
+        let node = &mut self.nodes[at].1;
+        match rest {
+            None => node.member = false,
+            Some(rest) => node.children.take_field(rest),
+        }
+        if node.is_empty() {
+            self.nodes.remove(at);
+        }
     }
 
     /// All paths: those of one step before those that go on, each in order.

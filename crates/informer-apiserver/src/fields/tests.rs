@@ -58,6 +58,9 @@ proptest! {
     fn a_set_is_read_as_it_was_written(paths in paths()) {
         prop_assume!(!paths.is_empty());
         let written = set(&paths).to_json();
+        let mut text = String::new();
+        set(&paths).write_text(&mut text);
+        prop_assert_eq!(text, written.to_string());
         prop_assert_eq!(members(&Set::from_json(&written).unwrap()), paths);
     }
 }
@@ -336,6 +339,7 @@ proptest! {
             prop_assert_eq!(owners(&managed), plain.owners.clone());
             // What is stored and read again is the same.
             let stored = managed.write();
+            prop_assert_eq!(managed.text(), stored.as_ref().map(Value::to_string));
             prop_assert_eq!(&Managed::read(stored.as_ref()).unwrap(), &managed);
         }
     }

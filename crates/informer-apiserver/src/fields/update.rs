@@ -97,7 +97,7 @@ impl<'a> Updater<'a> {
     ) -> Result<Managed, Failed> {
         let managed = self.reconciled(managed);
         let (mut managed, changes) = self.reassigned(live, new, managed, None)?;
-        let set = changes.added.joined(changes.modified).difference(&Set::of_fields(&UNOWNED));
+        let set = changes.added.joined(changes.modified).without_fields(&UNOWNED);
         if !set.is_empty() {
             let before = managed.0.remove(id).map(|owned| owned.set).unwrap_or_default();
             let (set, api_version) = (set.joined(before), self.version.to_owned());
@@ -130,7 +130,7 @@ impl<'a> Updater<'a> {
         };
         let (mut managed, _) = self.reassigned(live, &new, managed, Some(applier))?;
         if let Some(mut own) = managed.0.remove(id) {
-            own.set = own.set.difference(&Set::of_fields(&UNOWNED));
+            own.set = own.set.without_fields(&UNOWNED);
             if !own.set.is_empty() {
                 managed.0.insert(id.clone(), own);
             }
@@ -185,7 +185,8 @@ impl<'a> Updater<'a> {
                 changes.insert(version, compared.without(self.ignored));
             }
             let changes = &changes[version];
-            let conflict = owned.set.intersection(&changes.modified.clone().union(&changes.added));
+            let modified = owned.set.intersection(&changes.modified);
+            let conflict = modified.joined(owned.set.intersection(&changes.added));
             if !conflict.is_empty() && writer.is_some_and(|writer| !writer.force) {
                 let named = |path| Conflict { manager: id.clone(), path };
                 conflicts.extend(conflict.paths().into_iter().map(named));

@@ -199,7 +199,6 @@ fn fields_of_members(map: &MapType<'_>, members: &Map<String, Value>) -> Set {
 }
 
 fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
-    let mut set = Set::default();
     let (mut seen, mut twice) = (BTreeSet::new(), BTreeSet::new());
     let elements: Vec<Option<Element>> = entries.iter().map(|entry| list.element_of(entry).ok()).collect();
     for element in elements.iter().flatten() {
@@ -207,22 +206,23 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
             twice.insert(element);
         }
     }
-    for (element, entry) in elements.iter().zip(entries) {
-        let Some(element) = element else { continue };
+    let told = elements.iter().zip(entries).filter_map(|(element, entry)| {
+        let element = element.as_ref()?;
         // What is there twice is taken as a whole.
         let below = match twice.contains(element) {
             true => Set::default(),
             false => fields_below(list.element, entry).1,
         };
-        set.put(element.clone(), true, below);
-    }
-    set
+        Some((element.clone(), true, below))
+    });
+    // Entries come in any order.
+    Set::of_nodes(told)
 }
 
 /// The set with the fields that lead to others: those that have a name in their type.
 pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     let mut named = Set::default();
-    for (element, node) in &set.nodes {
+    for (element, node) in set.nodes() {
         let (below, declared) = match (element, of) {
             (Element::Field(name), Some(of)) => {
                 let member = of.map().and_then(|map| map.member(name));
@@ -240,7 +240,7 @@ pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
 /// The set as the type has it by now: what has become atomic is owned as a whole.
 pub(super) fn reconciled(of: Type<'_>, set: Set) -> Set {
     let mut now = Set::default();
-    for (element, node) in set.nodes {
+    for (element, node) in set.into_nodes() {
         let below = match &element {
             Element::Field(name) => of.map().and_then(|map| map.member(name)).map(|member| member.of),
             _ => of.list().map(|list| list.element),

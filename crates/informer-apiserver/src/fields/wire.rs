@@ -1,10 +1,12 @@
 //! Sets as `fieldsV1` writes them.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::element::Element;
-use super::set::Set;
+use super::set::{Node, Set};
 
 /// A set that cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(crate) struct ReadError {
 impl Set {
     pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();
-        for (element, node) in &self.nodes {
+        for (element, node) in self.nodes() {
             let mut below = match node.children.to_json() {
                 Value::Object(below) => below,
                 _ => Map::new(),
@@ -27,6 +29,42 @@ impl Set {
             members.insert(written(element), Value::Object(below));
         }
         Value::Object(members)
+    }
+
+    /// Appends the text that [`to_json`](Self::to_json) has when it is written.
+    pub(super) fn write_text(&self, out: &mut String) {
+        self.write_below(false, out);
+    }
+
+    fn write_below(&self, itself: bool, out: &mut String) {
+        out.push('{');
+        if itself {
+            out.push_str(r#"".":{}"#);
+        }
+        let mut first = !itself;
+        let mut member = |name: &str, node: &Node, out: &mut String| {
+            if !std::mem::take(&mut first) {
+                out.push(',');
+            }
+            push_quoted(name, out);
+            out.push(':');
+            node.children.write_below(node.member && !node.children.is_empty(), out);
+        };
+        let mut others = Vec::new();
+        let mut name = String::new();
+        for (element, node) in self.nodes() {
+            if let Element::Field(field) = element {
+                name.clear();
+                name.extend(["f:", &**field]);
+                member(&name, node, out);
+            } else {
+                others.push((written(element), node));
+            }
+        }
+        // Members are in the order of their texts, of which those of fields are the first.
+        others.sort_by(|(left, _), (right, _)| left.cmp(right));
+        others.iter().for_each(|(name, node)| member(name, node, out));
+        out.push('}');
     }
 
     /// Reads a set; elements of unknown sorts are left out, as they may be of a later version.
@@ -42,15 +80,17 @@ fn read(value: &Value) -> Result<(bool, Set), ReadError> {
         Value::Null => return Ok((true, Set::default())),
         other => return Err(ReadError { member: other.to_string() }),
     };
-    let (mut member, mut set) = (false, Set::default());
+    let (mut member, mut nodes) = (false, Vec::with_capacity(members.len()));
     for (name, below) in members {
         if name == "." {
             member = true;
         } else if let Some(element) = element(name)? {
             let (is_member, children) = read(below)?;
-            set.put(element, is_member, children);
+            nodes.push((element, is_member, children));
         }
     }
+    // The order of texts is not that of values.
+    let set = Set::of_nodes(nodes.into_iter());
     Ok((member || set.is_empty(), set))
 }
 
@@ -78,20 +118,40 @@ fn element(text: &str) -> Result<Option<Element>, ReadError> {
 
 fn written(element: &Element) -> String {
     match element {
-        Element::Field(name) => format!("f:{name}"),
+        Element::Field(name) => ["f:", name].concat(),
         Element::Key(keys) => {
-            let keys: Map<String, Value> =
-                keys.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-            format!("k:{}", as_go(&Value::Object(keys)))
+            let mut text = "k:{".to_owned();
+            for (index, (name, value)) in keys.iter().enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                write!(text, "{comma}{}:{value}", quoted(name)).expect("a text is written to");
+            }
+            text.push('}');
+            as_go(text)
         }
-        Element::Value(value) => format!("v:{}", as_go(value)),
+        Element::Value(value) => as_go(format!("v:{value}")),
         Element::Index(index) => format!("i:{index}"),
     }
 }
 
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a text is written to memory")
+}
+
+/// Appends a text as JSON has it.
+pub(super) fn push_quoted(text: &str, out: &mut String) {
+    match text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        true => out.push_str(&quoted(text)),
+        false => out.extend(["\"", text, "\""]),
+    }
+}
+
 /// JSON as Go writes it: safe to be put into a page. The signs stand nowhere but in texts.
-fn as_go(value: &Value) -> String {
-    let mut text = value.to_string();
+fn as_go(mut text: String) -> String {
+    // The last two begin with this byte.
+    const SEPARATOR: u8 = 0xe2;
+    if !text.bytes().any(|byte| matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)) {
+        return text;
+    }
     for (sign, escaped) in [
         ('<', "\\u003c"),
         ('>', "\\u003e"),

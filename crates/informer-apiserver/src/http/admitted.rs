@@ -11,10 +11,11 @@ use crate::write::Scope;
 impl Call<'_> {
     /// What webhooks are told of a write, with its options; `None` where there are no webhooks that might be asked. A body that cannot be
     /// read is left to the write itself.
-    pub(super) fn attempt(&self, body: &[u8], options: Value) -> Option<Attempt> {
+    pub(super) fn attempt(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<Attempt> {
         if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
         }
+        let options = options();
         let kind = self.kind();
         let sub = self.route.subresource.as_deref().unwrap_or_default();
         let own = kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::accept::Encoding;
 use super::body::{ApiBody, Chunks};
+use super::gather::Batches;
 use super::query::Query;
 use crate::error::ApiError;
 use crate::storage::{Form, Stored};
@@ -36,9 +37,14 @@ pub(super) fn protobuf(status: u16, body: Bytes) -> Answer {
     with_type(status, PROTOBUF, ApiBody::whole(body))
 }
 
+/// An answer that streams a list as JSON.
+pub(super) fn list(batches: Batches) -> Answer {
+    with_type(200, JSON, ApiBody::batches(batches))
+}
+
 /// An answer that streams a list as protobuf.
-pub(super) fn streamed_list(chunks: Chunks) -> Answer {
-    with_type(200, PROTOBUF, ApiBody::chunks(chunks))
+pub(super) fn protobuf_list(batches: Batches) -> Answer {
+    with_type(200, PROTOBUF, ApiBody::batches(batches))
 }
 
 /// An answer made of text.
@@ -129,7 +135,12 @@ pub(super) fn spoiled(answer: crate::faults::Answer) -> Answer {
 pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
-        None => HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a uuid is a header value"),
+        None => {
+            // One for each request: from the generator of the thread, which asks the system now and then.
+            let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+            HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
+                .expect("a uuid is a header value")
+        }
     };
     answer.headers_mut().insert("audit-id", audit);
     answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

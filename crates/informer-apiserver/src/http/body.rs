@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::Stream;
 use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
 
+use super::gather::{Batch, Batches};
 use crate::faults::{BodyEnd, Point};
 
 /// Bodies up to this size have a length, longer ones are chunked, as upstream's.
@@ -29,6 +30,14 @@ pub struct ApiBody {
 enum Inner {
     Whole(Option<Bytes>),
     Chunks(Chunks),
+    /// Pieces that are put together for whoever wants them whole.
+    Batches(Batches),
+}
+
+/// What comes next of a body.
+pub(super) enum Framed {
+    Bytes(Bytes),
+    Batch(Batch),
 }
 
 /// A body that broke off because a fault wanted it to.
@@ -45,6 +54,10 @@ impl ApiBody {
         Self { inner: Inner::Chunks(chunks), reset: None }
     }
 
+    pub(super) fn batches(batches: Batches) -> Self {
+        Self { inner: Inner::Batches(batches), reset: None }
+    }
+
     /// The whole body, to be written in another form.
     pub(crate) async fn into_bytes(self) -> Result<Bytes, BrokenOff> {
         match self.inner {
@@ -56,6 +69,11 @@ impl ApiBody {
                 }
                 Ok(all.freeze())
             }
+            Inner::Batches(batches) => {
+                let mut all = BytesMut::new();
+                batches.for_each(|batch| all.put(batch));
+                Ok(all.freeze())
+            }
         }
     }
 
@@ -64,6 +82,7 @@ impl ApiBody {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
             Inner::Chunks(chunks) => Err(chunks),
+            Inner::Batches(batches) => Err(whole(batches)),
         }
     }
 
@@ -79,6 +98,7 @@ impl ApiBody {
         let chunks = match self.inner {
             Inner::Whole(bytes) => futures_util::stream::iter(bytes.map(Ok)).boxed(),
             Inner::Chunks(chunks) => chunks,
+            Inner::Batches(batches) => whole(batches),
         };
         let state = (chunks, bytes, end);
         Self::chunks(Box::pin(futures_util::stream::unfold(state, |(mut chunks, left, end)| async move {
@@ -99,6 +119,28 @@ impl ApiBody {
             Some((Ok(chunk), (chunks, left, end)))
         })))
     }
+
+    /// The next of it, in pieces where it has some.
+    pub(super) fn poll_framed(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Framed, BrokenOff>>> {
+        let chunk = match &mut self.inner {
+            Inner::Whole(bytes) => bytes.take().map(Ok),
+            Inner::Chunks(chunks) => ready!(chunks.as_mut().poll_next(context)),
+            Inner::Batches(batches) => {
+                return Poll::Ready(batches.next().map(|batch| Ok(Framed::Batch(batch))));
+            }
+        };
+        if let (Some(Err(_)), Some(reset)) = (&chunk, &self.reset) {
+            reset.store(true, Ordering::Release);
+        }
+        Poll::Ready(chunk.map(|chunk| chunk.map(Framed::Bytes)))
+    }
+}
+
+fn whole(batches: Batches) -> Chunks {
+    futures_util::stream::iter(batches.map(|batch| Ok(batch.into_bytes()))).boxed()
 }
 
 impl http_body::Body for ApiBody {
@@ -109,14 +151,13 @@ impl http_body::Body for ApiBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        let chunk = match &mut self.inner {
-            Inner::Whole(bytes) => bytes.take().map(Ok),
-            Inner::Chunks(chunks) => ready!(chunks.as_mut().poll_next(context)),
-        };
-        if let (Some(Err(_)), Some(reset)) = (&chunk, &self.reset) {
-            reset.store(true, Ordering::Release);
-        }
-        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+        self.poll_framed(context).map(|framed| {
+            let bytes = framed?.map(|framed| match framed {
+                Framed::Bytes(bytes) => bytes,
+                Framed::Batch(batch) => batch.into_bytes(),
+            });
+            Some(bytes.map(Frame::data))
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -129,7 +170,7 @@ impl http_body::Body for ApiBody {
                 length if length <= LENGTH_TOLD_MAX => SizeHint::with_exact(length as u64),
                 _ => SizeHint::default(),
             },
-            Inner::Chunks(_) => SizeHint::default(),
+            Inner::Chunks(_) | Inner::Batches(_) => SizeHint::default(),
         }
     }
 }
@@ -138,7 +179,7 @@ impl fmt::Debug for ApiBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.inner {
             Inner::Whole(_) => "ApiBody(whole)",
-            Inner::Chunks(_) => "ApiBody(chunks)",
+            Inner::Chunks(_) | Inner::Batches(_) => "ApiBody(chunks)",
         })
     }
 }

@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::accept::{Encoding, Shape, Wants, negotiate};
 use super::answer::{
-    Answer, framed, header, json, protobuf, streamed, streamed_list, streamed_protobuf, value, warn, whole,
+    Answer, framed, header, json, protobuf, protobuf_list, streamed, streamed_protobuf, value, warn, whole,
     written_bytes,
 };
 use super::body::BrokenOff;
 use super::query::{ListOptions, Query};
 use super::route::ResourceRoute;
 use super::service::BODY_BYTES_MAX;
-use super::{options, parse_version};
+use super::{answer, options, parse_version};
 use crate::auth::User;
 use crate::error::ApiError;
 use crate::faults::{Plan, Point};
@@ -152,17 +152,19 @@ impl Call<'_> {
                 return Ok((value(200, &table), encoding));
             }
         };
-        // Where an item has no protobuf, the whole list is answered as JSON.
-        if encoding == Encoding::Protobuf
-            && let Some(chunks) = page.wire_chunks(self.kind(), self.shared.wiring()).await
-        {
-            return Ok((streamed_list(stream::iter(chunks.map(Ok)).boxed()), encoding));
+        let mut page = page;
+        if encoding == Encoding::Protobuf {
+            match page.into_wire_batches(self.kind(), self.shared.wiring()).await {
+                Ok(batches) => return Ok((protobuf_list(Box::new(batches)), encoding)),
+                // Where an item has no protobuf, the whole list is answered as JSON.
+                Err(same) => page = same,
+            }
         }
-        let mut chunks = page.into_chunks(self.kind(), form);
-        let first = chunks.next().unwrap_or_default();
-        let answer = match chunks.next() {
-            None => json(200, first),
-            Some(second) => streamed(stream::iter([first, second].into_iter().chain(chunks).map(Ok)).boxed()),
+        let mut batches = page.into_batches(self.kind(), form);
+        let first = batches.next().unwrap_or_default();
+        let answer = match batches.next() {
+            None => json(200, first.into_bytes()),
+            Some(second) => answer::list(Box::new([first, second].into_iter().chain(batches))),
         };
         Ok((answer, encoding))
     }
@@ -268,7 +270,7 @@ impl Call<'_> {
             return Ok((self.delete(body).await?, encoding));
         }
         options::check_write(self.query, self.route.verb, media_type(self.head))?;
-        let attempt = self.attempt(body, self.write_options());
+        let attempt = self.attempt(body, || self.write_options());
         let write = |scope: Scope<'_>| self.write_once(scope, body, (shape, encoding));
         let mut answer = self.admitted(attempt.as_ref(), self.scope(), write).await?;
         if let Some(attempt) = attempt {
@@ -332,7 +334,7 @@ impl Call<'_> {
         scope.dry_run = options.dry_run;
         let told = || options.told(given.as_ref());
         if self.route.verb == Verb::Delete {
-            let attempt = self.attempt(&[], told());
+            let attempt = self.attempt(&[], told);
             let delete = |scope: Scope<'_>| self.shared.delete(scope, self.name(), &options);
             let deleted = self.admitted(attempt.as_ref(), scope, delete).await?;
             let mut answer = json(if deleted.accepted { 202 } else { 200 }, deleted.body);
@@ -344,15 +346,14 @@ impl Call<'_> {
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
         let page = list::everything(self.shared, &self.route.resource, &filter).await?;
         for stored in &page.items {
-            let attempt = self.attempt(&[], told());
+            let attempt = self.attempt(&[], told);
             let delete = |scope: Scope<'_>| self.shared.delete(scope, stored.key.name(), &options);
             match self.admitted(attempt.as_ref(), scope, delete).await {
                 Err(error) if error.code != 404 => return Err(error),
                 _ => {}
             }
         }
-        let chunks = page.into_chunks(self.kind(), Form::Object);
-        Ok(streamed(stream::iter(chunks.map(Ok)).boxed()))
+        Ok(answer::list(Box::new(page.into_batches(self.kind(), Form::Object))))
     }
 
     /// The value in a body, JSON or YAML.

@@ -51,7 +51,7 @@ impl ApiService {
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let watch = query.flag("watch").unwrap_or_default();
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch);
-        let record = self.record(&head, route.as_ref().ok());
+        let record = self.record(&head, &query, route.as_ref().ok());
         let mut plan = self.shared.faults.plan(&record);
         if plan.never_answer {
             std::future::pending::<()>().await;
@@ -133,13 +133,13 @@ impl ApiService {
         Ok(user)
     }
 
-    fn record(&self, head: &request::Parts, route: Option<&Route>) -> RequestRecord {
+    fn record(&self, head: &request::Parts, query: &Query, route: Option<&Route>) -> Arc<RequestRecord> {
         let resource = match route {
             Some(Route::Resource(route)) => Some(route),
             _ => None,
         };
-        let query = head.uri.query().unwrap_or_default();
-        let mut record = RequestRecord {
+        let text = head.uri.query().unwrap_or_default();
+        self.shared.requests.push(RequestRecord {
             number: 0,
             at: self.shared.clock.elapsed(),
             verb: resource.map_or(Verb::Other, |route| route.verb),
@@ -148,12 +148,10 @@ impl ApiService {
             name: resource.and_then(|route| route.name.clone()),
             subresource: resource.and_then(|route| route.subresource.clone()),
             path: head.uri.path().to_owned(),
-            query: percent_encoding::percent_decode_str(query).decode_utf8_lossy().into_owned(),
-            resource_version: Query::parse(query).text("resourceVersion").to_owned(),
+            query: percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned(),
+            resource_version: query.text("resourceVersion").to_owned(),
             user_agent: header(head, USER_AGENT).to_owned(),
-        };
-        self.shared.requests.push(&mut record);
-        record
+        })
     }
 }
 

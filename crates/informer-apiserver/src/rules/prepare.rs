@@ -37,8 +37,8 @@ impl Shared {
     }
 
     fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
-        let spec = object.get("spec").cloned().unwrap_or_default();
-        let name = spec["priorityClassName"].as_str().unwrap_or_default().to_owned();
+        let name = object.get("spec").and_then(|spec| spec["priorityClassName"].as_str());
+        let name = name.unwrap_or_default().to_owned();
         let class = match name.as_str() {
             "" => self.default_class(),
             "system-cluster-critical" => Some(json!({"value": 2_000_000_000})),
@@ -137,20 +137,25 @@ fn template_generation(set: &mut Value, generation: i64) {
 
 /// A pod leaves a lost node after a while.
 fn tolerate(pod: &mut Value) {
-    let mut tolerations = get(pod, "spec.tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
-    let given = tolerations.clone();
-    for key in LOST {
+    let given = get(pod, "spec.tolerations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let missing = LOST.map(|key| {
         let tolerated = given.iter().any(|toleration| {
             let text = |name: &str| toleration[name].as_str().unwrap_or_default();
             (text("key") == key || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
         });
-        if !tolerated {
-            tolerations.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
-            }));
-        }
+        (!tolerated).then_some(key)
+    });
+    let missing = missing.into_iter().flatten().map(|key| {
+        json!({
+            "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
+        })
+    });
+    if get(pod, "spec.tolerations").is_none_or(|held| !held.is_array()) {
+        set(pod, "spec.tolerations", Value::Array(Vec::new()));
     }
-    set(pod, "spec.tolerations", tolerations.into());
+    if let Some(Value::Array(held)) = pod["spec"].get_mut("tolerations") {
+        held.extend(missing);
+    }
 }
 
 fn finalize(object: &mut Value, name: &str) {

@@ -18,6 +18,7 @@ use crate::kinds::Kind;
 pub(crate) struct Draft {
     pub(crate) key: ObjectKey,
     uid: Box<str>,
+    terminating: bool,
     labels: Labels,
     owners: Box<[Box<str>]>,
     fields: Box<[Box<str>]>,
@@ -26,6 +27,9 @@ pub(crate) struct Draft {
     metadata: Range<usize>,
     bare_at: usize,
 }
+
+/// Room for most objects: what is larger grows.
+const USUAL_BYTES: usize = 4 << 10;
 
 /// Built-in kinds are encoded in the order of upstream's structs.
 const METADATA_ORDER: [&str; 14] = [
@@ -47,15 +51,30 @@ const METADATA_ORDER: [&str; 14] = [
 
 /// Encodes an object of a kind. Whatever version its metadata names is left out.
 pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
+    encoded(kind, key, object, None)
+}
+
+/// The same for an object of a built-in kind without managed fields, which are this JSON.
+pub(crate) fn draft_managed(
+    kind: &Kind,
+    key: ObjectKey,
+    object: &Map<String, Value>,
+    managers: &str,
+) -> Draft {
+    encoded(kind, key, object, Some(managers))
+}
+
+fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: Option<&str>) -> Draft {
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut encoder = Encoder { out: Vec::with_capacity(1024), version_at: 0, metadata: 0..0 };
+    let capacity = USUAL_BYTES + managers.map_or(0, str::len);
+    let mut encoder = Encoder { out: Vec::with_capacity(capacity), version_at: 0, metadata: 0..0 };
     let bare_at = match kind.is_custom() {
         true => {
             encoder.custom(kind, object, metadata);
             0
         }
-        false => encoder.built_in(kind, object, metadata),
+        false => encoder.built_in(kind, object, (metadata, managers)),
     };
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
     let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
@@ -64,6 +83,7 @@ pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) ->
         key,
         owners: owners.filter_map(|owner| Some(owner["uid"].as_str()?.into())).collect(),
         uid: text("uid").into(),
+        terminating: metadata.get("deletionTimestamp").is_some_and(Value::is_string),
         labels: labels.filter_map(|(key, value)| Some((key, value.as_str()?))).collect(),
         fields: kind.selectable.iter().map(|path| selectable(object, path).into()).collect(),
         body: encoder.out,
@@ -92,6 +112,13 @@ fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     }
 }
 
+/// A member that is encoded, or is to be.
+#[derive(Clone, Copy)]
+enum Member<'a> {
+    Value(&'a Value),
+    Text(&'a str),
+}
+
 struct Encoder {
     out: Vec<u8>,
     version_at: usize,
@@ -118,15 +145,22 @@ impl Encoder {
     }
 
     /// Kind and apiVersion first, then the metadata, then the rest as given. Answers where the rest begins.
-    fn built_in(&mut self, kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) -> usize {
+    fn built_in(
+        &mut self,
+        kind: &Kind,
+        object: &Map<String, Value>,
+        (metadata, managers): (&Map<String, Value>, Option<&str>),
+    ) -> usize {
         write!(self.out, r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version)
             .expect("memory is written to");
         let bare_at = self.out.len();
         self.raw(r#""metadata":"#);
-        let known = METADATA_ORDER.iter().filter_map(|&name| Some((name, metadata.get(name)?)));
+        let known =
+            METADATA_ORDER.iter().filter_map(|&name| Some((name, Member::Value(metadata.get(name)?))));
+        let managers = managers.map(|text| ("managedFields", Member::Text(text)));
         let unknown = metadata.iter().filter(|(name, _)| !METADATA_ORDER.contains(&name.as_str()));
-        let unknown = unknown.map(|(name, value)| (name.as_str(), value));
-        self.metadata(known.chain(unknown), |name| METADATA_ORDER[..4].contains(&name));
+        let unknown = unknown.map(|(name, value)| (name.as_str(), Member::Value(value)));
+        self.metadata(known.chain(managers).chain(unknown), |name| METADATA_ORDER[..4].contains(&name));
         for (name, value) in object.iter().filter(|(name, _)| !is_type_or_metadata(name)) {
             self.raw(",");
             self.member(name, value);
@@ -141,8 +175,8 @@ impl Encoder {
             object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
         names.extend(["apiVersion", "kind", "metadata"]);
         names.sort_unstable();
-        let mut sorted: Vec<(&str, &Value)> =
-            metadata.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let mut sorted: Vec<(&str, Member<'_>)> =
+            metadata.iter().map(|(name, value)| (name.as_str(), Member::Value(value))).collect();
         sorted.sort_unstable_by_key(|(name, _)| *name);
         for (index, name) in names.iter().enumerate() {
             self.raw(if index == 0 { "{" } else { "," });
@@ -162,7 +196,7 @@ impl Encoder {
     /// Writes the metadata with a gap for the version, behind the members that come `before` it.
     fn metadata<'a>(
         &mut self,
-        members: impl Iterator<Item = (&'a str, &'a Value)>,
+        members: impl Iterator<Item = (&'a str, Member<'a>)>,
         before: impl Fn(&str) -> bool,
     ) {
         let start = self.out.len();
@@ -176,7 +210,14 @@ impl Encoder {
             if self.out.len() > start + 1 {
                 self.raw(",");
             }
-            self.member(name, value);
+            match value {
+                Member::Value(value) => self.member(name, value),
+                Member::Text(text) => {
+                    self.text(name);
+                    self.raw(":");
+                    self.raw(text);
+                }
+            }
         }
         if !placed {
             self.version_gap();
@@ -242,6 +283,7 @@ impl Draft {
             key: self.key,
             version,
             uid: self.uid,
+            terminating: self.terminating,
             labels: self.labels,
             owners: self.owners,
             fields: self.fields,

@@ -14,6 +14,8 @@ pub(crate) struct Stored {
     pub(crate) key: ObjectKey,
     pub(crate) version: u64,
     pub(crate) uid: Box<str>,
+    /// Somebody has deleted it, and it is still there.
+    pub(crate) terminating: bool,
     pub(crate) labels: Labels,
     /// The uids of its owners.
     pub(crate) owners: Box<[Box<str>]>,
@@ -41,6 +43,25 @@ pub(crate) enum Form {
     Bare,
     /// Only the metadata, as `PartialObjectMetadata`.
     Metadata,
+}
+
+impl Form {
+    /// What stands before the part of an object that a form has.
+    pub(crate) fn head(self) -> &'static [u8] {
+        match self {
+            Self::Object => b"",
+            Self::Bare => b"{",
+            Self::Metadata => METADATA_HEAD,
+        }
+    }
+
+    /// What stands behind it.
+    pub(crate) fn tail(self) -> &'static [u8] {
+        match self {
+            Self::Object | Self::Bare => b"",
+            Self::Metadata => b"}",
+        }
+    }
 }
 
 const METADATA_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
@@ -92,21 +113,19 @@ impl Stored {
         }
     }
 
-    /// Appends the object in a shape.
-    pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
+    /// The part of the object that a form has, between its [head](Form::head) and its [tail](Form::tail).
+    pub(crate) fn part(&self, form: Form) -> &[u8] {
         let object = self.as_slice();
         match form {
-            Form::Object => out.put_slice(object),
-            Form::Bare => {
-                out.put_u8(b'{');
-                out.put_slice(&object[self.bare_at..]);
-            }
-            Form::Metadata => {
-                out.put_slice(METADATA_HEAD);
-                out.put_slice(&object[self.metadata.clone()]);
-                out.put_u8(b'}');
-            }
+            Form::Object => object,
+            Form::Bare => &object[self.bare_at..],
+            Form::Metadata => &object[self.metadata.clone()],
         }
+    }
+
+    /// Appends the object in a shape.
+    pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
+        [form.head(), self.part(form), form.tail()].into_iter().for_each(|part| out.put_slice(part));
     }
 
     /// As [`write`](Self::write), as if it had another version: an object in the event of its deletion.
@@ -114,20 +133,13 @@ impl Stored {
         let object = self.as_slice();
         let (start, end) = match form {
             Form::Object => (0, object.len()),
-            Form::Bare => {
-                out.put_u8(b'{');
-                (self.bare_at, object.len())
-            }
-            Form::Metadata => {
-                out.put_slice(METADATA_HEAD);
-                (self.metadata.start, self.metadata.end)
-            }
+            Form::Bare => (self.bare_at, object.len()),
+            Form::Metadata => (self.metadata.start, self.metadata.end),
         };
+        out.put_slice(form.head());
         out.put_slice(&object[start..self.version_at.start]);
         out.put_slice(version.to_string().as_bytes());
         out.put_slice(&object[self.version_at.end..end]);
-        if form == Form::Metadata {
-            out.put_u8(b'}');
-        }
+        out.put_slice(form.tail());
     }
 }

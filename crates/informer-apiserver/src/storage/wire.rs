@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use informer_schema::{ENVELOPE_TAIL, Envelope, Schema, write_frame};
+use informer_schema::{ENVELOPE_TAIL, Envelope, Schema, block_head, write_frame};
 
 use super::{EventType, Stored};
+
+/// Every kind of lists has its items in this field.
+const ITEMS: u8 = 2;
 
 /// How many bytes of protobuf are kept, over all objects.
 #[derive(Debug, Clone, Default)]
@@ -25,9 +28,10 @@ impl WireBytes {
 pub(crate) struct Wire {
     /// The event that announced the object, with its length in front.
     pub(crate) frame: Bytes,
-    /// Within the frame: the object in its envelope, which ends it, and the message alone.
+    /// Within the frame: the object in its envelope, which ends it, and the message with what stands before it there. That is what
+    /// stands before an item of a list, too: both are the second field.
     object_at: usize,
-    message: Range<usize>,
+    item: Range<usize>,
     kept: WireBytes,
 }
 
@@ -37,8 +41,14 @@ impl Wire {
         let frame = Bytes::from(write_frame(event.name(), object));
         let end = frame.len() - ENVELOPE_TAIL.len();
         kept.0.fetch_add(frame.len(), Ordering::Relaxed);
-        let message = end.checked_sub(length)?..end;
-        Some(Self { object_at: frame.len() - object.len(), message, frame, kept: kept.clone() })
+        let head = block_head(ITEMS, length);
+        let item = end.checked_sub(head.len() + length)?..end;
+        let wire = Self { object_at: frame.len() - object.len(), item, frame, kept: kept.clone() };
+        debug_assert!(
+            wire.item().starts_with(&head),
+            "an envelope has its message where lists have their items"
+        );
+        Some(wire)
     }
 
     /// The object in its envelope.
@@ -46,9 +56,9 @@ impl Wire {
         self.frame.slice(self.object_at..)
     }
 
-    /// The message alone, as in the items of a list.
-    pub(crate) fn message(&self) -> &[u8] {
-        &self.frame[self.message.clone()]
+    /// The message as an item of a list.
+    pub(crate) fn item(&self) -> &[u8] {
+        &self.frame[self.item.clone()]
     }
 }
 

@@ -122,7 +122,7 @@ impl Shared {
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_namespace(scope, WriteMode::Main, name)?;
         self.check_definition(scope, name)?;
-        match self.store_new(scope, object, WriteMode::Main) {
+        match self.store_new(scope, (object, None), WriteMode::Main) {
             Ok(written) => Ok(Ok(Written { warnings, ..written })),
             // Somebody else has created it meanwhile.
             Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{DEFINITIONS, Object, Scope, is_terminating, metadata};
 use crate::error::ApiError;
 use crate::kinds::Kind;
-use crate::server::{Shared, parse};
+use crate::server::Shared;
 use crate::storage::{Changed, Stored};
 
 impl Shared {
@@ -51,7 +51,7 @@ impl Shared {
 
     fn ends(&self, gvr: &Gvr, name: &str) -> bool {
         let Ok(resource) = self.resource(gvr) else { return false };
-        self.find(&resource, None, name).is_ok_and(|stored| is_terminating(&parse(stored.as_slice())))
+        self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
     }
 
     /// Refuses new objects of a kind whose definition ends.

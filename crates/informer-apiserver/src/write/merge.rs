@@ -98,7 +98,7 @@ fn fill(kind: &Kind, message: informer_schema::Message<'_>, object: &mut Object)
 }
 
 /// What a new object of a built-in kind breaks, after what its metadata does.
-pub(super) fn check_new(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+pub(super) fn check_new(kind: &Kind, name: &str, object: &mut Object) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
     let Some(rules) = Rules::of(kind) else { return named };
     let broken = rules.check(object, None);
@@ -128,7 +128,7 @@ fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
 }
 
 /// Holds an object against the schema of its kind.
-pub(super) fn check_schema(kind: &Kind, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+pub(super) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {
     let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
     match causes.is_empty() {
         true => Ok(()),
@@ -139,10 +139,11 @@ pub(super) fn check_schema(kind: &Kind, object: &Object, old: Option<&Object>) -
 /// The new object as the server takes it: what clients may not change is carried over.
 pub(super) fn merge_update(
     kind: &Kind,
-    old: &Object,
+    whole: &Value,
     mut new: Object,
     mode: WriteMode,
 ) -> Result<Object, ApiError> {
+    let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
     // They are of the write, not of the stored object.
     let managed = match mode {
         WriteMode::Status | WriteMode::Finalize => Some(own::take_fields(&mut new)),
@@ -167,16 +168,16 @@ pub(super) fn merge_update(
             if kind.is(DEFINITIONS, "CustomResourceDefinition") {
                 crate::custom::change_definition(old, &mut new)
             } else {
-                Rules::of(kind).map(|rules| rules.check(&new, Some(old))).unwrap_or_default()
+                Rules::of(kind).map(|rules| rules.check(&mut new, Some(whole))).unwrap_or_default()
             }
         }
-        WriteMode::Status => Rules::of(kind).map(|rules| rules.check_status(&new)).unwrap_or_default(),
+        WriteMode::Status => Rules::of(kind).map(|rules| rules.check_status(&mut new)).unwrap_or_default(),
         _ => Vec::new(),
     };
     metadata::check_update(kind, old, &new, mode, broken)?;
     metadata::carry_over(old, &mut new);
     prepare_changed(kind, old, &mut new);
-    check_schema(kind, &new, Some(old))?;
+    check_schema(kind, &mut new, Some(whole))?;
     if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
@@ -220,15 +221,12 @@ pub(super) fn copy_part(name: &str, from: &Object, to: &mut Object) {
 
 /// Whether a change counts for the generation.
 fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
-    let spec = |object: &Object| -> Object {
-        let skipped = ["metadata", "status", "kind", "apiVersion"];
-        // Without an endpoint of its own, the status is a part of the object like any other.
-        let skips =
-            |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
-        object.iter().filter(|(name, _)| !skips(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
-    let annotations = |object: &Object| metadata_of(object).and_then(|m| m.get("annotations").cloned());
-    spec(old) != spec(new) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
+    let skipped = ["metadata", "status", "kind", "apiVersion"];
+    // Without an endpoint of its own, the status is a part of the object like any other.
+    let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
+    let [before, after] = [old, new].map(|object| object.iter().filter(|(name, _)| !skips(name)));
+    let annotations = |object| metadata_of(object).and_then(|metadata| metadata.get("annotations"));
+    before.ne(after) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
 }
 
 /// The status that a new object has before anybody writes one.

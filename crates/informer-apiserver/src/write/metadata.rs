@@ -6,6 +6,7 @@ use super::{Object, WriteMode};
 use crate::error::{ApiError, Cause};
 use crate::http::parse_version;
 use crate::kinds::Kind;
+use crate::storage::Stored;
 
 pub(super) fn metadata_of(object: &Object) -> Option<&Object> {
     object.get("metadata").and_then(Value::as_object)
@@ -330,12 +331,12 @@ pub(super) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
 }
 
 /// A uid in the body of an update must be that of the stored object: it is a precondition.
-pub(super) fn check_precondition(kind: &Kind, old: &Object, new: &Object) -> Result<(), ApiError> {
-    let (given, stored) = (text(new, "uid"), text(old, "uid"));
+pub(super) fn check_precondition(kind: &Kind, old: &Stored, new: &Object) -> Result<(), ApiError> {
+    let (given, stored) = (text(new, "uid"), &*old.uid);
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    let (namespace, name) = (text(old, "namespace"), text(old, "name"));
+    let (namespace, name) = (old.key.namespace().unwrap_or_default(), old.key.name());
     let slash = if namespace.is_empty() { "" } else { "/" };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}/{namespace}{slash}{name}, ResourceVersion: 0, \

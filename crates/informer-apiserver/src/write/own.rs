@@ -15,7 +15,7 @@ use crate::server::{Shared, parse};
 use crate::storage::Stored;
 use crate::typed::{form, zero};
 
-const FIELDS: &str = "managedFields";
+pub(super) const FIELDS: &str = "managedFields";
 /// The manager of what the server writes by itself.
 const SERVER: &str = "kube-apiserver";
 /// The manager of what was there before anybody applied anything.
@@ -145,7 +145,8 @@ impl<'a> Ownership<'a> {
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
     }
 
-    fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) {
+    /// The managers of an object that becomes `new`.
+    fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
         let ownership = self.knowing(&managed);
         let id = ownership.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
@@ -155,7 +156,7 @@ impl<'a> Ownership<'a> {
         if let Value::Object(object) = value {
             *new = object;
         }
-        put_fields(new, &managed);
+        managed
     }
 }
 
@@ -177,7 +178,14 @@ impl Shared {
 
     /// Says who manages the fields of a new object.
     pub(super) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
-        let Some(manager) = by.manager else { return };
+        if let Some(managed) = self.owners_created(kind, object, by) {
+            put_fields(object, &managed);
+        }
+    }
+
+    /// Who manages the fields of a new object, which comes out without those that it named itself; `None` where it is left alone.
+    pub(super) fn owners_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<Managed> {
+        let manager = by.manager?;
         let given = take_fields(object);
         for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata_of_mut(object).remove(wiped);
@@ -188,14 +196,15 @@ impl Shared {
         };
         let ownership = Ownership::new(self, kind, by);
         let empty = Value::Object(ownership.empty());
-        ownership.update(&empty, object, managed, manager);
+        Some(ownership.update(&empty, object, managed, manager))
     }
 
     /// The same for a status that the server itself writes.
     pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
         let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
         // A write of this process asks no webhook: there is nothing that could fail.
-        drop(self.own_replaced(scope, current, object, WriteMode::Status));
+        let Ok(shown) = scope.present(current) else { return };
+        drop(self.own_replaced(scope, &parse(shown.as_slice()), object, WriteMode::Status));
     }
 
     /// The same for a review, which is answered and not stored.
@@ -211,17 +220,16 @@ impl Shared {
     pub(super) fn own_replaced(
         &self,
         scope: Scope<'_>,
-        current: &Arc<Stored>,
+        old: &Value,
         object: &mut Object,
         mode: WriteMode,
     ) -> Result<(), ApiError> {
         if scope.manager.is_none() {
             return Ok(());
         }
-        let shown = scope.present(current)?;
-        if let Value::Object(old) = parse(shown.as_slice()) {
+        if let Value::Object(old) = old {
             let by = By { manager: scope.manager, mode, conversion: scope.conversion };
-            self.own_updated(scope.kind(), &old, object, by);
+            self.own_updated(scope.kind(), old, object, by);
         }
         scope.asked()
     }
@@ -243,7 +251,8 @@ impl Shared {
             _ => held,
         };
         if !managed.0.is_empty() {
-            ownership.update(&live, object, managed, manager);
+            let managed = ownership.update(&live, object, managed, manager);
+            put_fields(object, &managed);
         }
     }
 }
@@ -267,26 +276,21 @@ pub(super) fn set_fields(object: &mut Object, fields: Option<Value>) {
     };
 }
 
-/// Whether two objects differ in nothing but when their managers wrote. Then nothing is written.
-pub(super) fn differ_in_times_only(old: &Object, new: &Object) -> bool {
-    let fields = |object| metadata_of(object).and_then(|metadata| metadata.get(FIELDS)?.as_array());
-    let (Some(left), Some(right)) = (fields(old), fields(new)) else { return false };
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        if let Some(members) = entry.as_object_mut() {
-            members.remove("time");
+/// Whether managed fields are the same, whenever it was that their managers wrote.
+pub(super) fn are_same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let same = |left: &Value, right: &Value| match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            let [left, right] = [left, right].map(|entry| entry.iter().filter(|(name, _)| *name != "time"));
+            left.eq(right)
         }
-        entry
+        (left, right) => left == right,
     };
-    left.len() == right.len()
-        && left.iter().zip(right).all(|(left, right)| timeless(left) == timeless(right))
-        && without_fields(old) == without_fields(new)
-}
-
-fn without_fields(object: &Object) -> Object {
-    let mut object = object.clone();
-    take_fields(&mut object);
-    object
+    match (old, new) {
+        (Some(Value::Array(left)), Some(Value::Array(right))) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
+        (old, new) => old == new,
+    }
 }
 
 fn subresource(mode: WriteMode) -> &'static str {

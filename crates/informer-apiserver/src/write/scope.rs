@@ -11,7 +11,7 @@ use crate::admission::{Attempt, Occasion, Operation, Phase};
 use crate::convert::Converted;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
-use crate::storage::{Draft, EventType, Stored, draft};
+use crate::storage::{Draft, EventType, Stored, draft, draft_managed};
 
 /// Where a write goes.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +79,28 @@ impl<'a> Scope<'a> {
                 attempt.show(self.resource, stored)
             }
             _ => self.present(stored),
+        }
+    }
+
+    /// Whether the managers of a new object are of no interest to anybody before it is stored as it is.
+    pub(super) fn leaves_managers(&self) -> bool {
+        let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
+        plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
+    }
+
+    /// A new object as it is stored. The managers that are told beside it are those of one that
+    /// [leaves them alone](Self::leaves_managers).
+    pub(super) fn draft_new(
+        &self,
+        key: ObjectKey,
+        object: &mut Object,
+        managers: Option<&str>,
+    ) -> Result<Drafted, ApiError> {
+        match managers {
+            Some(managers) => {
+                Ok(Drafted { draft: draft_managed(self.kind(), key, object, managers), back: None })
+            }
+            None => self.draft(key, object, 0),
         }
     }
 

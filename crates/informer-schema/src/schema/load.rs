@@ -1,6 +1,7 @@
 //! Reads the table. Names are slices of the text itself.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::{MessageId, Schema};
 use crate::field::{Base, FieldData, Flags, Shape};
@@ -68,6 +69,7 @@ fn message(schema: &mut Schema, rest: &'static str) {
         numbers: 0..0,
         atomic,
         always: 0,
+        by_name: OnceLock::new(),
     });
 }
 

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::socket::Socket;
 use crate::http::ApiService;
+use crate::http::gather::SocketBody;
 use crate::tls::{Accepting, PeerCertificate};
 
 /// Streams of one HTTP/2 connection, as upstream: more watches wait on the client's side.
@@ -123,7 +124,7 @@ impl Connection {
             }
             async move {
                 let answer = service.answer(request).await;
-                Ok::<_, std::convert::Infallible>(answer.map(|body| body.resetting(reset)))
+                Ok::<_, std::convert::Infallible>(answer.map(|body| SocketBody::new(body.resetting(reset))))
             }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());

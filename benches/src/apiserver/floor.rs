@@ -1,0 +1,155 @@
+//! What sockets take by themselves: the bytes of creates, lists and watches through as many connections, without HTTP, without TLS and
+//! without anybody who looks at them. Writers and readers share the cores, as a server and its clients do on one machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::{Failure, Figures};
+
+/// What one write of a list is, and how much is read at once.
+const PART: usize = 256 << 10;
+
+/// How much to send.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Floor {
+    /// Bytes of a request that creates an object.
+    #[arg(long, default_value_t = 5_300)]
+    request: usize,
+    /// Bytes of an object in an answer or an event.
+    #[arg(long, default_value_t = 7_268)]
+    object: usize,
+    /// How many objects are created, and listed.
+    #[arg(long, default_value_t = 100_000)]
+    objects: usize,
+    /// How many connections create them.
+    #[arg(long, default_value_t = 16)]
+    writers: usize,
+    /// How many connections one write is told to.
+    #[arg(long, default_value_t = 1_000)]
+    watchers: usize,
+    /// How many writes they are told of, one after the other.
+    #[arg(long, default_value_t = 100)]
+    writes: usize,
+}
+
+pub(crate) async fn measured(floor: &Floor) -> Result<Figures, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let mut figures = Figures::default();
+    figures.put("creates, a second", creates(floor, &listener).await?);
+    figures.put("list, objects a second", list(floor, &listener).await?);
+    figures.put("one write at a time, deliveries a second", deliveries(floor, &listener).await?);
+    Ok(figures)
+}
+
+/// Both ends of a new connection.
+async fn pair(listener: &TcpListener) -> Result<(TcpStream, TcpStream), Failure> {
+    let (client, server) = tokio::join!(TcpStream::connect(listener.local_addr()?), listener.accept());
+    let (client, (server, _)) = (client?, server?);
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    Ok((client, server))
+}
+
+async fn creates(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> {
+    let (each, mut ends) = (floor.objects / floor.writers, Vec::new());
+    for _ in 0..floor.writers {
+        ends.push(pair(listener).await?);
+    }
+    let began = Instant::now();
+    let mut tasks: Vec<JoinHandle<std::io::Result<()>>> = Vec::new();
+    for (client, server) in ends {
+        tasks.push(tokio::spawn(turns(client, true, (floor.request, floor.object), each)));
+        tasks.push(tokio::spawn(turns(server, false, (floor.object, floor.request), each)));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok((each * floor.writers) as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Sends and receives in turn.
+async fn turns(
+    mut stream: TcpStream,
+    begins: bool,
+    (sent, received): (usize, usize),
+    count: usize,
+) -> std::io::Result<()> {
+    let (out, mut into) = (vec![b' '; sent], vec![0; received]);
+    for _ in 0..count {
+        if begins {
+            stream.write_all(&out).await?;
+        }
+        stream.read_exact(&mut into).await?;
+        if !begins {
+            stream.write_all(&out).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn list(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> {
+    let (mut client, mut server) = pair(listener).await?;
+    let total = floor.object * floor.objects;
+    let began = Instant::now();
+    let writer = tokio::spawn(async move {
+        let part = vec![b' '; PART];
+        let mut left = total;
+        while left > 0 {
+            let length = left.min(PART);
+            server.write_all(&part[..length]).await?;
+            left -= length;
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    let (mut into, mut read) = (vec![0; PART], 0);
+    while read < total {
+        read += client.read(&mut into).await?;
+    }
+    writer.await??;
+    Ok(floor.objects as f64 / began.elapsed().as_secs_f64())
+}
+
+async fn deliveries(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> {
+    let delivered = Arc::new((AtomicUsize::new(0), Notify::new()));
+    let all = floor.watchers * floor.writes;
+    let (mut writers, mut told) = (Vec::new(), Vec::new());
+    for _ in 0..floor.watchers {
+        let (mut client, mut server) = pair(listener).await?;
+        let (tell, bell) = (Arc::new(Notify::new()), Arc::clone(&delivered));
+        told.push(Arc::clone(&tell));
+        let (writes, object, watchers) = (floor.writes, floor.object, floor.watchers);
+        tokio::spawn(async move {
+            let mut into = vec![0; object];
+            while client.read_exact(&mut into).await.is_ok() {
+                if (bell.0.fetch_add(1, Ordering::SeqCst) + 1).is_multiple_of(watchers) {
+                    bell.1.notify_one();
+                }
+            }
+        });
+        writers.push(tokio::spawn(async move {
+            let out = vec![b' '; object];
+            for _ in 0..writes {
+                tell.notified().await;
+                server.write_all(&out).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        }));
+    }
+    let began = Instant::now();
+    for _ in 0..floor.writes {
+        told.iter().for_each(|tell| tell.notify_one());
+        delivered.1.notified().await;
+    }
+    let rate = all as f64 / began.elapsed().as_secs_f64();
+    for writer in writers {
+        writer.await??;
+    }
+    Ok(rate)
+}
