@@ -80,7 +80,9 @@ impl Batch {
 
     /// The same in one piece.
     pub(crate) fn into_bytes(mut self) -> Bytes {
-        if let ([Piece::Made(whole)], 0) = (&self.pieces[..], self.taken) {
+        if let [Piece::Made(whole)] = &self.pieces[..]
+            && whole.len() == self.left
+        {
             return whole.clone();
         }
         let mut whole = BytesMut::with_capacity(self.left);
