@@ -1,4 +1,4 @@
-//! Trace parity: client-go's informer and work queue beside ours, on the same scripts.
+//! Trace parity: client-go's informer, work queue and leader election beside ours, on the same scripts.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::report::Report;
 /// What to compare.
 #[derive(Debug, Args)]
 pub(crate) struct ParityArguments {
-    /// Only this script of conformance/parity; that of a queue is queue/NAME.
+    /// Only this script of conformance/parity; that of a queue is queue/NAME, that of an election election/NAME.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
     /// Print what both did, line by line.

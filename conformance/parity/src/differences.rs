@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// The script; that of a queue is `queue/NAME`.
+    /// The script; that of a queue is `queue/NAME`, that of an election `election/NAME`.
     pub script: String,
     /// What client-go does.
     pub theirs: String,

@@ -1,5 +1,5 @@
-//! Trace parity: client-go's informer and ours on the same scripted server, and client-go's work queue and ours under the
-//! same operations, their traces compared line by line.
+//! Trace parity: client-go's informer and ours on the same scripted server, and client-go's work queue and leader election and ours under
+//! the same operations, their traces compared line by line.
 //!
 //! A [`Script`] says what the server answers to each request. [`run`] plays it to one peer and gives the trace of that:
 //! requests with the wait before each, the calls of every handler, and looks at the store. The script runs three times for
@@ -8,6 +8,7 @@
 
 mod compare;
 mod differences;
+mod election;
 mod peer;
 mod queue;
 mod run;
@@ -18,6 +19,7 @@ mod trace;
 
 pub use compare::{Compared, Streams, compare};
 pub use differences::{Difference, DifferencesError, read_differences, table, write_differences};
+pub use election::{ElectionError, ElectionScript, run_our_election};
 pub use peer::{Command, GoPeer, OurPeer, Peer, PeerError, Reply};
 pub use queue::{QueueError, QueueScript, run_ours};
 pub use run::{RunError, run};

@@ -14,7 +14,7 @@ struct Arguments {
     /// The program of client-go: `parity` of conformance/go/peers.
     #[arg(long, value_name = "FILE", required_unless_present = "table")]
     peer: Option<PathBuf>,
-    /// Only this script; that of a queue is queue/NAME.
+    /// Only this script; that of a queue is queue/NAME, that of an election election/NAME.
     #[arg(long, value_name = "NAME")]
     script: Option<String>,
     /// Write all outcomes to this file, as JSON.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::compare::{Compared, Streams, compare};
 use crate::differences::{Difference, DifferencesError, read_differences};
+use crate::election::{ElectionError, ElectionScript, run_our_election};
 use crate::peer::{OurPeer, Peer};
 use crate::queue::{QueueError, QueueScript, run_ours};
 use crate::run::run;
@@ -35,6 +36,7 @@ const RESYNC_SEEN_MAX: Duration = Duration::from_secs(60);
 pub struct Suite {
     scripts: Vec<Arc<Script>>,
     queues: Vec<QueueScript>,
+    elections: Vec<ElectionScript>,
     differences: Vec<Difference>,
 }
 
@@ -47,6 +49,9 @@ pub enum SuiteError {
     /// A script of the queue is bad.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// A script of the election is bad.
+    #[error(transparent)]
+    Election(#[from] ElectionError),
     /// The list of differences is bad.
     #[error(transparent)]
     Differences(#[from] DifferencesError),
@@ -74,7 +79,7 @@ pub enum Verdict {
 /// One script with its outcome.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The script; that of a queue is `queue/NAME`.
+    /// The script; that of a queue is `queue/NAME`, that of an election `election/NAME`.
     pub script: String,
     /// What came of it.
     pub verdict: Verdict,
@@ -113,6 +118,7 @@ pub struct Report {
 enum Job {
     Informer(Arc<Script>),
     Queue(QueueScript),
+    Election(ElectionScript),
 }
 
 impl Suite {
@@ -121,7 +127,7 @@ impl Suite {
         PathBuf::from(env!("CARGO_MANIFEST_DIR"))
     }
 
-    /// Reads `scripts/`, `queues/` and `differences.yaml` of a folder.
+    /// Reads `scripts/`, `queues/`, `elections/` and `differences.yaml` of a folder.
     ///
     /// # Errors
     ///
@@ -130,7 +136,8 @@ impl Suite {
         let scripts = Script::read_all(&folder.join("scripts"))?.into_iter().map(Arc::new).collect();
         let queues = QueueScript::read_all(&folder.join("queues"))?;
         let differences = read_differences(&folder.join("differences.yaml"))?;
-        Ok(Self { scripts, queues, differences })
+        let elections = ElectionScript::read_all(&folder.join("elections"))?;
+        Ok(Self { scripts, queues, elections, differences })
     }
 
     /// The names of all scripts.
@@ -151,8 +158,9 @@ impl Suite {
     pub fn only(mut self, name: &str) -> Result<Self, SuiteError> {
         self.scripts.retain(|script| script.name == name);
         self.queues.retain(|script| format!("queue/{}", script.name) == name);
+        self.elections.retain(|script| format!("election/{}", script.name) == name);
         self.differences.retain(|difference| difference.script == name);
-        if self.scripts.is_empty() && self.queues.is_empty() {
+        if self.jobs().next().is_none() {
             return Err(SuiteError::Unknown(name.to_owned()));
         }
         Ok(self)
@@ -163,7 +171,10 @@ impl Suite {
             self.scripts.iter().map(|script| (script.name.clone(), Job::Informer(Arc::clone(script))));
         let queues =
             self.queues.iter().map(|script| (format!("queue/{}", script.name), Job::Queue(script.clone())));
-        scripts.chain(queues)
+        let elections = self.elections.iter();
+        let elections =
+            elections.map(|script| (format!("election/{}", script.name), Job::Election(script.clone())));
+        scripts.chain(queues).chain(elections)
     }
 
     /// Runs everything on both peers: first all at once, then again what came out otherwise than expected, or where
@@ -274,6 +285,20 @@ impl Peers {
                     }
                 };
                 Ok(Streams::from([("queue".to_owned(), lines.map_err(|error| error.to_string())?)]))
+            }
+            Job::Election(script) => {
+                let lines = match &**peer {
+                    Peer::Go(peer) => {
+                        let reply = peer.send(&id, script.command(&id)).await;
+                        reply.map_err(|error| error.to_string())?.lines
+                    }
+                    Peer::Ours(_) => {
+                        let script = script.clone();
+                        let ran = tokio::task::spawn_blocking(move || run_our_election(&script)).await;
+                        ran.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
+                    }
+                };
+                Ok(Streams::from([("election".to_owned(), lines)]))
             }
         }
     }

@@ -1,5 +1,5 @@
 // Command parity does what the trace parity suite tells it, with client-go: informers on a scripted server, and work
-// queues under scripted operations.
+// queues and leader elections under scripted operations.
 //
 // It reads one command a line on standard input and writes one reply a line on standard output; both are JSON. Jobs are
 // independent of each other, the commands of one job are carried out in order.
@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"testing"
 
 	"k8s.io/klog/v2"
 )
@@ -29,6 +30,8 @@ type command struct {
 	Handler string `json:"handler"`
 	// Of "queue".
 	Queue []operation `json:"queue"`
+	// Of "election".
+	Election []operation `json:"election"`
 }
 
 // reply is one line of the output.
@@ -36,7 +39,7 @@ type reply struct {
 	Job string `json:"job"`
 	// What was seen since the reply before.
 	Entries []entry `json:"entries"`
-	// Of "queue": what each operation gave.
+	// Of "queue" and "election": what each operation gave.
 	Lines []string `json:"lines,omitempty"`
 	Error string   `json:"error,omitempty"`
 }
@@ -57,12 +60,14 @@ func (w *writer) write(r reply) {
 }
 
 // work carries out the commands of one job.
-func work(commands <-chan command, out *writer) {
+func work(t *testing.T, commands <-chan command, out *writer) {
 	s := &session{}
 	for c := range commands {
 		r := reply{Job: c.Job}
 		if c.Do == "queue" {
 			r.Lines = runQueue(c.Queue)
+		} else if c.Do == "election" {
+			r.Lines = runElection(t, c.Election)
 		} else if err := s.do(c); err != nil {
 			r.Error = err.Error()
 		}
@@ -81,7 +86,25 @@ func main() {
 		}
 	}
 	klog.SetOutput(io.Discard)
-	out := &writer{encoder: json.NewEncoder(os.Stdout)}
+	stdout := os.Stdout
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "parity:", err)
+		os.Exit(1)
+	}
+	// What the test would say is no reply.
+	os.Stdout = null
+	serve := func(t *testing.T) { serve(t, stdout) }
+	// All of it is one test, since only a test can make the virtual time in which elections run.
+	testing.Main(
+		func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "parity", F: serve}}, nil, nil,
+	)
+}
+
+// serve carries out what it reads, until there is no more.
+func serve(t *testing.T, stdout io.Writer) {
+	out := &writer{encoder: json.NewEncoder(stdout)}
 	jobs := map[string]chan command{}
 	var working sync.WaitGroup
 	lines := bufio.NewScanner(os.Stdin)
@@ -99,11 +122,11 @@ func main() {
 			working.Add(1)
 			go func() {
 				defer working.Done()
-				work(commands, out)
+				work(t, commands, out)
 			}()
 		}
 		commands <- c
-		if c.Do == "stop" || c.Do == "queue" {
+		if c.Do == "stop" || c.Do == "queue" || c.Do == "election" {
 			close(commands)
 			delete(jobs, c.Job)
 		}

@@ -1,0 +1,149 @@
+//! The one Lease, as an API server would keep it, and the faults of those who ask for it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use informer_client::Client;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Operation, What};
+
+/// What clocks show when a script begins.
+const BEGIN: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+/// Where everything happens.
+pub(super) struct Board {
+    lease: Option<Value>,
+    version: u64,
+    /// What becomes of a candidate's requests.
+    faults: HashMap<String, What>,
+    /// How far a candidate's clock is ahead.
+    skews: HashMap<String, SignedDuration>,
+    begin: Instant,
+}
+
+impl Board {
+    /// Without a Lease. The clocks begin now.
+    pub(super) fn new() -> Self {
+        let (faults, skews) = (HashMap::new(), HashMap::new());
+        Self { lease: None, version: 0, faults, skews, begin: Instant::now() }
+    }
+
+    /// Does what concerns the Lease, and the way to it.
+    pub(super) fn carry_out(&mut self, Operation { what, who, milliseconds }: &Operation) {
+        let skew = SignedDuration::from_millis(i64::try_from(*milliseconds).unwrap_or(i64::MAX));
+        match what {
+            What::Refuse | What::Hang | What::Conflict => _ = self.faults.insert(who.clone(), *what),
+            What::Heal => _ = self.faults.remove(who),
+            What::Ahead => _ = self.skews.insert(who.clone(), skew),
+            What::Behind => _ = self.skews.insert(who.clone(), -skew),
+            What::Delete => self.lease = None,
+            What::Take => self.take(who, milliseconds / 1000),
+            What::Start | What::Stop | What::Advance => {}
+        }
+    }
+
+    /// Lets somebody who is no candidate hold the Lease.
+    fn take(&mut self, holder: &str, seconds: u64) {
+        let now = self.clock_of(holder);
+        let before = self.lease.as_ref().and_then(|lease| lease["spec"]["leaseTransitions"].as_i64());
+        let spec = json!({
+            "holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": now, "renewTime": now,
+            "leaseTransitions": before.map_or(0, |before| before + 1),
+        });
+        self.store(json!({"spec": spec}));
+    }
+
+    /// Who holds it, as a line says it.
+    pub(super) fn line(&self) -> String {
+        let Some(lease) = &self.lease else { return "no lease".to_owned() };
+        let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or_default();
+        format!("lease of {}, {transitions} transitions", holder.unwrap_or("nobody"))
+    }
+
+    fn store(&mut self, mut lease: Value) -> Value {
+        self.version += 1;
+        lease["apiVersion"] = json!("coordination.k8s.io/v1");
+        lease["kind"] = json!("Lease");
+        lease["metadata"] =
+            json!({"name": "parity", "namespace": "default", "resourceVersion": self.version.to_string()});
+        self.lease = Some(lease.clone());
+        lease
+    }
+
+    /// What somebody's clock shows.
+    fn clock_of(&self, who: &str) -> String {
+        let since = SignedDuration::try_from(self.begin.elapsed()).unwrap_or_default();
+        let shown = since + self.skews.get(who).copied().unwrap_or_default();
+        let shown = BEGIN.checked_add(shown).unwrap_or(BEGIN);
+        shown.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    }
+
+    fn answer(&mut self, who: &str, method: &Method, mut lease: Value) -> (StatusCode, Value) {
+        let held = self.lease.as_ref().map(|lease| lease["metadata"]["resourceVersion"].clone());
+        match (method, held) {
+            (&Method::POST, None) => {
+                // A candidate writes what its clock shows, which is not that of this process.
+                lease["spec"]["renewTime"] = json!(self.clock_of(who));
+                (StatusCode::CREATED, self.store(lease))
+            }
+            (&Method::POST, Some(_)) => refusal(StatusCode::CONFLICT, "AlreadyExists"),
+            (_, None) => refusal(StatusCode::NOT_FOUND, "NotFound"),
+            (&Method::PUT, Some(version)) if lease["metadata"]["resourceVersion"] != version => {
+                refusal(StatusCode::CONFLICT, "Conflict")
+            }
+            (&Method::PUT, Some(_)) => {
+                lease["spec"]["renewTime"] = json!(self.clock_of(who));
+                (StatusCode::OK, self.store(lease))
+            }
+            _ => (StatusCode::OK, self.lease.clone().unwrap_or_default()),
+        }
+    }
+}
+
+fn refusal(code: StatusCode, reason: &str) -> (StatusCode, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code.as_u16(), "message": reason});
+    (code, status)
+}
+
+/// The API as one candidate reaches it.
+pub(super) fn client(board: &Arc<Mutex<Board>>, who: &str) -> Client {
+    let (board, who) = (Arc::clone(board), who.to_owned());
+    let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
+        let (board, who) = (Arc::clone(&board), who.clone());
+        async move {
+            let (code, body) = exchange(&board, &who, request).await;
+            let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+            *response.status_mut() = code;
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    Client::from_service(service, "default")
+}
+
+async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
+    if request.uri().query().is_some_and(|query| query.contains("watch=1")) {
+        // client-go does not watch, and a candidate of ours that may not does as it does.
+        return refusal(StatusCode::FORBIDDEN, "Forbidden");
+    }
+    let fault = board.lock().faults.get(who).copied();
+    let writes = request.method() != Method::GET;
+    match fault {
+        Some(What::Hang) => std::future::pending().await,
+        Some(What::Refuse) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+        Some(What::Conflict) if writes => refusal(StatusCode::CONFLICT, "Conflict"),
+        _ => {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let lease = serde_json::from_slice(&body).unwrap_or_default();
+            board.lock().answer(who, &head.method, lease)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_runtime::{CancellationToken, LeaderElection, Leadership};
+use parking_lot::Mutex;
+
+use super::lease::{Board, client};
+use super::{ElectionScript, Operation, What};
+
+/// How often tasks get their turn after an operation: each waits for few others.
+const TURNS: u32 = 100;
+
+/// Runs a script on our candidates, and gives a line for each operation: what they said, and who holds the Lease.
+///
+/// # Errors
+///
+/// When there is no runtime to be had.
+pub fn run_our_election(script: &ElectionScript) -> std::io::Result<Vec<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(async {
+        let board = Arc::new(Mutex::new(Board::new()));
+        let mut run = Run { board, stops: HashMap::new(), said: Arc::default() };
+        let mut lines = Vec::new();
+        for operation in &script.operations {
+            lines.push(run.line(operation).await);
+        }
+        lines
+    }))
+}
+
+struct Run {
+    board: Arc<Mutex<Board>>,
+    stops: HashMap<String, CancellationToken>,
+    /// What the candidates said since the last operation.
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Run {
+    async fn line(&mut self, operation: &Operation) -> String {
+        self.carry_out(operation).await;
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        let mut said = std::mem::take(&mut *self.said.lock());
+        // Tasks that are woken together are woken in no order.
+        said.sort();
+        let held = self.board.lock().line();
+        [operation.text()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
+    }
+
+    async fn carry_out(&mut self, operation: &Operation) {
+        match operation.what {
+            What::Start => self.start(&operation.who),
+            What::Stop => self.stops.get(&operation.who).into_iter().for_each(CancellationToken::cancel),
+            // Timers that fire within it fire at their own times.
+            What::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
+            _ => self.board.lock().carry_out(operation),
+        }
+    }
+
+    fn start(&mut self, who: &str) {
+        let (said, name) = (Arc::clone(&self.said), who.to_owned());
+        let seen = move |holder: &str| {
+            let holder = if holder.is_empty() { "nobody" } else { holder };
+            said.lock().push(format!("{name} sees {holder}"));
+        };
+        let election = LeaderElection::new("parity").namespace("default").identity(who).on_holder(seen);
+        let elector = match election.elector(client(&self.board, who)) {
+            Ok(elector) => elector,
+            Err(error) => return self.said.lock().push(error.to_string()),
+        };
+        let stop = CancellationToken::new();
+        self.stops.insert(who.to_owned(), stop.clone());
+        let (mut leadership, said, name) = (elector.leadership(), Arc::clone(&self.said), who.to_owned());
+        tokio::spawn(async move {
+            if leadership.wait_for(Leadership::is_leading).await.is_ok() {
+                said.lock().push(format!("{name} leads"));
+            }
+        });
+        let (said, name) = (Arc::clone(&self.said), who.to_owned());
+        tokio::spawn(async move {
+            // Why it ended is its own to tell; client-go does not say.
+            let _ = elector.run(stop).await;
+            said.lock().push(format!("{name} ends"));
+        });
+    }
+}

@@ -1,0 +1,35 @@
+use super::*;
+
+fn problem(text: &str) -> String {
+    ElectionScript::parse("test", text).expect_err("it is no script").to_string()
+}
+
+#[test]
+fn what_is_no_script_is_refused_with_a_reason() {
+    assert!(problem("about: x\ndo: [start]").ends_with("\"start\" needs a name"));
+    assert!(problem("about: x\ndo: [advance 5]").ends_with("needs a time, as 50ms"));
+    assert!(problem("about: x\ndo: [sleep 5ms]").contains("is no operation; there are start, stop"));
+    assert!(problem("about: x\ndo: [start a b]").ends_with("b is too much"));
+    assert!(problem("about: x\ndo: [advance 5ms]").ends_with("nobody takes part"));
+    assert!(problem("about: x\ndo: [stop a]").ends_with("a is stopped, and was not started"));
+    assert!(problem("about: x\ndo: [start a, start a]").ends_with("a is started twice"));
+}
+
+#[test]
+fn every_script_is_read_and_our_candidates_never_lead_two_at_a_time() {
+    let scripts = ElectionScript::read_all(&crate::Suite::folder().join("elections")).unwrap();
+    assert!(scripts.len() >= 12, "{}", scripts.len());
+    for script in scripts {
+        let lines = run_our_election(&script).unwrap();
+        let mut leads = 0_i32;
+        for line in lines {
+            for word in line.split("; ") {
+                leads += i32::from(word.ends_with(" leads"));
+            }
+            // Who ends may never have led; then there is nobody to count.
+            let ended = line.split("; ").filter(|word| word.ends_with(" ends")).count();
+            leads -= i32::try_from(ended).unwrap().min(leads);
+            assert!(leads <= 1, "{}: {line}", script.name);
+        }
+    }
+}
