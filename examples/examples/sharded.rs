@@ -1,9 +1,10 @@
 //! One controller in several processes, each of which works on its share of the keys.
 //!
 //! It answers config maps: whoever owns one notes the round that is asked for, its own name, and the fence under which it wrote. By
-//! default this program starts three replicas of itself, asks for rounds without a pause, kills one of them and stops another,
-//! and checks by the fences that no answer came after one of a later owner. On a cluster it makes the namespace `example-sharded` and
-//! takes it away; `sharded/role.yaml` has what the replicas need there, and `OPERATOR_KUBECONFIG` names a user with no more than that.
+//! default this program starts three replicas of itself, asks for rounds without a pause, kills one of them, holds another (SIGSTOP)
+//! for longer than its lease and stops it later, and checks by the fences that no answer came after one of a later owner. On a
+//! cluster it makes the namespace `example-sharded` and takes it away; `sharded/role.yaml` has what the replicas need there, and
+//! `OPERATOR_KUBECONFIG` names a user with no more than that.
 //! `SHARDED_LEASE` is the lease of the replicas in seconds: 3 on the embedded server, 15 elsewhere.
 //!
 //! ```sh
@@ -12,24 +13,24 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use informer::handler::on_event;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
-    Cache, Client, Context, Controller, Manager, Outcome, Patch, ReconcileError, Request, ShardGroup, ctrl_c,
+    Cache, Client, Context, Controller, Manager, Outcome, ReconcileError, Request, ShardGroup, ctrl_c,
 };
 use informer::{Event, Lazy};
-use informer_examples::{PATIENCE, Result, connect};
+use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
+use informer_examples::{Result, connect};
 use parking_lot::Mutex;
-use serde_json::json;
-use tokio::time::Instant;
 
 const NAMESPACE: &str = "example-sharded";
 const MAPS: usize = 60;
+/// Between two rounds that are asked for.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Names the replica that a process is, where this program has started it.
 const REPLICA: &str = "SHARDED_REPLICA";
@@ -124,12 +125,12 @@ async fn show() -> Result {
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     cache.start();
     let user = Client::new(&cache);
-    set_up(&user).await?;
+    set_up(&user, NAMESPACE, map_names(MAPS)).await?;
     let answers: Arc<Mutex<Answers>> = Arc::default();
     let heard = Arc::clone(&answers);
     let maps = cache.informer::<ConfigMap>();
     maps.add_handler(on_event(move |event| heard.lock().hear(&event)))?;
-    let asking = tokio::spawn(ask(user.clone()));
+    let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, PAUSE));
     let mut replicas = Vec::new();
     for name in ["a", "b", "c"] {
         replicas.push(start(name, embedded.as_deref())?);
@@ -140,7 +141,7 @@ async fn show() -> Result {
     shown
 }
 
-async fn watch(mut replicas: Vec<Child>, answers: &Mutex<Answers>) -> Result {
+async fn watch(mut replicas: Vec<Replica>, answers: &Mutex<Answers>) -> Result {
     let shares = || ["a", "b", "c"].map(|name| answers.lock().of(name));
     until("all three answer", || {
         shares().iter().all(|share| *share > 0) && shares().iter().sum::<usize>() == MAPS
@@ -151,15 +152,22 @@ async fn watch(mut replicas: Vec<Child>, answers: &Mutex<Answers>) -> Result {
     let [a, b, c] = shares();
     println!("3 replicas share {MAPS} config maps: {a}, {b} and {c}");
 
-    let begin = Instant::now();
     replicas[1].kill()?;
-    until("others answer for b", || answers.lock().of("b") == 0).await?;
-    println!("b was killed: its {b} are with others after {:.1} s", begin.elapsed().as_secs_f32());
+    let took = until("others answer for b", || answers.lock().of("b") == 0).await?;
+    println!("b was killed: its {b} are with others after {:.1} s", took.as_secs_f32());
 
-    let ([_, _, c], begin) = (shares(), Instant::now());
-    drop(replicas[2].stdin.take());
-    until("a answers for all", || answers.lock().of("a") == MAPS).await?;
-    println!("c was stopped: its {c} are with a after {:.1} s", begin.elapsed().as_secs_f32());
+    let [_, _, c] = shares();
+    replicas[2].hold()?;
+    let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
+    replicas[2].go_on()?;
+    until("c answers again", || answers.lock().of("c") > 0).await?;
+    println!("c was held past its lease: its {c} were with a after {:.1} s", took.as_secs_f32());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    let [_, _, c] = shares();
+    replicas[2].stop();
+    let took = until("a answers for all", || answers.lock().of("a") == MAPS).await?;
+    println!("c was stopped: its {c} are with a after {:.1} s", took.as_secs_f32());
 
     let answers = answers.lock();
     println!("{} answers, {} of them under an older fence than one before", answers.count, answers.late);
@@ -169,67 +177,13 @@ async fn watch(mut replicas: Vec<Child>, answers: &Mutex<Answers>) -> Result {
     }
 }
 
-/// A replica in a process of its own, which ends with its standard input.
-fn start(name: &str, embedded: Option<&std::ffi::OsStr>) -> Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).env(REPLICA, name).stdin(Stdio::piped()).stdout(Stdio::null());
-    if let Some(kubeconfig) = embedded {
-        command.env("KUBECONFIG", kubeconfig);
-        if std::env::var_os(LEASE).is_none() {
+fn start(name: &'static str, embedded: Option<&OsStr>) -> Result<Replica> {
+    Replica::start(name, |command| {
+        command.env(REPLICA, name);
+        let operator = std::env::var_os("OPERATOR_KUBECONFIG");
+        command.envs(embedded.or(operator.as_deref()).map(|path| ("KUBECONFIG", path)));
+        if embedded.is_some() && std::env::var_os(LEASE).is_none() {
             command.env(LEASE, "3");
         }
-    } else if let Some(kubeconfig) = std::env::var_os("OPERATOR_KUBECONFIG") {
-        command.env("KUBECONFIG", kubeconfig);
-    }
-    Ok(command.spawn()?)
-}
-
-/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a blocking task of its
-/// own before the process ends, and so would a replica that fails.
-async fn parent_gone() {
-    let (gone, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        // It ends, whether it can be read or not.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        let _ = gone.send(());
-    });
-    // A thread that could not tell is gone, too.
-    let _ = end.await;
-}
-
-/// Asks for one round after the other.
-async fn ask(user: Client) -> Result {
-    for round in 1_u64.. {
-        let key = format!("{NAMESPACE}/map-{}", round % MAPS as u64);
-        user.patch::<ConfigMap>(&key, &Patch::merge(json!({"data": {"round": round.to_string()}}))).await?;
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
-}
-
-async fn until(what: &str, holds: impl Fn() -> bool) -> Result {
-    let begin = Instant::now();
-    while !holds() {
-        if begin.elapsed() > PATIENCE * 6 {
-            return Err(format!("{what}: not in time").into());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
-}
-
-async fn set_up(user: &Client) -> Result {
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(NAMESPACE.to_owned());
-    match user.create(&namespace).await {
-        Err(error) if !error.is_already_exists() => return Err(error.into()),
-        _ => {}
-    }
-    for number in 0..MAPS {
-        let mut map = ConfigMap::default();
-        map.metadata.namespace = Some(NAMESPACE.to_owned());
-        map.metadata.name = Some(format!("map-{number}"));
-        user.create(&map).await?;
-    }
-    Ok(())
+    })
 }

@@ -11,9 +11,8 @@
 //! cargo run -p informer-examples --example standby
 //! ```
 
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::ffi::OsStr;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,10 +23,11 @@ use informer::runtime::{
     ReconcileError, Request,
 };
 use informer::{Event, Lazy};
+use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
 use informer_examples::{PATIENCE, Result, connect};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 const NAMESPACE: &str = "example-standby";
 const LEDGER: &str = "ledger";
@@ -138,12 +138,12 @@ async fn show() -> Result {
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     cache.start();
     let user = Client::new(&cache);
-    set_up(&user).await?;
+    set_up(&user, NAMESPACE, map_names(MAPS).chain([LEDGER.to_owned()])).await?;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let heard = Arc::clone(&seen);
     cache.informer::<ConfigMap>().add_handler(on_event(move |event| heard.lock().hear(&event)))?;
-    let asking = tokio::spawn(ask(user.clone()));
-    let start = |name| Replica::start(name, kubeconfig.as_deref(), &seconds);
+    let asking = tokio::spawn(ask(user.clone(), NAMESPACE, MAPS, WORK));
+    let start = |name| start(name, kubeconfig.as_deref(), &seconds);
     let replicas = ["a", "b", "c"].into_iter().map(start).collect::<Result<Vec<_>>>();
     let shown = watch(replicas?, start, &seen, Duration::from_secs(seconds.parse()?)).await;
     asking.abort();
@@ -162,16 +162,16 @@ async fn watch(
     println!("3 replicas, and {} answers", leader());
 
     let mut killed = take(&mut replicas, &leader())?;
-    killed.child.kill()?;
-    let took = until("another one leads", || leader() != killed.name).await?;
-    println!("{} was killed: {} answers after {:.1} s", killed.name, leader(), took.as_secs_f32());
+    killed.kill()?;
+    let took = until("another one leads", || leader() != killed.name()).await?;
+    println!("{} was killed: {} answers after {:.1} s", killed.name(), leader(), took.as_secs_f32());
     within(took, lease + Duration::from_secs(3))?;
 
     replicas.push(start("d")?);
     let mut stopped = take(&mut replicas, &leader())?;
-    drop(stopped.child.stdin.take());
-    let took = until("another one leads", || leader() != stopped.name).await?;
-    println!("{} was stopped: {} answers after {:.1} s", stopped.name, leader(), took.as_secs_f32());
+    stopped.stop();
+    let took = until("another one leads", || leader() != stopped.name()).await?;
+    println!("{} was stopped: {} answers after {:.1} s", stopped.name(), leader(), took.as_secs_f32());
     within(took, Duration::from_secs(3))?;
     let late = seen.lock().late;
     println!("{} answers so far, {} late, and {} in the ledger", seen.lock().answers, late[0], late[1]);
@@ -180,13 +180,13 @@ async fn watch(
     }
 
     let mut held = take(&mut replicas, &leader())?;
-    held.signal("-STOP")?;
-    until("another one leads", || leader() != held.name).await?;
-    held.signal("-CONT")?;
-    until("it ends, since its lease is lost", || matches!(held.child.try_wait(), Ok(Some(_)))).await?;
+    held.hold()?;
+    until("another one leads", || leader() != held.name()).await?;
+    held.go_on()?;
+    until("it ends, since its lease is lost", || held.has_ended()).await?;
     sleep(PATIENCE / 10).await;
     let late = seen.lock().late;
-    println!("{} was held past its lease: {} late, and {} in the ledger", held.name, late[0], late[1]);
+    println!("{} was held past its lease: {} late, and {} in the ledger", held.name(), late[0], late[1]);
     // At most what its one worker was about to write, and only where nothing was read that could be compared.
     if late[0] > 0 || late[1] > 1 { Err("a leader of before worked on".into()) } else { Ok(()) }
 }
@@ -195,90 +195,14 @@ fn within(took: Duration, limit: Duration) -> Result {
     if took <= limit { Ok(()) } else { Err(format!("it took {took:?} instead of {limit:?} at most").into()) }
 }
 
-/// A replica in a process of its own, which ends with its standard input, and with this.
-struct Replica {
-    name: &'static str,
-    child: Child,
-}
-
-impl Replica {
-    fn start(name: &'static str, kubeconfig: Option<&OsStr>, lease: &str) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(std::env::args_os().skip(1)).env(REPLICA, name).env(LEASE, lease);
+fn start(name: &'static str, kubeconfig: Option<&OsStr>, lease: &str) -> Result<Replica> {
+    Replica::start(name, |command| {
+        command.env(REPLICA, name).env(LEASE, lease).stderr(Stdio::null());
         command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Self { name, child })
-    }
-
-    fn signal(&self, signal: &str) -> Result {
-        let pid: OsString = self.child.id().to_string().into();
-        match Command::new("kill").arg(signal).arg(pid).status()?.success() {
-            true => Ok(()),
-            false => Err("the process takes no signal".into()),
-        }
-    }
-}
-
-impl Drop for Replica {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    })
 }
 
 fn take(replicas: &mut Vec<Replica>, name: &str) -> Result<Replica> {
-    let place = replicas.iter().position(|replica| replica.name == name);
+    let place = replicas.iter().position(|replica| replica.name() == name);
     Ok(replicas.swap_remove(place.ok_or("nobody has this name")?))
-}
-
-/// Resolves when the standard input ends. It is read by a thread of its own: the runtime would wait for a blocking task of its
-/// own before the process ends, and so would a replica that has lost its lease.
-async fn parent_gone() {
-    let (gone, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        // It ends, whether it can be read or not.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        let _ = gone.send(());
-    });
-    // A thread that could not tell is gone, too.
-    let _ = end.await;
-}
-
-/// Asks for one round after the other.
-async fn ask(user: Client) -> Result {
-    for round in 1_u64.. {
-        let key = format!("{NAMESPACE}/map-{}", round % MAPS as u64);
-        user.patch::<ConfigMap>(&key, &Patch::merge(json!({"data": {"round": round.to_string()}}))).await?;
-        sleep(WORK).await;
-    }
-    Ok(())
-}
-
-/// How long it took.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<Duration> {
-    let begin = Instant::now();
-    while !holds() {
-        if begin.elapsed() > PATIENCE * 6 {
-            return Err(format!("{what}: not in time").into());
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
-    Ok(begin.elapsed())
-}
-
-async fn set_up(user: &Client) -> Result {
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(NAMESPACE.to_owned());
-    match user.create(&namespace).await {
-        Err(error) if !error.is_already_exists() => return Err(error.into()),
-        _ => {}
-    }
-    for name in (0..MAPS).map(|number| format!("map-{number}")).chain([LEDGER.to_owned()]) {
-        let mut map = ConfigMap::default();
-        map.metadata.namespace = Some(NAMESPACE.to_owned());
-        map.metadata.name = Some(name);
-        user.create(&map).await?;
-    }
-    Ok(())
 }

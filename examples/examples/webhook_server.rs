@@ -11,17 +11,15 @@
 
 use std::time::Duration;
 
-use informer::Client as Connection;
 use informer::k8s_openapi::ByteString;
 use informer::k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use informer::kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
 use informer::runtime::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
-use informer::runtime::{Cache, Client, Manager, Tls, WriteError};
+use informer::runtime::{Client, Manager, Tls, WriteError};
 use informer_apiserver::CertificateAuthority;
-use informer_examples::{PATIENCE, Result, connect};
+use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -53,7 +51,7 @@ async fn judge(request: AdmissionRequest<ConfigMap>) -> Result<Allowed, Denied> 
 #[tokio::main]
 pub async fn main() -> Result {
     let (client, _cluster) = connect().await?;
-    let user = Client::new(&Cache::new(client.clone()));
+    let user = user(&client);
     let host = std::env::var("WEBHOOK_HOST").unwrap_or_else(|_| "127.0.0.1".to_owned());
     let (authority, files) = (CertificateAuthority::new("example")?, tempfile::tempdir()?);
     let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
@@ -65,7 +63,7 @@ pub async fn main() -> Result {
     let address = format!("https://{}", listener.local_addr()?);
     let tls = Tls::files(certificate, key, rustls::crypto::ring::default_provider());
     let webhooks = WebhookServer::on(listener, tls).default(fill_in).validate(judge);
-    let manager = Manager::new(operator(client).await?).add(webhooks);
+    let manager = Manager::new(operator(&client).await?).add(webhooks);
     let (stop, own) = (manager.handle(), manager.handle().services().client.clone());
     let mut status = stop.status();
     let running = tokio::spawn(manager.run_until(std::future::pending::<()>()));
@@ -78,14 +76,6 @@ pub async fn main() -> Result {
     stop.stop();
     running.await??;
     used.map_err(|_| "the webhooks were not called in time")?
-}
-
-/// Who the server is to the cluster: the user of `OPERATOR_KUBECONFIG`, or else the one that uses it.
-async fn operator(client: Connection) -> Result<Connection> {
-    let Some(path) = std::env::var_os("OPERATOR_KUBECONFIG") else { return Ok(client) };
-    let kubeconfig = Kubeconfig::read_from(path)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Connection::new(config)?)
 }
 
 /// Tells the API server what to ask, and whom to trust: what manifests do where the address is known before.

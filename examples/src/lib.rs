@@ -5,6 +5,7 @@
 //! read and never write to, but for the operators: they make and take away objects of their own.
 
 mod content;
+pub mod replicas;
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ examples! {
     janitor: "100 of 1000 config maps deleted", "objects: metadata and nothing else";
     multi_namespace: "example-blue has 2 config maps", "example-green has 1 config maps", "example-red is not looked at";
     sample_controller: "created: a deployment of 2", "scaled: a deployment of 3", "told: in the status, and by an event", "deleted: the finalizer has let it go";
-    sharded: "3 replicas share 60 config maps", "b was killed", "c was stopped", "0 of them under an older fence";
+    sharded: "3 replicas share 60 config maps", "b was killed", "c was held past its lease", "c was stopped", "0 of them under an older fence";
     standby: "3 replicas, and", "was killed:", "was stopped:", "0 late, and 0 in the ledger", "was held past its lease: 0 late";
     webhook_server: "filled in: team blue", "denied: data.password: put it into a Secret", "an update is judged, too";
     controller: "synced at version 24", "4 attempts failed", "the reflector is watching";

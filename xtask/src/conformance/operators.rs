@@ -46,7 +46,7 @@ struct Operator {
     needs: (&'static str, &'static str),
 }
 
-const OPERATORS: [Operator; 5] = [
+const OPERATORS: [Operator; 6] = [
     Operator {
         name: "sample_controller",
         role: "website-controller",
@@ -85,6 +85,7 @@ const OPERATORS: [Operator; 5] = [
         says: &[
             "3 replicas share 60 config maps",
             "b was killed",
+            "c was held past its lease",
             "c was stopped",
             "0 of them under an older fence",
         ],
@@ -101,6 +102,17 @@ const OPERATORS: [Operator; 5] = [
             "was held past its lease: 0 late",
         ],
         needs: ("configmaps", "patch"),
+    },
+    Operator {
+        name: "webhook_server",
+        role: "webhook-server",
+        namespaces: &[],
+        says: &[
+            "filled in: team blue",
+            "denied: data.password: put it into a Secret",
+            "an update is judged, too",
+        ],
+        needs: ("mutatingwebhookconfigurations", "create"),
     },
 ];
 
@@ -209,11 +221,14 @@ impl Proof<'_> {
         let (resource, verb) = operator.needs;
         let mut role = self.kubectl.get("clusterrole", operator.role)?;
         for rule in role["rules"].as_array_mut().into_iter().flatten() {
-            if rule["resources"] == json!([resource])
-                && let Some(verbs) = rule["verbs"].as_array_mut()
-            {
+            let names = rule["resources"].as_array().is_some_and(|named| named.contains(&json!(resource)));
+            if names && let Some(verbs) = rule["verbs"].as_array_mut() {
                 verbs.retain(|given| given != verb);
             }
+        }
+        if let Some(rules) = role["rules"].as_array_mut() {
+            // One without verbs is none.
+            rules.retain(|rule| rule["verbs"] != json!([]));
         }
         self.kubectl.with_input(&["replace", "-f", "-"], &role.to_string())?;
         self.bind(operator)?;
