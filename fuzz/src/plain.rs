@@ -36,14 +36,10 @@ pub(crate) fn header(object: &Value) -> Option<Header> {
 
 fn owner_reference(owner: &Value) -> Option<OwnerReference> {
     let owner = owner.as_object()?;
-    let text = |name: &str| Some(optional(owner.get(name), Value::as_str)?.unwrap_or_default().into());
-    Some(OwnerReference {
-        api_version: text("apiVersion")?,
-        kind: text("kind")?,
-        name: text("name")?,
-        uid: text("uid")?,
-        controller: optional(owner.get("controller"), Value::as_bool)?.unwrap_or_default(),
-    })
+    let text = |name: &str| Some(optional(owner.get(name), Value::as_str)?.unwrap_or_default());
+    let [api_version, kind] = [text("apiVersion")?, text("kind")?];
+    let controller = optional(owner.get("controller"), Value::as_bool)?.unwrap_or_default();
+    Some(OwnerReference::new(api_version, kind, text("name")?, text("uid")?, controller))
 }
 
 /// The object without what is cut from every object.

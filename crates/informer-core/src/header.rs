@@ -1,3 +1,6 @@
+use std::fmt;
+
+use crate::texts::Texts;
 use crate::{Labels, Object, ObjectKey, ResourceVersion};
 
 /// What a cache knows of every object without decoding it.
@@ -94,22 +97,69 @@ impl Object for Header {
 }
 
 /// One entry of `metadata.ownerReferences`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+///
+/// ```
+/// use informer_core::OwnerReference;
+///
+/// let owner = OwnerReference::new("apps/v1", "ReplicaSet", "web-6d4b75cb6d", "u-1", true);
+/// assert_eq!((owner.kind(), owner.name()), ("ReplicaSet", "web-6d4b75cb6d"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
-    /// Group and version of the owner, as `apps/v1`.
-    pub api_version: Box<str>,
-    /// Kind of the owner.
-    pub kind: Box<str>,
-    /// Name of the owner, in the namespace of the object or cluster-scoped.
-    pub name: Box<str>,
-    /// Uid of the owner.
-    pub uid: Box<str>,
-    /// True for the one owner that manages the object.
-    pub controller: bool,
+    /// Group and version, kind, name, uid.
+    texts: Texts,
+    controller: bool,
 }
 
 impl OwnerReference {
+    /// An owner; `api_version` is its group and version, as `apps/v1`, and `controller` true for the one owner that manages the
+    /// object.
+    pub fn new(api_version: &str, kind: &str, name: &str, uid: &str, controller: bool) -> Self {
+        Self { texts: Texts::of([api_version, kind, name, uid].into_iter()), controller }
+    }
+
+    /// Group and version of the owner, as `apps/v1`.
+    pub fn api_version(&self) -> &str {
+        self.text(0)
+    }
+
+    /// Kind of the owner.
+    pub fn kind(&self) -> &str {
+        self.text(1)
+    }
+
+    /// Name of the owner, in the namespace of the object or cluster-scoped.
+    pub fn name(&self) -> &str {
+        self.text(2)
+    }
+
+    /// Uid of the owner.
+    pub fn uid(&self) -> &str {
+        self.text(3)
+    }
+
+    /// True for the one owner that manages the object.
+    pub fn is_controller(&self) -> bool {
+        self.controller
+    }
+
+    fn text(&self, place: usize) -> &str {
+        self.texts.iter().nth(place).unwrap_or_default()
+    }
+
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.api_version.len() + self.kind.len() + self.name.len() + self.uid.len()
+        size_of::<Self>() + self.texts.held_bytes()
+    }
+}
+
+impl fmt::Debug for OwnerReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnerReference")
+            .field("api_version", &self.api_version())
+            .field("kind", &self.kind())
+            .field("name", &self.name())
+            .field("uid", &self.uid())
+            .field("controller", &self.controller)
+            .finish()
     }
 }

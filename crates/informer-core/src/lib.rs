@@ -32,6 +32,7 @@ mod key;
 mod labels;
 mod object;
 mod selector;
+mod texts;
 mod tombstone;
 mod version;
 

@@ -49,7 +49,7 @@ pub trait Object: Send + Sync + 'static {
 
     /// The owner that manages this object.
     fn controller(&self) -> Option<&OwnerReference> {
-        self.owners().iter().find(|owner| owner.controller)
+        self.owners().iter().find(|owner| owner.is_controller())
     }
 
     /// One annotation, where the representation holds them.

@@ -54,13 +54,11 @@ fn a_later_label_of_one_key_replaces_the_earlier() {
 
 #[test]
 fn a_header_answers_for_the_object() {
-    let owner = OwnerReference {
-        api_version: "apps/v1".into(),
-        kind: "ReplicaSet".into(),
-        name: "web".into(),
-        uid: "u".into(),
-        controller: true,
-    };
+    let owner = OwnerReference::new("apps/v1", "ReplicaSet", "web", "u", true);
+    assert_eq!(
+        [owner.api_version(), owner.kind(), owner.name(), owner.uid()],
+        ["apps/v1", "ReplicaSet", "web", "u"]
+    );
     let header = Header::new("ns/web-0".parse().unwrap()).with_version("4").with_owners([owner.clone()]);
     assert_eq!(header.controller(), Some(&owner));
     assert_eq!(Object::field(&header, &"metadata.namespace".parse().unwrap()).as_deref(), Some("ns"));

@@ -293,13 +293,7 @@ fn owner(data: &[u8]) -> Result<OwnerReference, Problem> {
         }
         Ok(())
     })?;
-    Ok(OwnerReference {
-        api_version: api_version.into(),
-        kind: kind.into(),
-        name: name.into(),
-        uid: uid.into(),
-        controller,
-    })
+    Ok(OwnerReference::new(api_version, kind, name, uid, controller))
 }
 
 fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {

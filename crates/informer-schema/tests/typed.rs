@@ -187,10 +187,10 @@ fn headers_are_what_json_says() {
         assert_eq!(header.owners().len(), owners.len());
         for (ours, theirs) in header.owners().iter().zip(owners) {
             assert_eq!(
-                (&*ours.uid, &*ours.name),
+                (ours.uid(), ours.name()),
                 (theirs["uid"].as_str().unwrap(), theirs["name"].as_str().unwrap())
             );
-            assert_eq!(ours.controller, theirs["controller"].as_bool().unwrap_or_default());
+            assert_eq!(ours.is_controller(), theirs["controller"].as_bool().unwrap_or_default());
         }
         count += 1;
     }

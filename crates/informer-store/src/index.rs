@@ -211,7 +211,7 @@ impl<O: Object> IndexFn<O> for ByLabel {
 
 impl<O: Object> IndexFn<O> for ByOwnerUid {
     fn index(&self, object: &O, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {
-        object.owners().iter().for_each(|owner| emit(&owner.uid));
+        object.owners().iter().for_each(|owner| emit(owner.uid()));
         Ok(())
     }
 }

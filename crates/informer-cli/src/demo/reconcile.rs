@@ -45,7 +45,7 @@ impl Reconciler {
     pub(crate) fn handler(queue: WorkQueue<Box<str>>) -> impl EventHandler<Lazy<Pod>> {
         on_event(move |event: Event<Lazy<Pod>>| {
             if let Some(owner) = event.object().controller() {
-                queue.add(owner.uid.clone());
+                queue.add(owner.uid().into());
             }
         })
     }

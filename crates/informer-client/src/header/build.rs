@@ -107,28 +107,22 @@ fn owners(text: &str, range: &Range<usize>) -> Result<Vec<OwnerReference>, Heade
 }
 
 fn owner(cursor: &mut Cursor<'_>, field: &'static str) -> Result<OwnerReference, HeaderError> {
-    let mut owner = OwnerReference {
-        api_version: Box::default(),
-        kind: Box::default(),
-        name: Box::default(),
-        uid: Box::default(),
-        controller: false,
-    };
+    let [mut api_version, mut kind, mut name, mut uid] = [const { Cow::Borrowed("") }; 4];
     cursor.object()?;
-    let mut first = true;
+    let (mut first, mut controller) = (true, false);
     while let Some(key) = cursor.member(&mut first)? {
         let place = if key.is("apiVersion") {
-            &mut owner.api_version
+            &mut api_version
         } else if key.is("kind") {
-            &mut owner.kind
+            &mut kind
         } else if key.is("name") {
-            &mut owner.name
+            &mut name
         } else if key.is("uid") {
-            &mut owner.uid
+            &mut uid
         } else {
             let value = cursor.skip()?;
             if key.is("controller") {
-                owner.controller = match cursor.slice(&value) {
+                controller = match cursor.slice(&value) {
                     "true" => true,
                     "false" | "null" => false,
                     _ => {
@@ -141,7 +135,7 @@ fn owner(cursor: &mut Cursor<'_>, field: &'static str) -> Result<OwnerReference,
             }
             continue;
         };
-        *place = string(cursor, field)?.unwrap_or_default().into();
+        *place = string(cursor, field)?.unwrap_or_default();
     }
-    Ok(owner)
+    Ok(OwnerReference::new(&api_version, &kind, &name, &uid, controller))
 }

@@ -27,14 +27,10 @@ fn plain(text: &str) -> Option<Header> {
     let mut owners = Vec::new();
     for owner in optional(metadata.get("ownerReferences"), Value::as_array)?.into_iter().flatten() {
         let owner = owner.as_object()?;
-        let text = |name: &str| Some(optional(owner.get(name), Value::as_str)?.unwrap_or_default().into());
-        owners.push(OwnerReference {
-            api_version: text("apiVersion")?,
-            kind: text("kind")?,
-            name: text("name")?,
-            uid: text("uid")?,
-            controller: optional(owner.get("controller"), Value::as_bool)?.unwrap_or_default(),
-        });
+        let text = |name: &str| Some(optional(owner.get(name), Value::as_str)?.unwrap_or_default());
+        let [api_version, kind] = [text("apiVersion")?, text("kind")?];
+        let controller = optional(owner.get("controller"), Value::as_bool)?.unwrap_or_default();
+        owners.push(OwnerReference::new(api_version, kind, text("name")?, text("uid")?, controller));
     }
     let header = Header::new(key)
         .with_uid(string("uid")?)

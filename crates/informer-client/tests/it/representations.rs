@@ -40,7 +40,7 @@ fn check_header<O: Object>(object: &O) {
     assert_eq!((object.uid(), object.generation()), ("u", Some(2)));
     assert_eq!(*object.resource_version(), "7");
     assert_eq!(object.labels().get("app"), Some("web"));
-    assert_eq!(object.controller().map(|owner| &*owner.name), Some("r"));
+    assert_eq!(object.controller().map(|owner| owner.name()), Some("r"));
     assert_eq!(object.annotation("note").as_deref(), Some("a \"b\""));
     assert_eq!(object.annotation("other"), None);
     assert!(object.held_bytes() > 100);

@@ -29,14 +29,14 @@ impl EnqueueOwner {
     }
 
     fn matches(&self, owner: &OwnerReference) -> bool {
-        let wanted = owner.controller || !self.only_controller;
+        let wanted = owner.is_controller() || !self.only_controller;
         let gvk = self.kind.gvk();
-        wanted && *owner.kind == *gvk.kind && group(&owner.api_version) == Some(&gvk.group)
+        wanted && owner.kind() == gvk.kind && group(owner.api_version()) == Some(&gvk.group)
     }
 
     fn request(&self, object: &ObjectKey, owner: &OwnerReference) -> Option<Request> {
         // A reference without a name, or with one that cannot be, leads nowhere.
-        self.kind.key_of(object.namespace(), &owner.name).map(Request::new)
+        self.kind.key_of(object.namespace(), owner.name()).map(Request::new)
     }
 }
 

@@ -13,8 +13,7 @@ fn header(key: &str) -> Header {
 }
 
 fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> OwnerReference {
-    let [api_version, kind, name] = [api_version, kind, name].map(Box::from);
-    OwnerReference { api_version, kind, name, uid: "u".into(), controller }
+    OwnerReference::new(api_version, kind, name, "u", controller)
 }
 
 fn owned<const N: usize>(key: &str, owners: [OwnerReference; N]) -> Header {

@@ -208,13 +208,7 @@ fn an_index_function_that_fails_while_an_index_is_added_leaves_out_those_objects
 
 #[test]
 fn the_index_functions_at_hand_read_the_header() {
-    let owner = OwnerReference {
-        api_version: "apps/v1".into(),
-        kind: "ReplicaSet".into(),
-        name: "web".into(),
-        uid: "u-1".into(),
-        controller: true,
-    };
+    let owner = OwnerReference::new("apps/v1", "ReplicaSet", "web", "u-1", true);
     let pod = Header::new(key("ns/web")).with_uid("p-1").with_labels([("app", "web")]).with_owners([owner]);
     let path: FieldPath = "metadata.uid".parse().unwrap();
     let store = StoreBuilder::new()
