@@ -83,10 +83,28 @@ impl<'a> Reader<'a> {
     /// The next field, with its number; `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
-        if self.at == self.data.len() {
-            return Ok(None);
+        if let Some((number, block)) = self.short() {
+            return Ok(Some((number, Raw::Bytes(block))));
         }
-        // Nearly every field: a number below 16 and a block shorter than 128 bytes.
+        let mut raw = Raw::Varint(0);
+        let number = self.rest(&mut raw)?;
+        Ok((number > 0).then_some((number, raw)))
+    }
+
+    /// The same: its number, or 0 at the end. The value is written where it will be read from: moved about, what was just stored
+    /// in parts would be loaded as a whole, for which the processor waits.
+    #[inline]
+    pub(crate) fn read(&mut self, raw: &mut Raw<'a>) -> Result<u32, Problem> {
+        if let Some((number, block)) = self.short() {
+            *raw = Raw::Bytes(block);
+            return Ok(number);
+        }
+        self.rest(raw)
+    }
+
+    /// Nearly every field: a number below 16 and a block shorter than 128 bytes.
+    #[inline]
+    fn short(&mut self) -> Option<(u32, &'a [u8])> {
         if let [tag, length, rest @ ..] = &self.data[self.at..]
             && tag & 0x87 == 2
             && *tag > 7
@@ -94,23 +112,27 @@ impl<'a> Reader<'a> {
             && let Some(block) = rest.get(..usize::from(*length))
         {
             self.at += 2 + block.len();
-            return Ok(Some((u32::from(tag >> 3), Raw::Bytes(block))));
+            return Some((u32::from(tag >> 3), block));
         }
-        self.any()
+        None
     }
 
-    fn any(&mut self) -> Result<Option<(u32, Raw<'a>)>, Problem> {
+    #[inline(never)]
+    fn rest(&mut self, raw: &mut Raw<'a>) -> Result<u32, Problem> {
+        if self.is_at_end() {
+            return Ok(0);
+        }
         let tag = self.varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0).ok_or(Problem::Tag)?;
-        let raw = match tag & 7 {
-            0 => Raw::Varint(self.varint()?),
-            1 => Raw::Fixed64(u64::from_le_bytes(self.array()?)),
-            2 => Raw::Bytes(self.block()?),
-            3 => self.group()?,
-            5 => self.array::<4>().map(|_| Raw::Other(5))?,
+        match tag & 7 {
+            0 => *raw = Raw::Varint(self.varint()?),
+            1 => *raw = Raw::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => *raw = Raw::Bytes(self.block()?),
+            3 => *raw = self.group()?,
+            5 => *raw = self.array::<4>().map(|_| Raw::Other(5))?,
             _ => return Err(Problem::Tag),
-        };
-        Ok(Some((number, raw)))
+        }
+        Ok(number)
     }
 
     /// Number and wire type of the next field, and how many bytes it has behind its head.

@@ -1,0 +1,163 @@
+//! One value between the wire and a visitor.
+
+use serde::de::{Deserializer, Visitor};
+
+use super::Object;
+use super::value::{Entries, Map};
+use crate::de::{Error, general};
+use crate::field::Base;
+use crate::schema::{MessageId, Schema};
+use crate::transcode::view::{Instant, View, one};
+use crate::wire::Raw;
+
+/// A value that is to be handed on. It is written where it is read from, and lent.
+pub(super) struct Slot<'s, 'a, 't> {
+    pub(super) schema: &'s Schema,
+    /// How deep the value stands.
+    pub(super) depth: usize,
+    pub(super) content: Content,
+    /// Of what type it is, or its values.
+    pub(super) base: Base,
+    /// How many values there are.
+    pub(super) count: u32,
+    /// The value on the wire; of many the message from the first of them on.
+    pub(super) raw: Raw<'a>,
+    pub(super) name: &'t str,
+    pub(super) instant: Option<Instant>,
+    view: Option<Box<View<'s, 'a>>>,
+}
+
+/// What stands in a [`Slot`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// One value.
+    One,
+    List,
+    Map,
+    Null,
+    Name,
+    Instant,
+    /// All that is seldom.
+    View,
+}
+
+impl<'s, 'a, 't> Slot<'s, 'a, 't> {
+    pub(super) fn new(schema: &'s Schema, depth: usize) -> Self {
+        Self {
+            schema,
+            depth,
+            content: Content::Null,
+            base: Base::Any,
+            count: 0,
+            raw: Raw::Varint(0),
+            name: "",
+            instant: None,
+            view: None,
+        }
+    }
+
+    /// One value, which is yet to be read.
+    pub(super) fn of(schema: &'s Schema, depth: usize, base: Base) -> Self {
+        Self { content: Content::One, base, ..Self::new(schema, depth) }
+    }
+
+    pub(super) fn set(&mut self, content: Content, base: Base) {
+        (self.content, self.base) = (content, base);
+    }
+
+    #[cold]
+    pub(super) fn set_view(&mut self, view: View<'s, 'a>) {
+        match view {
+            View::Null => self.content = Content::Null,
+            view => (self.content, self.view) = (Content::View, Some(Box::new(view))),
+        }
+    }
+
+    pub(super) fn taken(&mut self) -> View<'s, 'a> {
+        self.view.take().map_or(View::Null, |view| *view)
+    }
+
+    /// The bytes of a value of this type, where there is one.
+    #[inline]
+    pub(super) fn bytes_of(&self, base: Base) -> Option<&'a [u8]> {
+        match self.raw {
+            Raw::Bytes(bytes) if self.content == Content::One && self.base == base => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The message, where one stands here.
+    #[inline]
+    pub(super) fn message(&self) -> Option<Object<'s, 'a, 'static>> {
+        match (self.content, self.base, self.raw) {
+            (Content::One, Base::Message(id), Raw::Bytes(data)) => Some(self.object(id, data)),
+            _ => None,
+        }
+    }
+
+    fn object(&self, id: MessageId, data: &'a [u8]) -> Object<'s, 'a, 'static> {
+        Object { schema: self.schema, id, data, depth: self.depth, type_meta: None }
+    }
+
+    /// The values, where there are many.
+    #[inline]
+    pub(super) fn entries(&self) -> Option<Entries<'s, 'a>> {
+        match (self.content, self.raw) {
+            (Content::List, Raw::Bytes(rest)) => {
+                Some(Entries::new(rest, self.count, Slot::of(self.schema, self.depth, self.base)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The entries, where there are any.
+    #[inline]
+    pub(super) fn map(&self) -> Option<Map<'s, 'a>> {
+        match (self.content, self.raw) {
+            (Content::Map, Raw::Bytes(rest)) => {
+                Some(Map::new(rest, self.count, Slot::of(self.schema, self.depth, self.base)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Hands on whatever stands here.
+    #[inline(never)]
+    pub(super) fn any<V: Visitor<'a>>(&mut self, visitor: V) -> Result<V::Value, Error> {
+        let raw = self.raw;
+        match self.content {
+            Content::One => match self.base {
+                Base::String => visitor.visit_borrowed_str(raw.text()?),
+                Base::Bool => visitor.visit_bool(raw.varint()? != 0),
+                Base::Int32 => visitor.visit_i64(lower_half(raw.varint()?)),
+                Base::Int64 => visitor.visit_i64(raw.varint()?.cast_signed()),
+                Base::Double => visitor.visit_f64(raw.double()?),
+                Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
+                base => {
+                    let view = one(self.schema, base, &[(0, raw)], self.depth)?;
+                    general::Value(view).deserialize_any(visitor)
+                }
+            },
+            Content::List => match self.entries() {
+                Some(mut entries) => visitor.visit_seq(&mut entries),
+                None => visitor.visit_unit(),
+            },
+            Content::Map => match self.map() {
+                Some(mut map) => visitor.visit_map(&mut map),
+                None => visitor.visit_unit(),
+            },
+            Content::Null => visitor.visit_unit(),
+            Content::Name => visitor.visit_str(self.name),
+            Content::Instant => match self.instant {
+                Some(instant) => instant.told(|text| visitor.visit_str(text)),
+                None => visitor.visit_unit(),
+            },
+            Content::View => general::Value(self.taken()).deserialize_any(visitor),
+        }
+    }
+}
+
+/// Upstream keeps the lower 32 bits of whatever is there.
+pub(super) fn lower_half(value: u64) -> i64 {
+    i64::from(value as i32)
+}
