@@ -106,7 +106,7 @@ impl<O> State<O> {
         // Noted in passing, so that the slot of a hit is looked up once.
         let mut found = None;
         self.keys.find(hash, |slot| {
-            found = self.slot(*slot).filter(|entry| entry.key == *key).map(|entry| (*slot, entry));
+            found = self.slot(*slot).filter(|entry| entry.is_of(key)).map(|entry| (*slot, entry));
             found.is_some()
         })?;
         found
@@ -219,6 +219,16 @@ impl<O> State<O> {
             Some(Some(index)) => index.intern(&self.hasher, value),
             _ => value.into(),
         }
+    }
+}
+
+impl<O> Slot<O> {
+    /// Whether the object is that of the key.
+    ///
+    /// Whoever finds it will count a reference to it, in memory that is seldom in a cache, as is the text of the key. The count is
+    /// read before the text is compared, so that both waits are one: counting itself would begin when the comparison is over.
+    fn is_of(&self, key: &str) -> bool {
+        Arc::strong_count(&self.object) > 0 && self.key == *key
     }
 }
 
