@@ -1,10 +1,10 @@
 //! Does what a [`ReflectorState`] says: sends requests, reads streams, waits, and tells it what came of that.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt};
 use informer_core::Object;
@@ -38,6 +38,9 @@ enum Open<O: Object> {
     Watch(WatchReader<O>),
 }
 
+/// An event that comes so long after the last batch is not one of many: nobody waits for others to join it.
+const LULL: Duration = Duration::from_millis(1);
+
 /// Reads a watch in batches.
 struct WatchReader<O: Object> {
     stream: WatchStream<O>,
@@ -45,6 +48,8 @@ struct WatchReader<O: Object> {
     batch: Vec<WatchEvent<O>>,
     /// How much of it was there when others were last given the thread.
     seen: usize,
+    /// When the last batch was handed on.
+    last: Option<Instant>,
     /// What ended the stream while a batch was at hand.
     end: Option<Input<O>>,
 }
@@ -149,7 +154,8 @@ impl<'a, O: Object> Driver<'a, O> {
         };
         match self.reflector.source.watch(request).instrument(span).await {
             Ok(stream) => {
-                self.open = Open::Watch(WatchReader { stream, batch: Vec::new(), seen: 0, end: None });
+                self.open =
+                    Open::Watch(WatchReader { stream, batch: Vec::new(), seen: 0, last: None, end: None });
                 Input::Opened
             }
             Err(error) => Input::Failed(error),
@@ -232,7 +238,7 @@ impl<O: Object> WatchReader<O> {
     ///
     /// An HTTP connection hands on one piece of its body and waits until that is taken. So after each the thread is given up
     /// once, and only when that brought nothing more is the batch complete: a burst then goes through the queue, the store and the
-    /// handlers as a batch, and not event by event.
+    /// handlers as a batch, and not event by event. After a lull the first event goes on at once.
     fn poll_batch(&mut self, batch_max: usize, context: &mut Context<'_>) -> Poll<Input<O>> {
         while self.end.is_none() && self.batch.len() < batch_max {
             match self.stream.poll_next_unpin(context) {
@@ -245,10 +251,11 @@ impl<O: Object> WatchReader<O> {
                 Poll::Ready(Some(Err(error))) => self.end = Some(Input::Failed(error)),
                 Poll::Ready(None) => self.end = Some(Input::Ended),
                 Poll::Pending if self.batch.is_empty() => return Poll::Pending,
-                Poll::Pending if self.batch.len() > self.seen => {
+                Poll::Pending if self.batch.len() > self.seen && self.is_busy() => {
                     self.seen = self.batch.len();
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
+                    // Its first poll asks to be woken once all that can run has run, on this thread: a task that wakes itself
+                    // has another thread woken for it.
+                    ready!(pin!(yield_now()).poll(context));
                 }
                 Poll::Pending => break,
             }
@@ -257,10 +264,15 @@ impl<O: Object> WatchReader<O> {
         match self.end.take() {
             Some(end) if self.batch.is_empty() => Poll::Ready(end),
             end => {
-                self.end = end;
+                (self.end, self.last) = (end, Some(now()));
                 Poll::Ready(Input::Events(std::mem::take(&mut self.batch)))
             }
         }
+    }
+
+    /// True where events follow one another so closely that more may be under way.
+    fn is_busy(&self) -> bool {
+        self.last.is_some_and(|last| now().saturating_duration_since(last) < LULL)
     }
 }
 

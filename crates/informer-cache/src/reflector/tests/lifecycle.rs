@@ -2,8 +2,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{Recorder, World};
@@ -354,4 +356,58 @@ async fn a_source_that_always_has_more_keeps_neither_the_thread_nor_the_reflecto
     // Others come to their turn after each full batch.
     let pushes = queue.pushes();
     assert!(pushes.contains(&1000) && pushes.len() < 30, "{} pushes", pushes.len());
+}
+
+/// A connection: hands on one event, and the next when that was taken.
+struct OneAtATime(Mutex<Option<mpsc::Receiver<u64>>>);
+
+impl crate::source::Lister<TestObject> for OneAtATime {
+    async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
+        Ok(ListStream::complete([], 1))
+    }
+}
+
+impl crate::source::Watcher<TestObject> for OneAtATime {
+    async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
+        let mut versions = self.0.lock().take().unwrap();
+        Ok(WatchStream::new(futures_util::stream::poll_fn(move |context| {
+            let version = versions.poll_recv(context);
+            version.map(|version| version.map(|version| Ok(added(object("default/a", version)))))
+        })))
+    }
+}
+
+impl crate::source::ListWatch<TestObject> for OneAtATime {
+    fn describe(&self) -> String {
+        "one event at a time".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_that_comes_one_by_one_is_a_batch_and_an_event_after_a_lull_waits_for_nobody() {
+    let (sender, versions) = mpsc::channel(1);
+    let queue = Recorder::new();
+    let store: Arc<dyn ReflectorStore<TestObject>> = queue.clone();
+    let source = Source::new(OneAtATime(Mutex::new(Some(versions))));
+    let reflector = Reflector::new(source, store, ReflectorConfig::default());
+    let stop = CancellationToken::new();
+    let done = stop.clone();
+    // A task of its own, as a connection is.
+    tokio::spawn(async move {
+        for round in 0..3_u64 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            for at in 0..100 {
+                sender.send(2 + round * 100 + at).await.unwrap();
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        done.cancel();
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(reflector.run(stop).await, Ok(()));
+    let pushes = queue.pushes();
+    assert_eq!(pushes.iter().sum::<usize>(), 301, "{pushes:?}");
+    // The list; then in each round the first event by itself, and the rest in one or a few batches.
+    assert_eq!(pushes[..2], [1, 1], "{pushes:?}");
+    assert!(pushes.len() < 20, "events that follow one another are handed on together: {pushes:?}");
 }
