@@ -3,26 +3,24 @@
 //! `cargo bench -p informer-client`. Times of lists are CPU time of the thread (Linux only), so that they hold on a shared
 //! machine; throughput is in bytes of the server's JSON.
 
-use std::convert::Infallible;
+#[path = "../tests/canned/source.rs"]
+mod canned;
+
 use std::hint::black_box;
 use std::time::Duration;
 
-use bytes::Bytes;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use futures_util::StreamExt as _;
-use http::Response;
-use http_body::Frame;
-use http_body_util::StreamBody;
-use informer_cache::source::{ListPart, ListRequest, Lister, SourceContext, VersionMatch};
-use informer_client::{Client, KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
-use informer_core::{Object, ResourceVersion};
+use informer_cache::source::{Listed, SourceContext};
+use informer_client::{KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
+use informer_core::Object;
 use informer_schema::Schema;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use canned::{JSON, PROTOBUF};
+
 const PODS: usize = 10_000;
-const FRAME_BYTES: usize = 64 << 10;
 
 /// Time that the thread had a processor. The kernel counts it in ticks of some milliseconds: too coarse for single objects.
 struct CpuTime;
@@ -116,46 +114,9 @@ fn list_text() -> String {
     format!("{head}{}]}}\n", items.join(","))
 }
 
-fn frames(body: &[u8]) -> Vec<Bytes> {
-    body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect()
-}
-
-/// A client whose every list is the same frames.
-fn client(content_type: &'static str, frames: Vec<Bytes>) -> Client {
-    let service = tower::service_fn(move |_request| {
-        let frames = frames.clone();
-        async move {
-            let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
-            let mut answer = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
-            answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    Client::from_service(service, "default")
-}
-
-async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_cache::source::Listed<O>> {
-    let kept = all_of(source).await;
+async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> {
+    let kept = canned::list(source, SourceContext::default()).await;
     assert_eq!(kept.len(), PODS);
-    kept
-}
-
-async fn all_of<O: Representation>(source: &KubeListWatch<O>) -> Vec<informer_cache::source::Listed<O>> {
-    let request = ListRequest {
-        version: ResourceVersion::any(),
-        version_match: VersionMatch::Unset,
-        limit: None,
-        continue_token: None,
-        context: SourceContext::default(),
-    };
-    let (mut parts, mut kept) = (source.list(request).await.expect("a list"), Vec::new());
-    while let Some(part) = parts.next().await {
-        match part.expect("a good list") {
-            ListPart::Items(items) => kept.extend(items),
-            ListPart::Undecodable(undecodable) => panic!("{undecodable}"),
-            ListPart::End(_) => {}
-        }
-    }
     kept
 }
 
@@ -164,8 +125,7 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
     let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
     let bytes = text.len();
     eprintln!("{PODS} pods of {} bytes, {} as protobuf", bytes / PODS, wire.len() / PODS);
-    let wire_client = client("application/vnd.kubernetes.protobuf", frames(&wire));
-    let client = client("application/json", frames(text.as_bytes()));
+    let (wire_client, client) = (canned::client(PROTOBUF, &wire), canned::client(JSON, text.as_bytes()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let mut group = criterion.benchmark_group("list of 10,000 pods");
     group.throughput(Throughput::Bytes(bytes as u64)).sample_size(20);
@@ -207,17 +167,16 @@ fn listed<O: Representation>(content_type: &'static str, wire: bool) -> std::syn
         true => Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods"),
         false => text.into_bytes(),
     };
-    let source = KubeListWatch::<O>::of(client(content_type, frames(&body)), ResourceKind::of::<Pod>());
+    let source = KubeListWatch::<O>::of(canned::client(content_type, &body), ResourceKind::of::<Pod>());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let items = runtime.block_on(all_of(&source));
+    let items = runtime.block_on(canned::list(&source, SourceContext::default()));
     items[0].object().clone()
 }
 
 fn reads(criterion: &mut Criterion) {
-    const WIRE: &str = "application/vnd.kubernetes.protobuf";
     let mut group = criterion.benchmark_group("read of a cached pod");
     let path = "spec.nodeName".parse().expect("a path");
-    for (name, content_type, wire) in [("JSON", "application/json", false), ("protobuf", WIRE, true)] {
+    for (name, content_type, wire) in [("JSON", JSON, false), ("protobuf", PROTOBUF, true)] {
         let lazy = listed::<Lazy<Pod>>(content_type, wire);
         group.bench_function(format!("lazy, {name}, cold"), |bencher| bencher.iter(|| lazy.get()));
         group.bench_function(format!("lazy, {name}, field"), |bencher| {

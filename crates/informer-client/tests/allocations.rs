@@ -3,31 +3,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+#[path = "canned/source.rs"]
+mod canned;
+
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 
 use allocation_counter::measure;
-use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::Response;
-use http_body::Frame;
-use http_body_util::StreamBody;
 use informer_cache::UndecodableLog;
-use informer_cache::source::{
-    KnownObjects, ListPart, ListRequest, Listed, Lister, SourceContext, VersionMatch, WatchEvent,
-    WatchRequest, Watcher,
-};
-use informer_client::{Client, KubeListWatch, Lazy, Metadata, Representation, ResourceKind};
-use informer_core::{Object, ObjectKey, ResourceVersion};
+use informer_cache::source::{KnownObjects, Listed, SourceContext, WatchEvent, WatchRequest, Watcher};
+use informer_client::{KubeListWatch, Lazy, Metadata, Representation, ResourceKind};
+use informer_core::{Object, ObjectKey};
 use informer_schema::{Schema, write_frame};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use canned::{JSON, PROTOBUF, list};
+
 const PODS: usize = 2_000;
-const FRAME_BYTES: usize = 64 << 10;
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Read once: it takes longer than an object.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::builtin);
@@ -59,17 +53,7 @@ fn written(content_type: &str, object: &Value) -> Vec<u8> {
 
 /// A source whose every answer is this body.
 fn source<O: Representation>(content_type: &'static str, body: &[u8]) -> KubeListWatch<O> {
-    let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(Bytes::copy_from_slice).collect();
-    let service = tower::service_fn(move |_request| {
-        let frames = frames.clone();
-        async move {
-            let frames = frames.into_iter().map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
-            let mut answer = Response::new(StreamBody::new(futures_util::stream::iter(frames)));
-            answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    KubeListWatch::of(Client::from_service(service, "default"), ResourceKind::of::<Pod>())
+    KubeListWatch::of(canned::client(content_type, body), ResourceKind::of::<Pod>())
 }
 
 struct Held<O>(HashMap<String, Arc<O>>);
@@ -87,25 +71,6 @@ impl<O: Object> KnownObjects<O> for Held<O> {
 /// A runtime of this thread.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
-}
-
-async fn list<O: Representation>(source: &KubeListWatch<O>, context: SourceContext<O>) -> Vec<Listed<O>> {
-    let request = ListRequest {
-        version: ResourceVersion::any(),
-        version_match: VersionMatch::Unset,
-        limit: None,
-        continue_token: None,
-        context,
-    };
-    let (mut parts, mut kept) = (source.list(request).await.unwrap(), Vec::with_capacity(PODS));
-    while let Some(part) = parts.next().await {
-        match part.unwrap() {
-            ListPart::Items(items) => kept.extend(items),
-            ListPart::Undecodable(undecodable) => panic!("{undecodable}"),
-            ListPart::End(_) => {}
-        }
-    }
-    kept
 }
 
 /// Allocations and bytes of a first list, and allocations of a second one with nothing new; each for one object.

@@ -1,27 +1,19 @@
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use informer_cache::source::{ServerStatus, WatchEvent};
+use informer_cache::source::ServerStatus;
 use informer_core::ResourceVersion;
 
-use super::{BATCH_MAX, INITIAL_EVENTS_END, happened};
+use super::{INITIAL_EVENTS_END, RawEvent};
 use crate::header::RawHeader;
-use crate::list_watch::objects::ObjectReader;
+use crate::list_watch::objects::{ObjectReader, Read};
 use crate::list_watch::reply;
 use crate::scan::{Cursor, ScanError, Span};
 use crate::splitter::Slice;
-use crate::splitter::frames::Frames;
-use crate::{Limits, Representation, fields};
-
-/// A watch in JSON.
-pub(super) struct JsonWatch<O: informer_core::Object> {
-    frames: Frames,
-    objects: ObjectReader<O>,
-}
+use crate::{Representation, fields};
 
 /// One event as it came.
-struct Event<'a> {
+pub(super) struct Event<'a> {
     event_type: Cow<'a, str>,
     object: &'a str,
     /// Where the object begins in the event, and the containers of that.
@@ -29,88 +21,9 @@ struct Event<'a> {
     spans: &'a [Span],
 }
 
-impl<O: Representation> JsonWatch<O> {
-    pub(super) fn new(limits: Limits, objects: ObjectReader<O>) -> Self {
-        Self { frames: Frames::new(limits), objects }
-    }
-
-    pub(super) fn read(
-        &mut self,
-        frame: &[u8],
-        at: &mut usize,
-        events: &mut VecDeque<WatchEvent<O>>,
-    ) -> Result<(), String> {
-        while events.len() < BATCH_MAX {
-            let value = self.frames.next(frame, at).map_err(|error| error.to_string())?;
-            let Some(value) = value else {
-                *at = frame.len();
-                return Ok(());
-            };
-            let event = Event::parse(value).map_err(|error| error.to_string())?;
-            events.push_back(convert(&event, &mut self.objects)?);
-        }
-        Ok(())
-    }
-
-    pub(super) fn may_end(&self) -> bool {
-        self.frames.may_end()
-    }
-
-    pub(super) fn buffered_max(&self) -> usize {
-        self.frames.buffered_max()
-    }
-}
-
-/// Makes an event of what the server wrote; the error says why the stream cannot go on.
-fn convert<O: Representation>(
-    event: &Event<'_>,
-    objects: &mut ObjectReader<O>,
-) -> Result<WatchEvent<O>, String> {
-    let event_type = &*event.event_type;
-    match event_type {
-        "ADDED" | "MODIFIED" | "DELETED" => {}
-        "BOOKMARK" => return bookmark(event.object),
-        "ERROR" => {
-            let unreadable =
-                || ServerStatus { message: "an unreadable status".to_owned(), ..ServerStatus::default() };
-            let status = reply::parse(event.object.as_bytes(), None);
-            return Ok(WatchEvent::Error(status.unwrap_or_else(unreadable)));
-        }
-        _ => {
-            return Ok(WatchEvent::Unknown {
-                event_type: event_type.to_owned(),
-                version: version(event.object),
-            });
-        }
-    }
-    // A streaming list repeats what may be held already.
-    let cursor = Cursor::with_spans(event.object, event.spans, event.at);
-    let read = objects.read_text(event.object, cursor, event_type == "ADDED").read;
-    happened(event_type, read)
-}
-
-/// A bookmark without a version says nothing, and breaks nothing; unless a list is to end there.
-fn bookmark<O>(object: &str) -> Result<WatchEvent<O>, String> {
-    let version = version(object);
-    let mark = fields::scalar(object, ["metadata", "annotations", INITIAL_EVENTS_END]);
-    let initial_events_end = mark.as_deref() == Some("true");
-    if version.is_empty() && initial_events_end {
-        return Err("the end mark of a streaming list has no resourceVersion".to_owned());
-    }
-    Ok(WatchEvent::Bookmark { version, initial_events_end })
-}
-
-/// The version of an object, as far as it can be read.
-fn version(object: &str) -> ResourceVersion {
-    let mut raw = RawHeader::default();
-    // What could be read before an error is all that is asked for.
-    let _ = raw.scan(Cursor::new(object), false);
-    raw.version()
-}
-
 /// Why a value is no event.
 #[derive(Debug, thiserror::Error)]
-enum EventError {
+pub(super) enum EventError {
     #[error("an event is not JSON: {0}")]
     Syntax(#[from] ScanError),
     #[error("an event is not UTF-8")]
@@ -122,7 +35,7 @@ enum EventError {
 }
 
 impl<'a> Event<'a> {
-    fn parse(slice: Slice<'a>) -> Result<Self, EventError> {
+    pub(super) fn parse(slice: Slice<'a>) -> Result<Self, EventError> {
         let text = std::str::from_utf8(slice.bytes)?;
         let (mut cursor, mut first) = (Cursor::with_spans(text, slice.spans, 0), true);
         let (mut event_type, mut object): (_, Option<Range<usize>>) = (None, None);
@@ -139,5 +52,32 @@ impl<'a> Event<'a> {
         let object = object.ok_or(EventError::Missing("object"))?;
         let event_type = event_type.ok_or(EventError::Missing("type"))?;
         Ok(Self { event_type, object: &text[object.clone()], at: object.start, spans: slice.spans })
+    }
+}
+
+impl RawEvent for Event<'_> {
+    fn event_type(&self) -> &str {
+        &self.event_type
+    }
+
+    fn read<O: Representation>(
+        &self,
+        objects: &mut ObjectReader<O>,
+        may_be_known: bool,
+    ) -> Result<Read<O>, String> {
+        let cursor = Cursor::with_spans(self.object, self.spans, self.at);
+        Ok(objects.read_text(self.object, cursor, may_be_known).read)
+    }
+
+    fn mark(&self) -> Result<(ResourceVersion, bool), String> {
+        let mut raw = RawHeader::default();
+        // What could be read before an error is all that is asked for.
+        let _ = raw.scan(Cursor::new(self.object), false);
+        let mark = fields::scalar(self.object, ["metadata", "annotations", INITIAL_EVENTS_END]);
+        Ok((raw.version(), mark.as_deref() == Some("true")))
+    }
+
+    fn status<O: Representation>(&self, _: &ObjectReader<O>) -> Option<ServerStatus> {
+        reply::parse(self.object.as_bytes(), None)
     }
 }
