@@ -221,7 +221,7 @@ impl<O: Representation> Bench<O> {
 
     /// The server ends the watch with a 410, and nothing has changed.
     async fn relist(&mut self) -> Result<(), Failure> {
-        self.tally.begin();
+        self.tally.begin(1);
         gauge::forget_peak();
         let ((before, _), busy) = (gauge::resident(), gauge::cpu());
         self.control.ask("expire").await?;
@@ -233,7 +233,7 @@ impl<O: Representation> Bench<O> {
     }
 
     async fn delays(&mut self, handlers: usize) -> Result<(), Failure> {
-        self.tally.begin();
+        self.tally.begin(PACED * handlers);
         let answer = self.control.ask(&format!("paced {PACED} {PACED_A_SECOND}")).await?;
         let delays = self.tally.delays(PACED * handlers).await;
         let at = |part: usize| delays[delays.len() * part / 100] as f64 / 1e3;
@@ -256,19 +256,19 @@ impl<O: Representation> Bench<O> {
     async fn bursts(&mut self) -> Result<(), Failure> {
         let count = BURST.min(self.keys.len());
         let burst = format!("burst {count}");
-        self.tally.begin();
+        self.tally.begin(count);
         self.control.ask(&burst).await?;
         let rate = self.tally.burst_done(count).await;
         self.set("events through one handler, a second", rate);
 
-        self.tally.begin();
+        self.tally.begin(count);
         self.tally.reads.store(true, Ordering::Relaxed);
         self.control.ask(&burst).await?;
         let rate = self.tally.burst_done(count).await;
         self.tally.reads.store(false, Ordering::Relaxed);
         self.set("events through one handler, read typed, a second", rate);
 
-        self.tally.begin();
+        self.tally.begin(count);
         let (stop, found) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let reader = tokio::task::spawn_blocking({
             let (informer, keys, tally) =

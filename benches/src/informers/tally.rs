@@ -15,6 +15,8 @@ pub(super) const LABEL: &str = "bench-sent";
 
 #[derive(Debug, Default)]
 struct Heard {
+    /// Of how many events whoever waits is told. Told of each, it would be woken for each, which takes as long as the event.
+    wanted: usize,
     /// Nanoseconds from the server's send to the handler.
     delays: Vec<u64>,
     burst: usize,
@@ -37,26 +39,31 @@ impl Tally {
     pub(super) fn hear<O: Object>(&self, event: &Event<O>, read: impl FnOnce(&Arc<O>)) {
         let object = event.object();
         let Some(sent) = object.labels().get(LABEL).filter(|sent| *sent != "none") else { return };
+        let is_burst = sent.starts_with("burst-");
+        if is_burst && self.reads.load(Ordering::Relaxed) {
+            read(object);
+        }
+        let mut heard = self.heard.lock();
         if let Some(sent) = sent.strip_prefix('t').and_then(|sent| sent.parse().ok()) {
-            self.heard.lock().delays.push(gauge::wall_nanos().saturating_sub(sent));
-        } else if sent.starts_with("burst-") {
-            if self.reads.load(Ordering::Relaxed) {
-                read(object);
-            }
-            let mut heard = self.heard.lock();
+            heard.delays.push(gauge::wall_nanos().saturating_sub(sent));
+        } else if is_burst {
             heard.burst += 1;
             let now = Instant::now();
             heard.burst_began.get_or_insert(now);
             heard.burst_ended = Some(now);
         } else if sent.starts_with("relisted-") {
-            self.heard.lock().relisted = true;
+            heard.relisted = true;
         }
-        self.news.notify_one();
+        let done = heard.relisted || heard.burst + heard.delays.len() >= heard.wanted;
+        drop(heard);
+        if done {
+            self.news.notify_one();
+        }
     }
 
-    /// Forgets what was heard.
-    pub(super) fn begin(&self) {
-        *self.heard.lock() = Heard::default();
+    /// Forgets what was heard. Of so many events from now on is told.
+    pub(super) fn begin(&self, wanted: usize) {
+        *self.heard.lock() = Heard { wanted, ..Heard::default() };
     }
 
     pub(super) async fn relisted(&self) {

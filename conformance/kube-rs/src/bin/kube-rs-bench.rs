@@ -188,7 +188,7 @@ where
     set("snapshot, us", begun.elapsed().as_nanos() as f64 / f64::from(LISTS) / 1e3);
 
     if place.kubeconfig.is_none() {
-        tally.begin();
+        tally.begin(1);
         forget_peak();
         let ((before, _), busy) = (resident(), cpu());
         control = tokio::task::spawn_blocking(move || control.ask("expire").map(|_| control)).await??;
@@ -197,7 +197,7 @@ where
         set("relist, nothing changed, peak above before, %", (resident().1 - before) / before * 100.0);
     }
 
-    tally.begin();
+    tally.begin(PACED);
     let paced = format!("paced {PACED} {PACED_A_SECOND}");
     control = tokio::task::spawn_blocking(move || control.ask(&paced).map(|_| control)).await??;
     tally.until(|heard| heard.delays.len() >= PACED).await;
@@ -210,7 +210,7 @@ where
         return Ok(figures);
     }
     let count = BURST.min(held);
-    tally.begin();
+    tally.begin(count);
     let burst = format!("burst {count}");
     tokio::task::spawn_blocking(move || control.ask(&burst).map(|_| control)).await??;
     tally.until(|heard| heard.burst >= count).await;
@@ -254,6 +254,8 @@ where
 
 #[derive(Default)]
 struct Heard {
+    /// Of how many events whoever waits is told.
+    wanted: usize,
     delays: Vec<u64>,
     burst: usize,
     burst_began: Option<Instant>,
@@ -282,12 +284,15 @@ impl Tally {
         } else if sent.starts_with("relisted-") {
             heard.relisted = true;
         }
+        let done = heard.relisted || heard.burst + heard.delays.len() >= heard.wanted;
         drop(heard);
-        self.news.notify_one();
+        if done {
+            self.news.notify_one();
+        }
     }
 
-    fn begin(&self) {
-        *self.heard.lock().expect("no handler panics") = Heard::default();
+    fn begin(&self, wanted: usize) {
+        *self.heard.lock().expect("no handler panics") = Heard { wanted, ..Heard::default() };
     }
 
     async fn until(&self, done: impl Fn(&Heard) -> bool) {

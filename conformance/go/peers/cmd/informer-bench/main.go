@@ -413,7 +413,7 @@ func (b *bench) lookups() error {
 }
 
 func (b *bench) relist() error {
-	b.tally.begin()
+	b.tally.begin(1)
 	runtime.GC()
 	before, _ := resident()
 	forgetPeak()
@@ -429,7 +429,7 @@ func (b *bench) relist() error {
 }
 
 func (b *bench) delays(handlers int) error {
-	b.tally.begin()
+	b.tally.begin(paced * handlers)
 	answer, err := b.control.ask(fmt.Sprintf("paced %d %d", paced, pacedASecond))
 	if err != nil {
 		return err
@@ -455,7 +455,7 @@ func (b *bench) delays(handlers int) error {
 func (b *bench) bursts() error {
 	count := min(burst, len(b.keys))
 	for _, read := range []bool{false, true} {
-		b.tally.begin()
+		b.tally.begin(count)
 		b.tally.reads.Store(read)
 		if _, err := b.control.ask(fmt.Sprintf("burst %d", count)); err != nil {
 			return err
@@ -468,7 +468,7 @@ func (b *bench) bursts() error {
 		b.figures[name] = float64(count) / b.tally.ended.Sub(b.tally.began).Seconds()
 	}
 	b.tally.reads.Store(false)
-	b.tally.begin()
+	b.tally.begin(count)
 	var stop atomic.Bool
 	found := make(chan float64)
 	go func() {
@@ -494,6 +494,7 @@ func (b *bench) bursts() error {
 type tally struct {
 	sync.Mutex
 	news         sync.Cond
+	wanted       int
 	reads        atomic.Bool
 	delays       []int64
 	burst        int
@@ -529,15 +530,16 @@ func (t *tally) hear(object any) {
 			t.delays = append(t.delays, time.Now().UnixNano()-at)
 		}
 	}
-	if t.news.L != nil {
+	if t.news.L != nil && (t.relisted || t.burst+len(t.delays) >= t.wanted) {
 		t.news.Signal()
 	}
 }
 
-func (t *tally) begin() {
+// begin forgets what was heard. Of so many events from now on whoever waits is told.
+func (t *tally) begin(wanted int) {
 	t.Lock()
 	defer t.Unlock()
-	t.news.L = &t.Mutex
+	t.news.L, t.wanted = &t.Mutex, wanted
 	t.delays, t.burst, t.relisted = nil, 0, false
 }
 
