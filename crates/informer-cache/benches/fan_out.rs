@@ -1,0 +1,140 @@
+//! What a change costs from the queue to the handlers: the pump, one transaction of the store, and the buffers of all handlers.
+//!
+//! `cargo bench -p informer-cache`. By hand in one thread, as the simulator drives it: no task, no wake-up. Throughput is in
+//! changes, however many handlers are told of each.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use informer_cache::listener::ProcessorListener;
+use informer_cache::processor::SharedProcessor;
+use informer_cache::pump::Pump;
+use informer_cache::queue::{InOrderQueue, ReflectorStore};
+use informer_cache::source::Listed;
+use informer_cache::{BufferPolicy, Change, HandlerOptions, Replacement, UndecodableLog};
+use informer_core::{Header, Object, ObjectKey};
+use informer_store::{StoreBuilder, namespace};
+use tokio::time::Instant;
+
+const OBJECTS: usize = 10_000;
+/// The largest batch that a pump is given.
+const BATCH: usize = InOrderQueue::<Header>::BATCH_MAX;
+
+fn pod(number: usize, version: u64) -> Arc<Header> {
+    let name = format!("deployment-6d4b75cb6d-{number:08}");
+    let key =
+        ObjectKey::new(&format!("namespace-{:02}", number % 80), &name).expect("neither part has a slash");
+    Header::new(key).with_uid(format!("uid-{number}")).with_version(version).into()
+}
+
+/// Everything between a reflector and its handlers.
+struct Informer {
+    queue: InOrderQueue<Header>,
+    pump: Pump<Header>,
+    processor: SharedProcessor<Header>,
+    listeners: Vec<Arc<ProcessorListener<Header>>>,
+    /// The version of the next change.
+    version: u64,
+}
+
+impl Informer {
+    fn filled(handlers: usize, policy: BufferPolicy) -> Self {
+        let writer = StoreBuilder::new().index("namespace", namespace()).writer();
+        let mut informer = Self {
+            queue: InOrderQueue::new(),
+            pump: Pump::new(writer, UndecodableLog::default()),
+            processor: SharedProcessor::new(),
+            listeners: Vec::new(),
+            version: 2,
+        };
+        for number in 0..handlers {
+            let options = HandlerOptions::new().buffer(policy);
+            let listener = Arc::new(ProcessorListener::new(format!("handler-{number}"), &options));
+            informer.processor.join(
+                Arc::clone(&listener),
+                None,
+                std::iter::empty(),
+                Instant::now().into_std(),
+            );
+            informer.listeners.push(listener);
+        }
+        let items = (0..OBJECTS).map(|number| Listed::Fresh(pod(number, 1))).collect();
+        informer.carry(vec![Change::Replaced(Replacement::new(items, 1))]);
+        informer
+    }
+
+    /// The next change of so many objects, each once.
+    fn changes(&mut self, count: usize) -> Vec<Change<Header>> {
+        let first = self.version as usize;
+        self.version += count as u64;
+        (first..first + count).map(|at| Change::Updated(pod(at % OBJECTS, at as u64))).collect()
+    }
+
+    /// Takes changes from the reflector's hands into those of every handler.
+    fn carry(&mut self, changes: Vec<Change<Header>>) {
+        self.queue.push(changes).expect("nobody closes it");
+        while let Some(batch) = self.queue.try_pop_batch(BATCH).expect("nobody closes it") {
+            let (changes, receipt) = batch.into_changes();
+            let applied = self.pump.apply(changes);
+            self.processor.distribute(applied.events);
+            receipt.done();
+        }
+        for listener in &self.listeners {
+            while let Some(event) = listener.pop() {
+                black_box(event.object().key());
+                listener.finished();
+            }
+        }
+    }
+}
+
+fn fan_out(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("from the queue to the handlers");
+    for (handlers, policy, merging) in [
+        (1, BufferPolicy::Unbounded, ""),
+        (10, BufferPolicy::Unbounded, ""),
+        (10, BufferPolicy::Coalesce, " that merge"),
+    ] {
+        for size in [1, 64, BATCH] {
+            let informer = RefCell::new(Informer::filled(handlers, policy));
+            group.throughput(Throughput::Elements(size as u64));
+            group.bench_function(
+                format!("{handlers} handlers{merging}, {size} changes a batch"),
+                |bencher| {
+                    let changes = || informer.borrow_mut().changes(size);
+                    bencher.iter_batched(
+                        changes,
+                        |batch| informer.borrow_mut().carry(batch),
+                        BatchSize::SmallInput,
+                    );
+                },
+            );
+        }
+    }
+    group.finish();
+}
+
+/// Handlers that join are told of everything that is there.
+fn replays(criterion: &mut Criterion) {
+    let informer = Informer::filled(0, BufferPolicy::Unbounded);
+    let mut group = criterion.benchmark_group("a late handler");
+    group.throughput(Throughput::Elements(OBJECTS as u64));
+    group.bench_function("is told of 10,000 objects", |bencher| {
+        bencher.iter(|| {
+            let mut processor = SharedProcessor::new();
+            let listener = Arc::new(ProcessorListener::new("late".to_owned(), &HandlerOptions::new()));
+            let present = informer.pump.indexer().list().into_iter();
+            processor.join(Arc::clone(&listener), None, present, Instant::now().into_std());
+            while let Some(event) = listener.pop() {
+                black_box(event.object().key());
+                listener.finished();
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, fan_out, replays);
+criterion_main!(benches);
