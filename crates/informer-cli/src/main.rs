@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// An API server makes and drops small objects most of the time. The libraries bring no allocator.
+/// An API server makes and drops small objects most of the time. The libraries bring no allocator. It asks for no huge pages: the system
+/// would clear 2 MB where a few bytes are written, and count all of it as ours.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -50,7 +51,6 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    keep_pages_small();
     // Under the name of a program that it stands in for, it is that program.
     let mut given = std::env::args();
     if let Some(role) = envtest::Role::of(given.next().as_deref()) {
@@ -72,13 +72,6 @@ async fn main() -> ExitCode {
         eprintln!("error: {failure}");
         ExitCode::FAILURE
     })
-}
-
-/// The allocator asks for huge pages: the system would clear 2 MB where a few bytes are written, and count all of it as ours.
-fn keep_pages_small() {
-    // Where that fails, the program is larger, and otherwise the same.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 async fn run(command: Command) -> Result<ExitCode, failure::Failure> {
