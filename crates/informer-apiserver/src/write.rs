@@ -191,6 +191,9 @@ impl Shared {
                 self.allocate(kind, &mut object, None)?;
             }
             check_schema(kind, &mut object, None)?;
+            if let Some(user) = scope.creator {
+                self.authorize_creation(user, kind, (scope.namespace, &name))?;
+            }
             scope.admit(Phase::Validate, Some(&mut object), None)?;
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();

@@ -112,7 +112,7 @@ const OPERATORS: [Operator; 6] = [
             "denied: data.password: put it into a Secret",
             "an update is judged, too",
         ],
-        needs: ("mutatingwebhookconfigurations", "patch"),
+        needs: ("mutatingwebhookconfigurations", "create"),
     },
 ];
 

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::{Attributes, User};
 use crate::error::ApiError;
+use crate::kinds::Kind;
 use crate::server::{Shared, parse};
 
 /// The compiled policy, made anew once a role or binding has changed.
@@ -62,6 +63,32 @@ impl Shared {
             Some(_) => Ok(()),
             None => Err(attributes.refusal(user)),
         }
+    }
+
+    /// Refuses what a user may not create. For updates and applies that find nothing: whoever may do those may not create for that.
+    pub(crate) fn authorize_creation(
+        &self,
+        user: &User,
+        kind: &Kind,
+        (namespace, name): (Option<&str>, &str),
+    ) -> Result<(), ApiError> {
+        if !self.access.judges(user) {
+            return Ok(());
+        }
+        let attributes = Attributes {
+            verb: "create".to_owned(),
+            group: kind.gvr.group.to_string(),
+            resource: kind.gvr.resource.to_string(),
+            // Requests about a namespace are in that namespace.
+            namespace: namespace.unwrap_or(if kind.is("", "Namespace") { name } else { "" }).to_owned(),
+            name: name.to_owned(),
+            path: String::new(),
+        };
+        // Told by the storage, and not at the door: so without the header of refusals there.
+        self.authorize(user, &attributes).map_err(|mut refused| {
+            refused.unauthorized = false;
+            refused
+        })
     }
 
     /// Why a user may do something; `None` where they may not.

@@ -62,6 +62,7 @@ impl Call<'_> {
             admission: None,
             conversion: None,
             manager: Some(self.manager()),
+            creator: Some(self.user).filter(|_| self.route.verb != Verb::Create),
         }
     }
 

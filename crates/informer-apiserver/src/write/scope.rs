@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::metadata::{self, metadata_of_mut};
 use super::{Object, Validation};
 use crate::admission::{Attempt, Occasion, Operation, Phase};
+use crate::auth::User;
 use crate::convert::Converted;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
@@ -29,6 +30,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) conversion: Option<&'a Attempt>,
     /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
     pub(crate) manager: Option<&'a str>,
+    /// Who has to be allowed to create what is missing, where the request was another than to create. Writes of this process may.
+    pub(crate) creator: Option<&'a User>,
 }
 
 /// An object that is ready to be stored.
@@ -50,6 +53,7 @@ impl<'a> Scope<'a> {
             admission: None,
             conversion: None,
             manager: None,
+            creator: None,
         }
     }
 
