@@ -225,7 +225,7 @@ pub struct Usage {
     pub objects: usize,
     /// Their bytes as JSON.
     pub object_bytes: usize,
-    /// What the [history](History) may keep beside them, as its bounds count it.
+    /// What the [history](crate::History) may keep beside them, as its bounds count it.
     pub history_bytes: usize,
     /// Bytes of protobuf, of objects and of the history: each version is written when the first client asks for it, and kept.
     pub protobuf_bytes: usize,
