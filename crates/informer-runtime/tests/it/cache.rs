@@ -110,6 +110,8 @@ async fn a_first_read_that_is_in_vain_ends_at_its_deadline_with_the_last_error()
     assert!(maps.is_empty(), "a kind that works is not held up by one that does not");
     forbidden.remove();
     watch.remove();
+    // What failed for 30 s may wait for a minute until it tries again: longer than a first read waits.
+    cache.wait_for_sync(Duration::from_secs(120)).await.unwrap();
     assert!(cache.get::<Pod>("default/web-0").await.unwrap().is_some());
     assert!(cache.get::<Pod>("default/none").await.unwrap().is_none());
 }
