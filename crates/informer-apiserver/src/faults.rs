@@ -102,7 +102,7 @@ impl Faults {
         let rules = self.rules.lock();
         if request.verb == crate::Verb::Watch {
             let watch = Arc::new(OpenWatch::new(Arc::clone(request)));
-            self.open.lock().push(Arc::downgrade(&watch));
+            remember(&mut self.open.lock(), &watch);
             plan.open = Some(watch);
         }
         for armed in rules.iter() {
@@ -114,6 +114,16 @@ impl Faults {
         }
         plan
     }
+}
+
+/// Forgets those that ended before the list grows: it holds at most some four times as many as were open at once.
+fn remember(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
+    if open.len() == open.capacity() {
+        open.retain(|watch| watch.strong_count() > 0);
+        // Room for as many again, so that watches that stay open are not looked through for each new one.
+        open.reserve(open.len().max(1));
+    }
+    open.push(Arc::downgrade(watch));
 }
 
 impl Armed {
@@ -208,3 +218,6 @@ impl FaultBuilder {
         self.then(FaultAction::Stall { after_events: Some(events), after_bytes: None })
     }
 }
+
+#[cfg(test)]
+mod tests;
