@@ -1,6 +1,6 @@
 //! A manager with controllers of twenty kinds, and the informers of those kinds without it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use informer::handler::on_event;
@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout};
 
@@ -115,12 +116,14 @@ fn informer<K: KubeKind>(factory: &SharedInformerFactory) -> Result<Registration
     Ok(Registration(Box::pin(async move { Ok(registration.wait_for_sync(PATIENCE).await?) })))
 }
 
-/// Until every controller reconciles, in milliseconds.
+/// Until every controller reconciles, in milliseconds. A reconcile waits until then: the work that controllers find is no
+/// part of their start.
 async fn manager(server: &ApiServer) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut manager = Manager::new(client(server));
     let (works, mut working) = unbounded_channel();
-    let controllers = each_kind!(controller, &works);
+    let gate = Arc::new(Semaphore::new(0));
+    let controllers = each_kind!(controller, &works, &gate);
     let kinds = controllers.len();
     for controller in controllers {
         manager = manager.controller(controller);
@@ -131,19 +134,22 @@ async fn manager(server: &ApiServer) -> Result<f64, Failure> {
         timeout(PATIENCE, working.recv()).await?.ok_or("the manager ended")?;
     }
     let took = begin.elapsed();
+    gate.close();
     stop.stop();
     running.await??;
     Ok(took.as_secs_f64() * 1e3)
 }
 
-/// Tells of its first reconcile.
-fn controller<K: KubeKind>(works: &UnboundedSender<()>) -> Controller {
+/// Tells of its first reconcile, which waits until the gate is closed.
+fn controller<K: KubeKind>(works: &UnboundedSender<()>, gate: &Arc<Semaphore>) -> Controller {
     let name = ScopedKind::of::<K>().gvk().kind.to_lowercase();
-    let (works, begun) = (works.clone(), AtomicBool::new(false));
+    let (works, gate) = (works.clone(), Arc::clone(gate));
     Controller::new::<K>(name).reconcile(move |_, _| {
-        if !begun.swap(true, Ordering::Relaxed) {
-            let _ = works.send(());
+        let _ = works.send(());
+        let gate = Arc::clone(&gate);
+        async move {
+            let _ = gate.acquire().await;
+            Ok(Outcome::Done)
         }
-        async { Ok(Outcome::Done) }
     })
 }
