@@ -77,13 +77,14 @@ pub trait Object: Send + Sync + 'static {
 }
 
 impl Header {
-    /// `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion` as field paths.
+    /// `metadata.name`, `metadata.namespace`, `metadata.uid` and `metadata.resourceVersion` as field paths. What the object does not
+    /// have is `None`, as in every form of objects.
     pub fn field(&self, path: &FieldPath) -> Option<Cow<'_, str>> {
         match path.as_str() {
             "metadata.name" => Some(self.key.name().into()),
             "metadata.namespace" => Some(self.key.namespace()?.into()),
-            "metadata.uid" => Some((&*self.uid).into()),
-            "metadata.resourceVersion" => Some(self.version.to_string().into()),
+            "metadata.uid" => (!self.uid.is_empty()).then(|| (&*self.uid).into()),
+            "metadata.resourceVersion" => (!self.version.is_empty()).then(|| self.version.to_string().into()),
             _ => None,
         }
     }

@@ -63,6 +63,10 @@ fn a_header_answers_for_the_object() {
     assert_eq!(header.controller(), Some(&owner));
     assert_eq!(Object::field(&header, &"metadata.namespace".parse().unwrap()).as_deref(), Some("ns"));
     assert_eq!(Object::field(&header, &"spec.nodeName".parse().unwrap()), None);
+    let bare = Header::new("web".parse().unwrap());
+    for absent in ["metadata.namespace", "metadata.uid", "metadata.resourceVersion"] {
+        assert_eq!(Object::field(&bare, &absent.parse().unwrap()), None, "{absent}");
+    }
 }
 
 #[test]
