@@ -109,7 +109,7 @@ impl SharedInformerFactory {
         self.with(|options| options.resync = Some(period))
     }
 
-    /// How answers are read: limits, pruning, timeouts.
+    /// How answers are read: limits, pruning, timeouts; and how many bytes of typed views each informer keeps.
     pub fn read_options(self, read: ReadOptions) -> Self {
         self.with(|options| options.read = read)
     }

@@ -15,6 +15,9 @@
 //! | [`Dynamic`] | kinds without a type |
 //! | [`Metadata<K>`] | labels, annotations and owners only, also on the wire |
 //!
+//! The typed view of a lazy or packed object lasts as long as somebody holds it; [`ReadOptions::view_bytes`] keeps those that are read
+//! again and again, within so many bytes.
+//!
 //! # Guarantees
 //!
 //! - Memory while listing, beyond the objects that are kept: one object and one network frame.

@@ -22,7 +22,7 @@ use informer_cache::source::{
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
 
-use crate::represent::{Encoding, Origin};
+use crate::represent::{Encoding, Origin, Views};
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
@@ -60,6 +60,8 @@ pub struct KubeListWatch<O> {
     options: ReadOptions,
     streaming_lists: StreamingLists,
     split_lists: Option<SplitLists>,
+    /// The typed views of the objects of all answers, where they are kept.
+    views: Option<Arc<Views>>,
     /// What the objects of all answers are packed with.
     #[cfg(feature = "packed")]
     packing: Arc<crate::represent::Packing>,
@@ -91,6 +93,13 @@ pub struct ReadOptions {
     /// How long a watch may be silent beyond the time after which the server was asked to close it. 30 s by default.
     /// A dead connection is noticed earlier, by the transport.
     pub watch_idle_margin: Duration,
+    /// How many bytes of typed views are kept though nobody holds them, so that what is read again and again is decoded once. 0 by
+    /// default: a view lasts as long as somebody holds it.
+    ///
+    /// Counts for all objects of a source in the forms [`Lazy`](crate::Lazy) and `Packed`, by an estimate: the size of the type and
+    /// several times the bytes that it is read from. The views that were decoded first make room, but for those in use. A view
+    /// of an object that has changed or is gone stays until its place is needed.
+    pub view_bytes: usize,
 }
 
 impl Default for ReadOptions {
@@ -102,6 +111,7 @@ impl Default for ReadOptions {
             answer_timeout: Duration::from_secs(75),
             list_idle_timeout: Duration::from_secs(60),
             watch_idle_margin: Duration::from_secs(30),
+            view_bytes: 0,
         }
     }
 }
@@ -156,6 +166,7 @@ impl<O: Representation> KubeListWatch<O> {
             options: ReadOptions::default(),
             streaming_lists: StreamingLists::default(),
             split_lists: None,
+            views: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
             form: PhantomData,
@@ -186,8 +197,9 @@ impl<O: Representation> KubeListWatch<O> {
         self
     }
 
-    /// Sets limits, pruning and timeouts.
+    /// Sets limits, pruning, timeouts and what is kept of typed views.
     pub fn read_options(mut self, options: ReadOptions) -> Self {
+        self.views = Views::within(options.view_bytes);
         self.options = options;
         self
     }
@@ -281,7 +293,9 @@ impl<O: Representation> KubeListWatch<O> {
 
     /// Where the objects of an answer come from.
     fn origin(&self, context: &SourceContext<O>, wire: Option<Wire>) -> Origin {
-        let origin = Origin::new((*self.kind).clone(), context.undecodable().clone()).with_wire(wire);
+        let origin = Origin::new((*self.kind).clone(), context.undecodable().clone())
+            .with_wire(wire)
+            .with_views(self.views.clone());
         #[cfg(feature = "packed")]
         let origin = origin.with_packing(Arc::clone(&self.packing));
         origin
@@ -369,6 +383,7 @@ impl<O> Clone for KubeListWatch<O> {
             options: self.options.clone(),
             streaming_lists: self.streaming_lists,
             split_lists: self.split_lists,
+            views: self.views.clone(),
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
             form: PhantomData,

@@ -18,6 +18,7 @@ mod packed;
 #[cfg(feature = "packed")]
 mod packing;
 mod typed;
+mod views;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
 use informer_schema::{Scan, SharedKind};
 
-use body::Body;
+use body::{Body, BodyRef};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
 pub use lazy::Lazy;
@@ -36,6 +37,7 @@ pub use packed::Packed;
 #[cfg(feature = "packed")]
 pub(crate) use packing::Packing;
 pub use typed::Typed;
+pub(crate) use views::Views;
 
 use crate::ResourceKind;
 use crate::header::RawHeader;
@@ -207,6 +209,7 @@ pub struct Origin {
     kind: ResourceKind,
     undecodable: UndecodableLog,
     wire: Option<SharedKind>,
+    views: Option<Arc<Views>>,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
@@ -218,6 +221,7 @@ impl Origin {
             kind,
             undecodable,
             wire: None,
+            views: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
         }
@@ -232,6 +236,18 @@ impl Origin {
     #[cfg(feature = "packed")]
     pub(crate) fn packing(&self) -> Arc<Packing> {
         Arc::clone(&self.packing)
+    }
+
+    /// An origin of objects whose typed views are kept as long as there is room.
+    pub(crate) fn with_views(self, views: Option<Arc<Views>>) -> Self {
+        Self { views, ..self }
+    }
+
+    /// Keeps a typed view for whoever reads the object next, where views are kept.
+    pub(crate) fn keep<K: Send + Sync + 'static>(&self, view: &Arc<K>, body: BodyRef<'_>) {
+        if let Some(views) = &self.views {
+            views.keep(Arc::<K>::clone(view), body);
+        }
     }
 
     /// Reports an object that could not be read when it was asked for; the first time for each version it is also logged.
@@ -268,3 +284,6 @@ impl Origin {
 fn fmt_header(f: &mut std::fmt::Formatter<'_>, form: &str, header: &Header) -> std::fmt::Result {
     write!(f, "{form}({} @{})", header.key(), header.resource_version())
 }
+
+#[cfg(all(test, feature = "packed"))]
+mod tests;

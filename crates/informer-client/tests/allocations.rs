@@ -13,7 +13,7 @@ use allocation_counter::measure;
 use futures_util::StreamExt as _;
 use informer_cache::UndecodableLog;
 use informer_cache::source::{KnownObjects, Listed, SourceContext, WatchEvent, WatchRequest, Watcher};
-use informer_client::{KubeListWatch, Lazy, Metadata, Representation, ResourceKind};
+use informer_client::{KubeListWatch, Lazy, Metadata, ReadOptions, Representation, ResourceKind};
 use informer_core::{Object, ObjectKey};
 use informer_schema::{Schema, write_frame};
 use k8s_openapi::api::core::v1::Pod;
@@ -134,6 +134,19 @@ fn reads_of_what_is_there_allocate_nothing() {
         let path = "spec.nodeName".parse().unwrap();
         let field = measure(|| assert_eq!(pod.field(&path).as_deref(), Some("n1")));
         assert_eq!(field.count_total, 0, "{content_type}: a field of the bytes");
+    }
+}
+
+#[test]
+fn a_view_that_is_kept_is_read_without_an_allocation_though_nobody_holds_it() {
+    for content_type in [JSON, PROTOBUF] {
+        let keeping = ReadOptions { view_bytes: 1 << 20, ..ReadOptions::default() };
+        let source = source::<Lazy<Pod>>(content_type, &list_of(content_type, 1)).read_options(keeping);
+        let pods = block_on(list(&source, SourceContext::default()));
+        let pod = pods[0].object();
+        drop(pod.get().unwrap());
+        let again = measure(|| drop(pod.get().unwrap()));
+        assert_eq!(again.count_total, 0, "{content_type}");
     }
 }
 

@@ -3,11 +3,11 @@
 //! # Invariants
 //!
 //! 1. The bytes never change, so every typed view of one object is equal to every other.
-//! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive.
+//! 2. `view` points to a view that somebody holds, or to none: it keeps nothing alive. Where views are kept, the source keeps them.
 //!
 //! # Lock order
 //!
-//! `view` only. Decoding, which runs code of the type, never happens under it.
+//! `view` only. Neither decoding, which runs code of the type, nor keeping a view, which takes another lock, happens under it.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -31,7 +31,8 @@ use crate::{ResourceKind, StaticKind};
 /// [`encoding`](Self::encoding) tells the encodings apart.
 ///
 /// [`get`](Self::get) decodes. As long as somebody holds the result, others get the same one; afterwards it is
-/// forgotten, and the next access decodes again.
+/// forgotten, and the next access decodes again, unless views are kept:
+/// [`ReadOptions::view_bytes`](crate::ReadOptions::view_bytes).
 ///
 /// ```
 /// use informer_client::Lazy;
@@ -53,7 +54,7 @@ pub struct Lazy<K> {
     origin: Arc<Origin>,
 }
 
-impl<K: DeserializeOwned> Lazy<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
     /// The typed object.
     ///
     /// # Errors
@@ -71,6 +72,8 @@ impl<K: DeserializeOwned> Lazy<K> {
             return Ok(first);
         }
         *view = Arc::downgrade(&decoded);
+        drop(view);
+        self.origin.keep(&decoded, self.body.borrow());
         Ok(decoded)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `view` only. Neither unpacking nor decoding happens under it.
+//! `view` only. Neither unpacking nor decoding happens under it, nor is a view kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Packed<K> {
     origin: Arc<Origin>,
 }
 
-impl<K: DeserializeOwned> Packed<K> {
+impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
     /// The typed object: decoded where nobody holds it.
     ///
     /// # Errors
@@ -45,13 +45,20 @@ impl<K: DeserializeOwned> Packed<K> {
         if let Some(view) = self.view.lock().upgrade() {
             return Ok(view);
         }
-        let decoded = self.unpacked().and_then(|bytes| self.body(&bytes)?.decode(&self.origin, &self.header));
-        let decoded = Arc::new(decoded.inspect_err(|error| self.origin.report(&self.header, error))?);
+        self.decoded().inspect_err(|error| self.origin.report(&self.header, error))
+    }
+
+    fn decoded(&self) -> Result<Arc<K>, DecodeError> {
+        let bytes = self.unpacked()?;
+        let body = self.body(&bytes)?;
+        let decoded = Arc::new(body.decode(&self.origin, &self.header)?);
         let mut view = self.view.lock();
         if let Some(first) = view.upgrade() {
             return Ok(first);
         }
         *view = Arc::downgrade(&decoded);
+        drop(view);
+        self.origin.keep(&decoded, body);
         Ok(decoded)
     }
 }

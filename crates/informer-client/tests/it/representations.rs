@@ -2,7 +2,9 @@ use std::sync::Arc;
 
 use informer_cache::UndecodableLog;
 use informer_cache::source::{ListRequest, SourceContext};
-use informer_client::{Dynamic, KubeListWatch, Lazy, Metadata, Representation, ResourceKind, Typed};
+use informer_client::{
+    Dynamic, KubeListWatch, Lazy, Metadata, ReadOptions, Representation, ResourceKind, StaticKind, Typed,
+};
 use informer_core::Object;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube_core::{ApiResource, DynamicObject};
@@ -159,4 +161,39 @@ async fn a_packed_object_is_what_a_lazy_one_is() {
     drop(view);
     assert!(forgotten.upgrade().is_none(), "nothing keeps a view that nobody uses");
     assert_eq!(format!("{pod:?}"), "Packed(a/web @7)");
+}
+
+/// Reads all pods of a long list one after the other, of which views are kept; says which of them live, and that they are shared.
+async fn views_that_live<O: Representation + StaticKind>(get: impl Fn(&O) -> Arc<Pod>) -> Vec<bool> {
+    let pod = |number: usize| {
+        let note = "x".repeat(1000);
+        format!(
+            r#"{{"metadata":{{"name":"p{number:02}","annotations":{{"note":"{note}"}}}},"spec":{{"containers":[]}}}}"#
+        )
+    };
+    let pods: Vec<String> = (0..40).map(pod).collect();
+    let body =
+        format!(r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9"}},"items":[{}]}}"#, pods.join(","));
+    let keeping = ReadOptions { view_bytes: 64 << 10, ..ReadOptions::default() };
+    let (client, _) = script([Reply::ok(body)]);
+    let read = list(&KubeListWatch::<O>::all(client).read_options(keeping), first_list()).await.unwrap();
+    let views: Vec<_> = read.items.iter().map(|pod| Arc::downgrade(&get(pod.object()))).collect();
+    for (view, pod) in views.iter().zip(&read.items) {
+        if let Some(view) = view.upgrade() {
+            assert!(Arc::ptr_eq(&view, &get(pod.object())), "it is decoded again");
+        }
+    }
+    views.iter().map(|view| view.upgrade().is_some()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn views_are_kept_within_their_bytes_and_the_oldest_are_forgotten() {
+    let check = |live: Vec<bool>| {
+        let count = live.iter().filter(|lives| **lives).count();
+        assert!((5..20).contains(&count), "{count} views of about 7 KB in 64");
+        assert!(live[40 - count..].iter().all(|lives| *lives), "{live:?}");
+    };
+    check(views_that_live::<Lazy<Pod>>(|pod| pod.get().unwrap()).await);
+    #[cfg(feature = "packed")]
+    check(views_that_live::<informer_client::Packed<Pod>>(|pod| pod.get().unwrap()).await);
 }

@@ -33,7 +33,7 @@ macro_rules! index {
     ($form:ident) => {
         impl<K, F> IndexFn<$form<K>> for TypedIndex<K, F>
         where
-            K: DeserializeOwned + 'static,
+            K: DeserializeOwned + Send + Sync + 'static,
             F: Fn(&K) -> Vec<String> + Send + Sync + 'static,
         {
             fn index(&self, object: &$form<K>, emit: &mut dyn FnMut(&str)) -> Result<(), IndexFnError> {

@@ -1,0 +1,91 @@
+//! All forms of one object, beside a tree of values.
+
+use std::sync::{Arc, LazyLock};
+
+use informer_cache::UndecodableLog;
+use informer_core::{FieldPath, Object};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Dynamic, Lazy, Origin, Packed, RawBytes, RawObject, Representation};
+use crate::header::RawHeader;
+use crate::scan::Cursor;
+use crate::{ResourceKind, arbitrary};
+
+/// The form that a scan makes of a text; `None` where it cannot be read.
+fn read<O: Representation>(text: &str, origin: &Arc<Origin>) -> Option<O> {
+    let mut raw = RawHeader::default();
+    raw.scan(Cursor::new(text), true).ok()?;
+    let header = raw.build(text).ok()?;
+    let bytes = RawBytes::Json { raw: &raw, text, cuts: &raw.cuts };
+    O::decode(RawObject { header, bytes, origin }).ok()
+}
+
+/// Things whose dictionary was trained on objects that have nothing in common with those that follow.
+static ORIGIN: LazyLock<Arc<Origin>> = LazyLock::new(|| {
+    let kind = ResourceKind::new("example.com", "v1", "Thing", "things");
+    let origin = Arc::new(Origin::new(kind, UndecodableLog::default()));
+    let words: Vec<String> =
+        (1..60_u64).map(|word| format!("{:x}", word.wrapping_mul(0x9e37_79b9_7f4a))).collect();
+    let other =
+        |number: u64| json!({"metadata": {"name": format!("o{number}")}, "data": [words.join(" "), number]});
+    let pack = |number| read::<Packed<Value>>(&other(number).to_string(), &origin).expect("it has a name");
+    let held: Vec<usize> = (0..500).map(|number| pack(number).held_bytes()).collect();
+    assert!(held[499] < held[0], "nothing was trained");
+    origin
+});
+
+const PATHS: [&str; 14] = [
+    "kind",
+    "apiVersion",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+    "metadata.labels",
+    "metadata.labels.a",
+    "metadata.managedFields",
+    "spec",
+    "spec.items",
+    "spec.a",
+    "nothing.at.all",
+];
+
+/// Numbers stay as they are written; a tree writes them its own way.
+fn same(one: Option<&str>, other: Option<&str>) -> bool {
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
+    one == other || (number(one).is_some() && number(one) == number(other))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn all_forms_say_what_a_tree_of_values_says_whatever_the_dictionary_was_trained_on(
+        object in arbitrary::object(),
+        choices in arbitrary::choices(),
+    ) {
+        let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
+        let lazy = read::<Lazy<Value>>(&text, &ORIGIN);
+        let (packed, dynamic) = (read::<Packed<Value>>(&text, &ORIGIN), read::<Dynamic>(&text, &ORIGIN));
+        prop_assert_eq!((lazy.is_some(), lazy.is_some()), (packed.is_some(), dynamic.is_some()));
+        let (Some(lazy), Some(packed), Some(dynamic)) = (lazy, packed, dynamic) else { return Ok(()) };
+        let mut tree: Value = serde_json::from_str(&text).unwrap();
+        tree["metadata"].as_object_mut().unwrap().remove("managedFields");
+        prop_assert_eq!(lazy.header(), packed.header());
+        prop_assert_eq!(lazy.header(), dynamic.header());
+        prop_assert_eq!(lazy.json().unwrap(), packed.json().unwrap());
+        prop_assert_eq!(&serde_json::from_str::<Value>(&lazy.json().unwrap()).unwrap(), &tree);
+        (tree["apiVersion"], tree["kind"]) = ("example.com/v1".into(), "Thing".into());
+        prop_assert_eq!(&*lazy.get().unwrap(), &tree);
+        prop_assert_eq!(&*packed.get().unwrap(), &tree);
+        prop_assert_eq!(dynamic.value(), &tree);
+        for path in PATHS {
+            let path: FieldPath = path.parse().unwrap();
+            let (by_bytes, by_packed, by_tree) = (lazy.field(&path), packed.field(&path), dynamic.field(&path));
+            prop_assert_eq!(&by_bytes, &by_packed, "{:?} of {}", path, text);
+            prop_assert!(same(by_bytes.as_deref(), by_tree.as_deref()), "{:?} of {}: {:?}", path, text, by_bytes);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+use std::sync::{Arc, Weak};
+
+use proptest::prelude::*;
+
+use super::{TURNS_MAX, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
+use crate::represent::body::BodyRef;
+
+/// A text whose view, of a type without a size, is estimated at so many bytes.
+fn text(estimate: usize) -> String {
+    "x".repeat(estimate / TYPED_PER_JSON)
+}
+
+fn body(text: &str) -> BodyRef<'_> {
+    BodyRef::Json { text, has_type: false }
+}
+
+/// Keeps a new view of so many bytes; how to find it again.
+fn keep(views: &Views, estimate: usize) -> Weak<()> {
+    let view = Arc::new(());
+    views.keep(Arc::<()>::clone(&view), body(&text(estimate)));
+    Arc::downgrade(&view)
+}
+
+fn lives(view: &Weak<()>) -> bool {
+    view.upgrade().is_some()
+}
+
+#[test]
+fn no_room_keeps_nothing() {
+    assert!(Views::within(0).is_none());
+}
+
+#[test]
+fn the_oldest_make_room_and_what_is_too_large_takes_the_place_of_nobody() {
+    let views = Views::within(100).unwrap();
+    let [first, second] = [keep(&views, 50), keep(&views, 50)];
+    assert!(lives(&first) && lives(&second));
+    let third = keep(&views, 40);
+    assert!(!lives(&first) && lives(&second) && lives(&third));
+    assert!(!lives(&keep(&views, 105)));
+    assert!(lives(&second) && lives(&third));
+    let large = keep(&views, 100);
+    assert!(!lives(&second) && !lives(&third) && lives(&large));
+}
+
+#[test]
+fn a_view_counts_with_its_own_size_and_protobuf_counts_for_more() {
+    let views = Views::within(80 + TYPED_PER_PROTOBUF * 10).unwrap();
+    views.keep(Arc::new([0_u64; 10]), BodyRef::Protobuf(&[0; 10]));
+    assert_eq!(views.kept.lock().bytes, views.budget);
+    assert!(format!("{views:?}").starts_with("Views { count: 1, "), "{views:?}");
+}
+
+#[test]
+fn views_that_somebody_holds_get_another_turn_but_not_for_ever() {
+    let views = Views::within(100).unwrap();
+    let held = keep(&views, 20);
+    let holder = held.upgrade().unwrap();
+    for _ in 0..20 {
+        keep(&views, 20);
+    }
+    drop(holder);
+    assert!(lives(&held), "it was in use whenever room was needed");
+    let all: Vec<Arc<()>> = (0..2 * TURNS_MAX).map(|_| keep(&views, 20).upgrade().unwrap()).collect();
+    assert_eq!(views.kept.lock().views.len(), 5, "of {} that are held", all.len());
+}
+
+/// Something whose end keeps another view.
+struct KeepsAnother(Arc<Views>);
+
+impl Drop for KeepsAnother {
+    fn drop(&mut self) {
+        keep(&self.0, 10);
+    }
+}
+
+#[test]
+fn what_is_forgotten_ends_outside_of_the_lock() {
+    let views = Views::within(50).unwrap();
+    views.keep(Arc::new(KeepsAnother(Arc::clone(&views))), body(&text(20)));
+    keep(&views, 50);
+    assert_eq!(views.kept.lock().bytes, 10, "what the end of the first one kept");
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_fits_and_the_last_one_is_kept(
+        budget in 1..500_usize,
+        reads in prop::collection::vec((0..60_usize, any::<bool>()), 1..100),
+    ) {
+        let views = Views::within(budget).unwrap();
+        let (mut seen, mut holders) = (Vec::new(), Vec::new());
+        for (characters, held) in reads {
+            let estimate = characters * TYPED_PER_JSON;
+            let view = keep(&views, estimate);
+            prop_assert_eq!(lives(&view), estimate <= budget);
+            holders.extend(view.upgrade().filter(|_| held));
+            seen.push(view);
+            let kept = views.kept.lock();
+            prop_assert!(kept.bytes <= budget);
+            prop_assert_eq!(kept.bytes, kept.views.iter().map(|(_, bytes)| bytes).sum::<usize>());
+            let living = seen.iter().filter(|view| lives(view)).count();
+            prop_assert!(living <= kept.views.len() + holders.len(), "something else keeps views alive");
+        }
+    }
+}
