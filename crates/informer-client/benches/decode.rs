@@ -1,4 +1,5 @@
-//! Benches of the byte path: a list of pods of 5.9 KB from network frames to objects, and single header scans.
+//! Benches of the byte path: a list of pods of 5.9 KB from network frames to objects; the same list when all of it is held, which is
+//! the splitter and the header scan and nothing else; and single objects.
 //!
 //! `cargo bench -p informer-client`. Times of lists are CPU time of the thread (Linux only), so that they hold on a shared
 //! machine; throughput is in bytes of the server's JSON.
@@ -6,14 +7,17 @@
 #[path = "../tests/canned/source.rs"]
 mod canned;
 
+use std::collections::HashMap;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use informer_cache::source::{Listed, SourceContext};
+use informer_cache::UndecodableLog;
+use informer_cache::source::{KnownObjects, Listed, SourceContext};
 use informer_client::{KubeListWatch, Lazy, Metadata, Packed, Representation, ResourceKind, Typed};
-use informer_core::Object;
+use informer_core::{Object, ObjectKey};
 use informer_schema::Schema;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -120,6 +124,45 @@ async fn ingest<O: Representation>(source: &KubeListWatch<O>) -> Vec<Listed<O>> 
     kept
 }
 
+/// What a cache holds.
+struct Held(HashMap<String, Arc<Lazy<Pod>>>);
+
+impl KnownObjects<Lazy<Pod>> for Held {
+    fn get(&self, key: &str) -> Option<Arc<Lazy<Pod>>> {
+        self.0.get(key).cloned()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.values().map(|pod| pod.key().clone()).collect()
+    }
+}
+
+/// Lists again what is held already.
+fn relists(criterion: &mut Criterion<CpuTime>) {
+    let text = list_text();
+    let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let mut group = criterion.benchmark_group("splitter and header scan of 10,000 pods");
+    group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(20);
+    for (name, client) in
+        [("JSON", canned::client(JSON, text.as_bytes())), ("protobuf", canned::client(PROTOBUF, &wire))]
+    {
+        let source = KubeListWatch::<Lazy<Pod>>::all(&client);
+        let held = runtime.block_on(ingest(&source));
+        let held = held.iter().map(|pod| (pod.object().key().to_string(), Arc::clone(pod.object())));
+        let held: Arc<dyn KnownObjects<Lazy<Pod>>> = Arc::new(Held(held.collect()));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let context = SourceContext::new(Some(Arc::clone(&held)), UndecodableLog::default());
+                let again = runtime.block_on(canned::list(&source, context));
+                assert!(matches!(again[0], Listed::Known(_)));
+                black_box(again)
+            });
+        });
+    }
+    group.finish();
+}
+
 fn lists(criterion: &mut Criterion<CpuTime>) {
     let text = list_text();
     let wire = Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods");
@@ -161,7 +204,7 @@ fn lists(criterion: &mut Criterion<CpuTime>) {
 }
 
 /// A single pod as a list brings it.
-fn listed<O: Representation>(content_type: &'static str, wire: bool) -> std::sync::Arc<O> {
+fn listed<O: Representation>(content_type: &'static str, wire: bool) -> Arc<O> {
     let text = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{}]}}"#, pod(7));
     let body = match wire {
         true => Schema::builtin().to_protobuf(text.as_bytes()).expect("a list of pods"),
@@ -212,7 +255,7 @@ fn objects(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = lists
+    targets = lists, relists
 }
 criterion_group!(small, objects, reads);
 criterion_main!(benches, small);

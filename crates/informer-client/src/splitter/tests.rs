@@ -236,3 +236,22 @@ fn a_list_of_a_hundred_thousand_objects_buffers_one_object() {
     assert_eq!((items, splitter.is_complete()), (OBJECTS, true));
     assert!(splitter.buffered_max() <= object.len(), "{} bytes", splitter.buffered_max());
 }
+
+#[test]
+fn a_million_tiny_objects_are_split_and_none_is_buffered_beyond_its_size() {
+    const OBJECTS: usize = 1_000_000;
+    let mut splitter = ListSplitter::new(Limits::default());
+    let (begin, part) = (b"{\"items\":[{}".to_vec(), b",{}".repeat(1000));
+    let frames =
+        std::iter::once(begin).chain(std::iter::repeat_n(part, OBJECTS / 1000)).chain([b"]}".to_vec()]);
+    let mut items = 0;
+    for frame in frames {
+        let mut at = 0;
+        while let Some(Part::Item(item)) = splitter.next(&frame, &mut at).unwrap() {
+            assert_eq!(item.bytes, b"{}");
+            items += 1;
+        }
+    }
+    assert_eq!((items, splitter.is_complete()), (OBJECTS + 1, true));
+    assert!(splitter.buffered_max() <= 2, "{} bytes", splitter.buffered_max());
+}

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use informer_cache::source::SourceErrorKind::{self, *};
-use informer_client::{Client, KubeListWatch, Lazy, Limits, ReadOptions};
+use informer_client::{Client, KubeListWatch, Lazy, Limits, ReadOptions, ResourceKind};
+use informer_core::Object as _;
 use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 
 use crate::script::{Reply, first_list, list, script};
 
@@ -107,6 +109,38 @@ async fn limits_end_what_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_of_a_megabyte_one_huge_among_small_ones_and_very_many_tiny_ones_are_read() {
+    let cases: [Vec<usize>; 3] = [
+        vec![1 << 20; 6],
+        (0..2000).map(|number| if number == 999 { 5 << 20 } else { 40 }).collect(),
+        vec![0; 50_000],
+    ];
+    for sizes in cases {
+        let item = |(number, size): (usize, &usize)| {
+            let metadata = format!(r#"{{"name":"o{number}","resourceVersion":"{}"}}"#, number + 1);
+            format!(r#"{{"metadata":{metadata},"data":"{}"}}"#, "x".repeat(*size))
+        };
+        let items: Vec<String> = sizes.iter().enumerate().map(item).collect();
+        let body = format!(
+            r#"{{"kind":"ThingList","metadata":{{"resourceVersion":"9999999"}},"items":[{}]}}"#,
+            items.join(",")
+        );
+        let frames = body.as_bytes().chunks(16 << 10);
+        let reply = frames.fold(Reply::ok(""), |reply, frame| reply.data(frame.to_vec()));
+        let kind = ResourceKind::new("example.com", "v1", "Thing", "things");
+        let source = KubeListWatch::<Lazy<Value>>::of(script([reply]).0, kind);
+        let read = list(&source, first_list()).await.unwrap();
+        assert_eq!((read.items.len(), read.undecodable.len()), (sizes.len(), 0));
+        for (number, (listed, item)) in read.items.iter().zip(&items).enumerate() {
+            let object = listed.object();
+            assert_eq!(object.key().as_str(), format!("o{number}"));
+            assert_eq!(object.resource_version().as_u64(), Some(number as u64 + 1));
+            assert!(object.json().unwrap() == item.as_str(), "object {number} is another");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_refusal_keeps_its_meaning() {
     let status = |code: u16, reason: &str, extra: &str| {
         let body =
@@ -173,8 +207,10 @@ async fn a_server_that_never_answers_is_given_up() {
 
 #[tokio::test]
 async fn a_refused_connection_is_told_apart() {
-    // A port of the loopback device that was free a moment ago.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A port of the loopback device on which nobody listens, and which nobody else is given as long as it is bound.
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = bound.local_addr().unwrap();
     let config = kube_client::Config::new(format!("http://{address}").parse().unwrap());
     let client = Client::new(config).unwrap();
     let error = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap_err();
