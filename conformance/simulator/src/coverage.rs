@@ -16,8 +16,15 @@ pub struct Coverage {
     pub(crate) marks: BTreeMap<&'static str, u64>,
 }
 
-/// The changes of phase that the rules of a reflector, a candidate and a controller allow. A run of many schedules must see each of them.
+/// The changes of phase that the rules of a reflector, a candidate and a controller allow. A run of many schedules must see each of them,
+/// and no other.
 pub const TRANSITIONS: &[(&str, &str)] = &[
+    ("created", "listing"),
+    ("created", "streaming"),
+    // A relist was asked for, or the stop, before anything else happened.
+    ("created", "waiting"),
+    ("created", "stopped"),
+    ("waiting", "checking"),
     ("waiting", "listing"),
     ("waiting", "streaming"),
     ("waiting", "opening"),
@@ -54,6 +61,7 @@ pub const TRANSITIONS: &[(&str, &str)] = &[
     ("leading", "ended"),
     ("leading", "crashed"),
     ("releasing", "ended"),
+    ("releasing", "crashed"),
 ];
 
 impl Default for Coverage {

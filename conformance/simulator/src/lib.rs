@@ -38,4 +38,4 @@ pub use kube_rs::run_kube_rs_model;
 pub use random::Random;
 pub use run::{Outcome, Plan, Tally, run, run_many, run_with_timeline};
 pub use script::{ParseScriptError, Script, Setup, Step, Verb};
-pub use shrink::shrink;
+pub use shrink::{shrink, shrink_while};

@@ -5,13 +5,21 @@ use crate::script::Script;
 /// How many times a script is tried: some seconds.
 const TRIES_MAX: u32 = 20_000;
 
-/// The shortest script found that breaks the same invariant. What is left out is left out in ever smaller pieces.
+/// The shortest script found that breaks the same invariant.
 pub fn shrink(script: &Script, violation: &Violation) -> Script {
+    shrink_while(script, |script| {
+        run(script).violation.is_some_and(|found| found.invariant == violation.invariant)
+    })
+}
+
+/// The shortest script found that still shows what the given one does. What is left out is left out in ever smaller pieces; of what
+/// is left in the end, no single step can be missed.
+pub fn shrink_while(script: &Script, mut shows: impl FnMut(&Script) -> bool) -> Script {
     let mut best = script.clone();
     let mut tries = 0;
-    let fails = |script: &Script, tries: &mut u32| {
+    let mut shows = |script: &Script, tries: &mut u32| {
         *tries += 1;
-        run(script).violation.is_some_and(|found| found.invariant == violation.invariant)
+        shows(script)
     };
     loop {
         let length = best.steps.len();
@@ -22,7 +30,7 @@ pub fn shrink(script: &Script, violation: &Violation) -> Script {
                 let mut shorter = best.clone();
                 let end = (begin + piece).min(shorter.steps.len());
                 shorter.steps.drain(begin..end);
-                match fails(&shorter, &mut tries) {
+                match shows(&shorter, &mut tries) {
                     true => best = shorter,
                     false => begin += piece,
                 }

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use informer_simulator::{Fault, Plan, Script, Verb, run, run_many, run_with_timeline, shrink};
+use informer_simulator::{
+    Fault, Plan, Script, TRANSITIONS, Verb, run, run_kube_rs_model, run_many, run_with_timeline, shrink,
+    shrink_while,
+};
 
 /// So many schedules are a matter of seconds in a build that is not optimised.
 const SCHEDULES: u64 = 300;
@@ -16,6 +19,12 @@ fn whatever_goes_wrong_every_invariant_holds() {
     let count = |from: u64| from / tally.schedules;
     assert!(count(tally.verbs) >= 100 && count(tally.keys) >= 10 && count(tally.faults) >= 4);
     assert!(count(tally.steps) >= 100, "{} steps", tally.steps);
+    let known: Vec<String> =
+        TRANSITIONS.iter().map(|(from, to)| format!("transition {from} -> {to}")).collect();
+    let seen = tally.coverage.rows().into_iter().map(|(name, _)| name);
+    let strange: Vec<_> =
+        seen.filter(|name| name.starts_with("transition ") && !known.contains(name)).collect();
+    assert!(strange.is_empty(), "the rules do not tell of {strange:?}");
 }
 
 #[test]
@@ -69,6 +78,30 @@ fn a_script_of_no_steps_comes_to_rest_and_a_shrunk_one_is_what_it_was_where_noth
     assert_eq!(shrink(&Script::of_seed(5), &violation), Script::of_seed(5));
 }
 
+#[test]
+fn a_script_that_shows_a_bug_is_made_short_until_no_step_of_it_can_be_missed() {
+    for bug in [
+        "an object that a relist no longer has is never announced as deleted",
+        "a server without streaming lists is asked for one for ever",
+    ] {
+        let shows = |script: &Script| run_kube_rs_model(script).contains(&bug);
+        let whole = (0..100).map(Script::of_seed).find(shows).expect("it is frequent");
+        let short = shrink_while(&whole, shows);
+        assert!(shows(&short) && short.setup == whole.setup);
+        assert!(
+            short.steps.len() <= 20,
+            "{} of {} steps are left:\n{short}",
+            short.steps.len(),
+            whole.steps.len()
+        );
+        for at in 0..short.steps.len() {
+            let mut less = short.clone();
+            less.steps.remove(at);
+            assert!(!shows(&less), "step {at} can be missed:\n{short}");
+        }
+    }
+}
+
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let entries = std::fs::read_dir(folder).expect("the scripts are beside the simulator");
@@ -91,7 +124,7 @@ fn the_bugs_that_it_found_stay_mended() {
 #[test]
 fn the_known_bugs_of_kube_rs_s_watcher_show_under_the_same_schedules() {
     let found: std::collections::BTreeSet<_> =
-        (0..1500).flat_map(|seed| informer_simulator::run_kube_rs_model(&Script::of_seed(seed))).collect();
+        (0..1500).flat_map(|seed| run_kube_rs_model(&Script::of_seed(seed))).collect();
     for bug in [
         "a server without streaming lists is asked for one for ever",
         "a watch whose version has expired (status 410) is asked for again for ever",
