@@ -44,6 +44,7 @@ pub use registration::{AddHandlerError, EventStream, HANDLERS_MAX, HandlerRegist
 pub use run::InformerRun;
 
 use crate::handler::EventHandler;
+use crate::metrics::InformerProbe;
 use crate::source::ListWatch;
 use crate::sync::{CacheSynced, SyncError};
 use crate::{HandlerOptions, InformerState, Undecodable};
@@ -265,6 +266,11 @@ impl<O: Object> SharedInformer<O> {
     /// Everything that there is to know about the informer at this moment. Costs a few locks, no request.
     pub fn state(&self) -> InformerState {
         self.shared.state()
+    }
+
+    /// Asks for the [`state`](Self::state) later, without keeping the informer alive: for who shows informers that others have made.
+    pub fn probe(&self) -> InformerProbe {
+        InformerProbe::new(&self.shared, |shared| shared.state())
     }
 
     /// The version of the last list, event or bookmark that is in the cache. Unset while there is none that a watch could

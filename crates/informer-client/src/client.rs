@@ -164,6 +164,11 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Where the server is, as errors say it: a URL, or words where there is none.
+    pub fn address(&self) -> &str {
+        &self.inner.address
+    }
+
     /// The namespace of the configuration; `default` where it has none.
     pub fn default_namespace(&self) -> &str {
         &self.inner.default_namespace

@@ -8,7 +8,7 @@
 //!
 //! # Lock order
 //!
-//! `table` alone. Informers are made, told and awaited outside of it, except that they are started under it, which runs no
+//! `table` alone. Informers are made, told, shown and awaited outside of it, except that they are started under it, which runs no
 //! code of users.
 //!
 //! # Shutdown
@@ -18,6 +18,7 @@
 mod builder;
 mod error;
 mod informer;
+mod observers;
 mod options;
 mod plan;
 mod read;
@@ -46,6 +47,8 @@ pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
 use crate::{KubeKind, ScopedKind};
+use informer::ErasedInformer;
+use observers::Observers;
 use plan::{Levels, PartPlan};
 use table::Table;
 
@@ -58,7 +61,8 @@ use table::Table;
 /// - *First use.* [`informer`](Self::informer) makes an informer at once and never waits; a read makes one and waits until it
 ///   is synced, at most [`read_timeout`](CacheBuilder::read_timeout), and then fails with the informer's last error. With
 ///   [`MissingInformer::Refuse`] reads of other kinds than those that have informers fail at once.
-/// - *Start.* What was asked for before [`start`](Self::start) starts with it, what comes later at once.
+/// - *Start.* What was asked for before [`start`](Self::start) starts with it, what comes later at once. A manager starts its cache, or
+///   takes over one that was started before: its informers go on, and stop with the manager.
 /// - *Staleness.* A read never asks the server: it answers what the informer has, which follows the server with a delay.
 ///   Objects are shared, not copied, and cannot be changed. Lists have no order.
 /// - *One informer, many users.* Controllers and reads of one kind and form share one. Its form is a type parameter; two forms
@@ -91,7 +95,7 @@ struct Shared {
     levels: Levels,
     missing: MissingInformer,
     read_timeout: Duration,
-    metrics: Option<Arc<dyn InformerMetrics>>,
+    observers: Arc<Observers>,
     /// Kinds that are held in one form: its `TypeId`, and its name for errors.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
@@ -146,7 +150,27 @@ impl Cache {
             return held;
         }
         let made = self.make::<O>(&kind);
-        self.shared.table.lock().insert(kind.gvk(), made)
+        let (held, manager) = {
+            let mut table = self.shared.table.lock();
+            let (held, is_new) = table.insert(kind.gvk(), made);
+            (held, self.shared.observers.manager().filter(|_| is_new).cloned())
+        };
+        if let Some(manager) = manager {
+            held.show_in(&*manager);
+        }
+        held
+    }
+
+    /// Shows the informers that there are, and those to come, in a manager. Of several managers the first one counts.
+    pub(crate) fn show_in(&self, manager: &Arc<dyn InformerMetrics>) {
+        let informers = {
+            let table = self.shared.table.lock();
+            if !self.shared.observers.join(Arc::clone(manager)) {
+                return;
+            }
+            table.informers()
+        };
+        informers.iter().for_each(|informer| informer.show_in(&**manager));
     }
 
     /// The informer of a kind and form, if there is one.
@@ -187,10 +211,7 @@ impl Cache {
         if let Some(transform) = options.transform_of::<O>() {
             informer = informer.transform(move |object| transform(object));
         }
-        if let Some(metrics) = &self.shared.metrics {
-            informer = informer.metrics(Arc::clone(metrics));
-        }
-        informer.build()
+        informer.metrics(Arc::clone(&self.shared.observers) as _).build()
     }
 
     /// True where the kind is held in the form `O` alone.

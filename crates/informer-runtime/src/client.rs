@@ -94,7 +94,7 @@ struct Shared {
     cache_dynamic: bool,
     /// `None`: reads do not wait for own writes.
     own_writes: Option<Arc<OwnWrites>>,
-    metrics: Option<Arc<dyn ClientMetrics>>,
+    metrics: Arc<metrics::Observers>,
 }
 
 impl Client {
@@ -111,6 +111,12 @@ impl Client {
     /// The cache that reads are answered from.
     pub fn cache(&self) -> &Cache {
         &self.shared.cache
+    }
+
+    /// Shows the client in the metrics of a manager. Of several managers the first one counts.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
+        self.shared.metrics.join(manager);
     }
 
     /// The client of the server, for requests of your own.

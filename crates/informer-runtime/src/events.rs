@@ -109,7 +109,8 @@ pub(crate) struct EventKey {
 /// Records events of one controller. Cheap to clone.
 ///
 /// Recording never waits and never fails. The first event of its kind about an object is created; the second makes it a series, whose
-/// count is told every 30 min and at its end, 6 min after its last event. An object gets 25 different events, and one more every 5 min.
+/// count is told every 30 min and at its end, 6 min after its last event. Events of one type, reason and action about one object are of
+/// one kind, whatever their notes say; the note of the first is shown. An object gets 25 different events, and one more every 5 min.
 /// What comes too fast, or while the server takes none, is dropped and counted.
 ///
 /// Upstream: [`events.EventRecorder`](https://pkg.go.dev/k8s.io/client-go/tools/events#EventRecorder), with the limit that only the
@@ -121,6 +122,7 @@ pub(crate) struct EventKey {
 #[derive(Clone)]
 pub struct EventRecorder {
     controller: Arc<str>,
+    related: Option<EventSubject>,
     events: mpsc::Sender<Recorded>,
     dropped: Arc<AtomicU64>,
 }
@@ -129,6 +131,11 @@ impl EventRecorder {
     /// The same, for another controller.
     pub(crate) fn of(&self, controller: &str) -> Self {
         Self { controller: cut(controller, WORD_MAX).into(), ..self.clone() }
+    }
+
+    /// The same, with a second object beside the one that events are about: what was made for it, say, or what it needs.
+    pub fn related(&self, object: impl Into<EventSubject>) -> Self {
+        Self { related: Some(object.into()), ..self.clone() }
     }
 
     /// Records that something is as it should be. `reason` is a word in CamelCase, `action` what was done, `note` for people.
@@ -166,8 +173,8 @@ impl EventRecorder {
         note: String,
     ) {
         let (reason, action) = (cut(reason, WORD_MAX).to_owned(), cut(action, WORD_MAX).to_owned());
-        let controller = Arc::clone(&self.controller);
-        let key = EventKey { event_type, reason, action, controller, regarding, related: None };
+        let (controller, related) = (Arc::clone(&self.controller), self.related.clone());
+        let key = EventKey { event_type, reason, action, controller, regarding, related };
         let recorded = Recorded { key, note: cut(&note, NOTE_MAX).to_owned() };
         if self.events.try_send(recorded).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);

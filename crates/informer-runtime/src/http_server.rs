@@ -36,6 +36,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use access::Access;
+#[cfg(feature = "prometheus")]
+pub(crate) use tls::CertificateReads;
 pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
@@ -161,6 +163,13 @@ impl HttpServer {
     {
         let handler: Handler = Arc::new(move |request| handler(request).boxed());
         self.routes.0.write().insert(path.into(), handler);
+        self
+    }
+
+    /// Counts the reads of its certificate, where it has one.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn counted(mut self, reads: CertificateReads) -> Self {
+        self.tls = self.tls.map(|tls| tls.counted(reads));
         self
     }
 

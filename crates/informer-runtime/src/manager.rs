@@ -111,18 +111,14 @@ struct Options {
 impl Manager {
     /// A manager without parts.
     pub fn new(client: impl Into<informer_client::Client>) -> Self {
-        let observed: Arc<Observed> = Arc::default();
-        let cache = Cache::builder(client.into()).metrics(Arc::clone(&observed) as _).build();
-        Self::with(Client::new(&cache), observed)
+        Self::of(Client::new(&Cache::new(client)))
     }
 
     /// A manager whose parts read and write by this client, and whose cache is that of the client: both may be configured
-    /// before.
+    /// before, and the cache may have been started. Its metrics and debug pages show the two, too.
     pub fn of(client: Client) -> Self {
-        Self::with(client, Arc::default())
-    }
-
-    fn with(client: Client, observed: Arc<Observed>) -> Self {
+        let observed: Arc<Observed> = Arc::default();
+        observed.show(&client);
         let cache = client.cache().clone();
         let (handle, end) = ManagerHandle::new(client, observed);
         let options = Options { stop_timeout: STOP_TIMEOUT, start_timeout: START_TIMEOUT, elects: false };
@@ -200,11 +196,16 @@ impl Manager {
     pub fn health(self, server: impl Into<HttpServer>) -> Self {
         let server = server.into().named("probes");
         let server = self.handle.health().pages(server);
-        self.add(server)
+        self.serve(server)
     }
 
     /// Serves `/metrics` in the text form of Prometheus, at an address as `0.0.0.0:8080`. Off by default, unlike upstream: a port
     /// that nobody has asked for is one that nobody guards.
+    ///
+    /// Under the names of upstream: controllers (`controller_runtime_…`), their queues (`workqueue_…`), webhooks
+    /// (`controller_runtime_webhook_…`), elections (`leader_election_master_status`), certificates of its servers (`certwatcher_…`), and
+    /// the requests of its client (`rest_client_requests_total`). Under names of our own, since upstream has none: informers with their lists and watches
+    /// (`informer_…`), reads that waited for own writes (`informer_client_read_wait_…`), and shares of keys (`informer_shard_…`).
     #[cfg(feature = "prometheus")]
     pub fn metrics(self, server: impl Into<HttpServer>) -> Self {
         const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -218,7 +219,7 @@ impl Manager {
             };
             std::future::ready(page)
         });
-        self.add(server)
+        self.serve(server)
     }
 
     /// Serves `/debug/informers` and `/debug/queues` as JSON: what each does, its figures and its last error, and nothing of objects. Off
@@ -231,6 +232,12 @@ impl Manager {
         let server = server.into().named("debug pages");
         let server = server.route("/debug/informers", move |_| std::future::ready(informers()));
         let server = server.route("/debug/queues", move |_| std::future::ready(page(other.queues_page())));
+        self.serve(server)
+    }
+
+    fn serve(self, server: HttpServer) -> Self {
+        #[cfg(feature = "prometheus")]
+        let server = server.counted(self.handle.certificate_reads());
         self.add(server)
     }
 

@@ -15,8 +15,11 @@ use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::Client;
+
 #[cfg(feature = "prometheus")]
 use {
+    crate::client::metrics::prometheus::PrometheusClient, crate::http_server::CertificateReads,
     informer_cache::metrics::prometheus::PrometheusInformers, informer_workqueue::PrometheusMetrics,
     parking_lot::RwLock, prometheus_client::registry::Registry,
 };
@@ -39,6 +42,7 @@ pub(crate) struct Prometheus {
     pub(crate) registry: RwLock<Registry>,
     informers: PrometheusInformers,
     queues: PrometheusMetrics,
+    pub(crate) certificates: CertificateReads,
     #[cfg(feature = "webhook")]
     pub(crate) webhooks: crate::webhook::WebhookMetrics,
 }
@@ -49,12 +53,14 @@ impl Default for Prometheus {
         let mut registry = Registry::default();
         let informers = PrometheusInformers::register(&mut registry);
         let queues = PrometheusMetrics::register(&mut registry);
+        let certificates = CertificateReads::register(&mut registry);
         #[cfg(feature = "webhook")]
         let webhooks = crate::webhook::WebhookMetrics::register(&mut registry);
         Self {
             registry: RwLock::new(registry),
             informers,
             queues,
+            certificates,
             #[cfg(feature = "webhook")]
             webhooks,
         }
@@ -62,6 +68,18 @@ impl Default for Prometheus {
 }
 
 impl Observed {
+    /// Shows a client, and the informers of its cache.
+    pub(crate) fn show(self: &Arc<Self>, client: &Client) {
+        let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
+        client.cache().show_in(&informers);
+        #[cfg(feature = "prometheus")]
+        {
+            let host = host(client.api().address());
+            let metrics = PrometheusClient::register(&mut self.prometheus.registry.write(), host);
+            client.show_in(Arc::new(metrics));
+        }
+    }
+
     /// The metrics of a queue of this name.
     pub(crate) fn queue(self: &Arc<Self>, name: &str) -> Arc<dyn QueueMetrics> {
         Arc::new(ObservedQueue {
@@ -92,6 +110,17 @@ impl Observed {
         let probes = all(&self.queues);
         let stats = probes.iter().filter_map(|(name, probe)| Some((name, probe.stats()?)));
         json!({"queues": stats.map(|(name, stats)| queue(name, &stats)).collect::<Vec<_>>()})
+    }
+}
+
+/// Host and port of a server, as upstream labels requests; what is no URL stays as it is.
+#[cfg(feature = "prometheus")]
+pub(crate) fn host(address: &str) -> String {
+    let Ok(uri) = address.parse::<http::Uri>() else { return address.to_owned() };
+    match (uri.host(), uri.port_u16()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), None) => host.to_owned(),
+        (None, _) => address.to_owned(),
     }
 }
 

@@ -180,7 +180,11 @@ impl IntoRunnable for WebhookServer {
     fn into_runnable(self, manager: &ManagerHandle) -> Result<Box<dyn Runnable>, BoxError> {
         #[cfg(feature = "prometheus")]
         let _ = self.metrics.set(manager.webhook_metrics());
-        self.server.into_runnable(manager)
+        #[cfg(feature = "prometheus")]
+        let server = self.server.counted(manager.certificate_reads());
+        #[cfg(not(feature = "prometheus"))]
+        let server = self.server;
+        server.into_runnable(manager)
     }
 }
 

@@ -13,7 +13,7 @@ use super::SharedInformer;
 use super::core::{Core, Shared};
 use super::run::Lifecycle;
 use crate::UndecodableLog;
-use crate::metrics::{InformerMetrics, InformerProbe};
+use crate::metrics::InformerMetrics;
 use crate::processor::SharedProcessor;
 use crate::pump::{Pump, PumpCounters};
 use crate::queue::{InOrderQueue, Transform};
@@ -133,10 +133,11 @@ impl<O: Object> SharedInformerBuilder<O> {
             panics: AtomicU64::new(0),
             metrics: self.metrics,
         });
-        if let Some(metrics) = &shared.metrics {
-            metrics.observe(InformerProbe::new(&shared, |shared| shared.state()));
+        let informer = SharedInformer { shared };
+        if let Some(metrics) = &informer.shared.metrics {
+            metrics.observe(informer.probe());
         }
-        SharedInformer { shared }
+        informer
     }
 }
 

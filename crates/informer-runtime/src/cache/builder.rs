@@ -10,6 +10,7 @@ use informer_core::Gvk;
 use kube_core::{NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
 
+use super::observers::Observers;
 use super::options::InformerOptions;
 use super::plan::Levels;
 use super::table::Table;
@@ -114,8 +115,8 @@ impl CacheBuilder {
         kind.namespaces.get_or_insert_default()
     }
 
-    /// Holds a kind in the form `O` alone: a read of it in another form fails, since it would be a second watch and a second
-    /// store that are not of one mind.
+    /// Holds a kind in the form `O` alone: a read of it in another form fails, and so does a controller that watches it in one, since it
+    /// would be a second watch and a second store that are not of one mind.
     pub fn only_form<O: Representation>(mut self, kind: &ScopedKind) -> Self {
         self.pinned.insert(kind.gvk().clone(), (TypeId::of::<O>(), super::read::form_name::<O>()));
         self
@@ -133,7 +134,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Where the informers show how they are.
+    /// Where the informers show how they are. The manager that the cache is given to shows them, too.
     pub fn metrics(mut self, metrics: Arc<dyn InformerMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
@@ -142,8 +143,8 @@ impl CacheBuilder {
     /// The cache. It asks the server nothing before it is started.
     pub fn build(self) -> Cache {
         let Self { client, levels, missing, read_timeout, metrics, pinned } = self;
-        let table = Mutex::new(Table::default());
-        Cache { shared: Arc::new(Shared { client, levels, missing, read_timeout, metrics, pinned, table }) }
+        let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
+        Cache { shared: Arc::new(Shared { client, levels, missing, read_timeout, observers, pinned, table }) }
     }
 }
 

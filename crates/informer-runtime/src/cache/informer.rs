@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use informer_cache::handler::EventHandler;
+use informer_cache::metrics::InformerMetrics;
 use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
@@ -311,6 +312,7 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn start(&self) -> Vec<InformerRun>;
     fn as_caches(&self) -> Vec<&dyn CacheSynced>;
     fn states(&self) -> Vec<InformerState>;
+    fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
 }
 
@@ -325,6 +327,10 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
 
     fn states(&self) -> Vec<InformerState> {
         self.informers().map(SharedInformer::state).collect()
+    }
+
+    fn show_in(&self, metrics: &dyn InformerMetrics) {
+        self.informers().for_each(|informer| metrics.observe(informer.probe()));
     }
 
     fn close(&self) {

@@ -155,7 +155,8 @@ impl Cache {
         Ok(self.informer_of(kind))
     }
 
-    fn check_form<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
+    /// Fails where the kind is pinned to another form.
+    pub(crate) fn check_form<O: Representation>(&self, kind: &ScopedKind) -> Result<(), ReadError> {
         match self.shared.pinned.get(kind.gvk()) {
             Some((form, held)) if *form != TypeId::of::<O>() => {
                 Err(ReadError::OtherForm { kind: kind.to_string(), asked: form_name::<O>(), held })

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use super::Cache;
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// A cache was to be run by a second owner, or after it had stopped.
+/// A cache was to be run by a second manager, or after it had stopped.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "run the cache: it was started or stopped before; give a cache to one manager, or call `start` alone"
+    "run the cache: a manager runs it already, or it was stopped before; give each manager a cache of its own"
 )]
 struct AlreadyRun;
 
@@ -85,12 +85,9 @@ impl Runnable for Cache {
 
     fn run(self: Box<Self>, stop: CancellationToken) -> BoxFuture<'static, Result<(), BoxError>> {
         Box::pin(async move {
-            {
-                let mut table = self.shared.table.lock();
-                if !table.is_created() {
-                    return Err(AlreadyRun.into());
-                }
-                table.start(Handle::current());
+            let starts = self.shared.table.lock().start_managed(Handle::current());
+            if !starts {
+                return Err(AlreadyRun.into());
             }
             stop.cancelled().await;
             self.stop().await;

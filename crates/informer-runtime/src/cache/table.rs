@@ -16,6 +16,8 @@ use super::informer::{CacheInformer, ErasedInformer};
 #[derive(Default)]
 pub(super) struct Table {
     life: Life,
+    /// True once a manager runs the cache.
+    is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
 }
 
@@ -43,14 +45,15 @@ impl Table {
         entry.typed.downcast_ref().cloned()
     }
 
-    /// Adds an informer, and starts it if the cache runs. Somebody else may have been faster; then theirs stays.
+    /// Adds an informer, and starts it if the cache runs. Somebody else may have been faster; then theirs stays, and the answer is that
+    /// it is not new.
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
         made: CacheInformer<O>,
-    ) -> CacheInformer<O> {
+    ) -> (CacheInformer<O>, bool) {
         if let Some(held) = self.get(gvk) {
-            return held;
+            return (held, false);
         }
         let informer: Arc<dyn ErasedInformer> = Arc::new(made.clone());
         let runs = match &self.life {
@@ -59,7 +62,7 @@ impl Table {
         };
         let entry = Entry { typed: Box::new(made.clone()), informer, runs };
         self.entries.insert((gvk.clone(), TypeId::of::<O>()), entry);
-        made
+        (made, true)
     }
 
     pub(super) fn remove(&mut self, gvk: &Gvk, form: TypeId) -> Option<Entry> {
@@ -92,6 +95,11 @@ impl Table {
             self.life = Life::Running(runtime);
         }
         matches!(self.life, Life::Running(_))
+    }
+
+    /// As [`start`](Self::start), for a manager. False where another one runs the cache, or it was stopped.
+    pub(super) fn start_managed(&mut self, runtime: Handle) -> bool {
+        !std::mem::replace(&mut self.is_managed, true) && self.start(runtime)
     }
 
     /// Forbids further starts and gives up the runs.

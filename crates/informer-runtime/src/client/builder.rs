@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::metrics::Observers;
 use super::own_writes::OwnWrites;
 use super::settings::Settings;
 use super::{Client, ClientMetrics, Shared};
@@ -58,7 +59,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Where the client shows how it is.
+    /// Where the client shows how it is. A manager that serves metrics shows its client there, too.
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
         self.metrics = Some(metrics);
         self
@@ -68,7 +69,8 @@ impl ClientBuilder {
     pub fn build(self) -> Client {
         let Self { cache, uncached, cache_dynamic, own_writes, metrics } = self;
         let api = cache.client().clone();
-        let own_writes = own_writes.map(|bound| Arc::new(OwnWrites::new(bound, metrics.clone())));
+        let metrics = Arc::new(Observers::new(metrics));
+        let own_writes = own_writes.map(|bound| Arc::new(OwnWrites::new(bound, Arc::clone(&metrics) as _)));
         let shared = Arc::new(Shared { api, cache, uncached, cache_dynamic, own_writes, metrics });
         Client { shared, settings: Arc::new(Settings::default()) }
     }

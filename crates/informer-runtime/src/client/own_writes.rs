@@ -37,7 +37,7 @@ pub(super) struct OwnWrites {
     ended: watch::Sender<u64>,
     /// How long a read waits at most.
     bound: Duration,
-    metrics: Option<Arc<dyn ClientMetrics>>,
+    metrics: Arc<dyn ClientMetrics>,
 }
 
 /// A write under way.
@@ -48,7 +48,7 @@ pub(super) struct Writing {
 }
 
 impl OwnWrites {
-    pub(super) fn new(bound: Duration, metrics: Option<Arc<dyn ClientMetrics>>) -> Self {
+    pub(super) fn new(bound: Duration, metrics: Arc<dyn ClientMetrics>) -> Self {
         Self { state: Mutex::default(), ended: watch::Sender::new(0), bound, metrics }
     }
 
@@ -92,8 +92,8 @@ impl OwnWrites {
                 break;
             }
         }
-        if let Some(metrics) = self.metrics.as_ref().filter(|_| !matches!(waited, Ok(false))) {
-            metrics.read_waited(kind.gvk(), begin.elapsed(), waited.is_ok());
+        if !matches!(waited, Ok(false)) {
+            self.metrics.read_waited(kind.gvk(), begin.elapsed(), waited.is_ok());
         }
         waited.map(drop)
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
-use super::{Client, Edited, Fetched, Next, Patch, WriteError};
+use super::{Client, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
 use crate::{KubeKind, KubeObject, ScopedKind};
 use informer_client::{CallError, PatchFormat};
 
@@ -216,11 +216,9 @@ impl Client {
         }
         let (call, begin) = (operation.call()?, tokio::time::Instant::now());
         let answer = self.shared.api.call(call).await;
-        if let Some(metrics) = &self.shared.metrics {
-            let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
-            let code = answer.as_ref().map_or_else(refused, |_| 200);
-            metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
-        }
+        let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
+        let code = answer.as_ref().map_or_else(refused, |_| 200);
+        self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
         let text = answer?;
         serde_json::from_slice(&text).map_err(|cause| WriteError::Answer {
             attempt: operation.to_string(),

@@ -3,6 +3,7 @@ mod life;
 mod metrics;
 mod results;
 mod sources;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;

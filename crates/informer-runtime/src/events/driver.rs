@@ -44,8 +44,12 @@ impl EventSender {
         let (sender, events) = mpsc::channel(BUFFER);
         let dropped = Arc::<AtomicU64>::default();
         let instance: Arc<str> = std::env::var("HOSTNAME").unwrap_or_else(|_| "informer".to_owned()).into();
-        let recorder =
-            EventRecorder { controller: "informer".into(), events: sender, dropped: Arc::clone(&dropped) };
+        let recorder = EventRecorder {
+            controller: "informer".into(),
+            related: None,
+            events: sender,
+            dropped: Arc::clone(&dropped),
+        };
         (Self { client, instance, events, dropped, state: EventState::default() }, recorder)
     }
 

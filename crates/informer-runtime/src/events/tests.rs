@@ -75,6 +75,22 @@ async fn an_event_names_its_object_and_what_happened() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_may_name_a_second_object_which_makes_it_another_one() {
+    let fixture = Fixture::new();
+    for node in ["worker-1", "worker-2"] {
+        let recorder = fixture.recorder.related(EventSubject::new("v1", "Node", "", node));
+        recorder.normal(&pod(), "Moved", "Moving", "to another node");
+    }
+    fixture.recorder.normal(&pod(), "Moved", "Moving", "to another node");
+    sleep(Duration::from_secs(1)).await;
+    let events = fixture.events();
+    let mut related: Vec<&str> =
+        events.iter().filter_map(|event| event["related"]["name"].as_str()).collect();
+    related.sort_unstable();
+    assert_eq!((related, events.len()), (vec!["worker-1", "worker-2"], 3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_second_makes_a_series_and_the_count_is_told_at_its_end() {
     let fixture = Fixture::new();
     for _ in 0..10 {

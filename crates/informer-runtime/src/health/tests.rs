@@ -169,3 +169,27 @@ async fn a_manager_with_webhooks_is_ready_when_they_are_since_its_caches_may_nee
     sleep(Duration::from_secs(5)).await;
     assert_eq!(ask(&checks, Probe::Ready, "/readyz").await.0, StatusCode::OK);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_whose_loop_stands_still_is_neither_well_nor_ready_nor_alive() {
+    let pages = [(Probe::Health, "/healthz"), (Probe::Ready, "/readyz"), (Probe::Live, "/livez")];
+    let manager = manager();
+    let checks = manager.handle().health().clone();
+    // The loop runs only while it is polled here.
+    let mut running = std::pin::pin!(manager.run_until(std::future::pending::<()>()));
+    let started = async {
+        sleep(Duration::from_secs(5)).await;
+        for (probe, page) in pages {
+            assert_eq!(ask(&checks, probe, page).await.0, StatusCode::OK, "{page}");
+        }
+    };
+    tokio::select! {
+        _ = &mut running => panic!("it goes on"),
+        () = started => {}
+    }
+    for (probe, page) in pages {
+        let (status, text) = ask(&checks, probe, page).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{page}");
+        assert!(text.contains("[-]manager failed"), "{text}");
+    }
+}

@@ -19,13 +19,13 @@ use super::{HttpServer, Tls, text};
 use crate::{Manager, Runnable};
 
 /// A server that runs, and where.
-struct Running {
-    address: std::net::SocketAddr,
+pub(super) struct Running {
+    pub(super) address: std::net::SocketAddr,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<Result<(), crate::BoxError>>,
 }
 
-async fn run(server: HttpServer) -> Running {
+pub(super) async fn run(server: HttpServer) -> Running {
     let (stop, mut bound) = (CancellationToken::new(), server.bound());
     let task = tokio::spawn(Box::new(server).run(stop.clone()));
     let address = bound.wait_for(Option::is_some).await.expect("it listens").expect("it is there");
@@ -33,7 +33,7 @@ async fn run(server: HttpServer) -> Running {
 }
 
 /// Sends a request, and reads the answer to its end.
-async fn send(address: std::net::SocketAddr, request: &str) -> String {
+pub(super) async fn send(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
@@ -165,6 +165,10 @@ async fn shake_hands(
 async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tls, first) = certificate(folder.path());
+    #[cfg(feature = "prometheus")]
+    let mut registry = prometheus_client::registry::Registry::default();
+    #[cfg(feature = "prometheus")]
+    let tls = tls.counted(super::CertificateReads::register(&mut registry));
     let acceptor = tls.load().await.expect("a valid pair");
     assert!(shakes_hands(&acceptor, &first).await);
     assert!(!acceptor.renew().await.expect("nothing has changed"));
@@ -179,6 +183,17 @@ async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
     assert!(acceptor.renew().await.expect("a valid pair"));
     assert!(shakes_hands(&acceptor, &second).await);
     assert!(!shakes_hands(&acceptor, &first).await);
+
+    #[cfg(feature = "prometheus")]
+    {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("it is text");
+        for line in
+            ["certwatcher_read_certificate_total 4\n", "certwatcher_read_certificate_errors_total 1\n"]
+        {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -188,6 +203,19 @@ async fn a_pair_that_does_not_belong_together_is_refused() {
     let tls = Tls::files(one.path().join("tls.crt"), other.path().join("tls.key"), default_provider());
     let error = tls.load().await.err().expect("they are no pair").to_string();
     assert!(error.ends_with("certificate and key do not make a pair"), "{error}");
+}
+
+#[tokio::test]
+async fn a_broken_certificate_ends_the_manager_with_an_error_that_names_its_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, _) = certificate(folder.path());
+    std::fs::write(folder.path().join("tls.crt"), "garbage").expect("the folder is ours");
+    let client = Client::from_service(ApiServer::builder().build().service(), "default");
+    let manager = Manager::new(client).add(here().named("webhooks").tls(tls));
+    let error = manager.run_until(std::future::pending::<()>()).await.expect_err("nothing can be served");
+    assert_eq!(error.to_string(), "the manager ended: webhooks failed");
+    let cause = std::error::Error::source(&error).expect("it has a cause").to_string();
+    assert!(cause.contains("tls.crt") && cause.contains("tls.key"), "{cause}");
 }
 
 #[tokio::test(start_paused = true)]

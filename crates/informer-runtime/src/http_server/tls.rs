@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+#[cfg(feature = "prometheus")]
+use prometheus_client::{metrics::counter::Counter, registry::Registry};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -30,6 +32,31 @@ pub struct Tls {
     key: PathBuf,
     authorities: Option<PathBuf>,
     provider: Arc<CryptoProvider>,
+    #[cfg(feature = "prometheus")]
+    reads: Option<CertificateReads>,
+}
+
+/// How often certificates were read, by upstream's names.
+#[cfg(feature = "prometheus")]
+#[derive(Clone, Default)]
+pub(crate) struct CertificateReads {
+    all: Counter,
+    failed: Counter,
+}
+
+#[cfg(feature = "prometheus")]
+impl CertificateReads {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let reads = Self::default();
+        let name = "certwatcher_read_certificate";
+        registry.register(name, "Reads of certificates", reads.all.clone());
+        registry.register(
+            format!("{name}_errors"),
+            "Reads of certificates that failed",
+            reads.failed.clone(),
+        );
+        reads
+    }
 }
 
 impl Tls {
@@ -44,6 +71,8 @@ impl Tls {
             key: key.into(),
             authorities: None,
             provider: provider.into(),
+            #[cfg(feature = "prometheus")]
+            reads: None,
         }
     }
 
@@ -55,9 +84,23 @@ impl Tls {
         self
     }
 
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn counted(self, reads: CertificateReads) -> Self {
+        Self { reads: Some(reads), ..self }
+    }
+
+    fn count<T>(&self, read: Result<T, TlsError>) -> Result<T, TlsError> {
+        #[cfg(feature = "prometheus")]
+        if let Some(reads) = &self.reads {
+            reads.all.inc();
+            reads.failed.inc_by(u64::from(read.is_err()));
+        }
+        read
+    }
+
     pub(super) async fn load(self) -> Result<Acceptor, TlsError> {
-        let files = self.read().await?;
-        let config = self.configure(&files)?;
+        let read = self.read().await.and_then(|files| Ok((self.configure(&files)?, files)));
+        let (config, files) = self.count(read)?;
         Ok(Acceptor { tls: self, files: RwLock::new(files), config: RwLock::new(config) })
     }
 
@@ -176,13 +219,18 @@ impl Acceptor {
     }
 
     pub(super) async fn renew(&self) -> Result<bool, TlsError> {
-        let files = self.tls.read().await?;
-        if *self.files.read() == files {
-            return Ok(false);
-        }
-        let config = self.tls.configure(&files)?;
+        let read = self.tls.read().await.and_then(|files| self.changed(files));
+        let Some((config, files)) = self.tls.count(read)? else { return Ok(false) };
         *self.config.write() = config;
         *self.files.write() = files;
         Ok(true)
+    }
+
+    /// What is to be served, where the files are others than before.
+    fn changed(&self, files: Files) -> Result<Option<(Arc<ServerConfig>, Files)>, TlsError> {
+        if *self.files.read() == files {
+            return Ok(None);
+        }
+        Ok(Some((self.tls.configure(&files)?, files)))
     }
 }

@@ -178,18 +178,15 @@ impl LeaderElector {
     }
 
     fn publish(&self, leadership: Leadership) {
-        let word = match (&leadership, &*self.leadership.borrow()) {
-            (Leadership::Leading(_), _) => Some("became leader"),
-            (_, Leadership::Leading(_)) => Some("stopped leading"),
+        // Of one action they would be one series, of which the note of the first is shown.
+        let change = match (&leadership, &*self.leadership.borrow()) {
+            (Leadership::Leading(_), _) => Some(("BecomeLeader", "became leader")),
+            (_, Leadership::Leading(_)) => Some(("StopLeading", "stopped leading")),
             _ => None,
         };
-        if let (Some(recorder), Some(word)) = (&self.recorder, word) {
-            recorder.normal(
-                self.lock.subject(),
-                "LeaderElection",
-                "LeaderElection",
-                format!("{} {word}", self.identity),
-            );
+        if let (Some(recorder), Some((action, what))) = (&self.recorder, change) {
+            let note = format!("{} {what}", self.identity);
+            recorder.normal(self.lock.subject(), "LeaderElection", action, note);
         }
         #[cfg(feature = "prometheus")]
         if let Some(status) = &self.status {

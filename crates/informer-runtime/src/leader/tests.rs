@@ -43,7 +43,10 @@ struct Replica {
 
 impl Replica {
     fn start(server: &ApiServer, identity: &str) -> Self {
-        let election = LeaderElection::new("operator").identity(identity);
+        Self::of(server, LeaderElection::new("operator").identity(identity))
+    }
+
+    fn of(server: &ApiServer, election: LeaderElection) -> Self {
         let elector = election.elector(client(server)).expect("a valid election");
         let (leadership, stop) = (elector.leadership(), CancellationToken::new());
         Self { leadership, task: tokio::spawn(elector.run(stop.clone())), stop }
@@ -86,6 +89,22 @@ async fn a_standby_takes_over_at_once_from_a_leader_that_stops() {
     first.task.await.expect("no panic").expect("it was not lost");
     assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
     assert_eq!(*first.leadership.borrow(), Leadership::Ended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_to_be_given_back_holds_off_others_until_it_has_passed() {
+    let server = server();
+    let kept = LeaderElection::new("operator").identity("first").release_on_stop(false);
+    let (mut first, mut second) = (Replica::of(&server, kept), Replica::start(&server, "second"));
+    first.leads().await;
+    sleep(seconds(31)).await;
+    first.stop.cancel();
+    first.task.await.expect("no panic").expect("it was not lost");
+    let stopped = Instant::now();
+    assert_eq!(lease(&server)["spec"]["holderIdentity"], "first");
+    second.leads().await;
+    let took = stopped.elapsed();
+    assert!(took > seconds(12) && took <= seconds(18), "after {took:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,6 +271,35 @@ async fn leader_only_parts_run_in_one_manager_and_the_lease_is_released_after_th
     assert_eq!(*work.lock(), ["+first", "-first", "+second"], "never both at a time");
     other.stop();
     second.await.expect("no panic").expect("it was asked to end");
+}
+
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn who_leads_is_a_metric_and_its_changes_are_two_events_of_the_lease() {
+    let (server, work) = (server(), Arc::default());
+    let manager = replica(&server, "first", &work);
+    let handle = manager.handle();
+    let leads = |expected: u8| {
+        let mut text = String::new();
+        let page = &mut text;
+        handle
+            .register_metrics(|registry| prometheus_client::encoding::text::encode(page, registry))
+            .expect("text");
+        let line = format!("leader_election_master_status{{name=\"operator\"}} {expected}\n");
+        assert!(text.contains(&line), "{line}{text}");
+    };
+    leads(0);
+    let manager = run(manager);
+    sleep(seconds(5)).await;
+    leads(1);
+    handle.stop();
+    manager.await.expect("no panic").expect("it was asked to end");
+    leads(0);
+    let events = server.list(&Gvr::new("events.k8s.io", "v1", "events"), "default").expect("it is served");
+    let mut told: Vec<_> = events.iter().map(|event| [&event["regarding"]["kind"], &event["note"]]).collect();
+    told.sort_by_key(|told| told[1].to_string());
+    assert_eq!(told, [["Lease", "first became leader"], ["Lease", "first stopped leading"]]);
+    assert!(events.iter().all(|event| event["series"].is_null()), "{events:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -192,6 +192,12 @@ impl ManagerHandle {
         self.shared.observed.prometheus.webhooks.clone()
     }
 
+    /// For servers with a certificate.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn certificate_reads(&self) -> crate::http_server::CertificateReads {
+        self.shared.observed.prometheus.certificates.clone()
+    }
+
     /// Registers metrics beside the manager's own. It must not be called by a collector.
     #[cfg(feature = "prometheus")]
     pub fn register_metrics<T>(
@@ -230,7 +236,7 @@ impl ManagerHandle {
 
 /// The checks that every manager has. They hold parts of it, not the manager, which holds them.
 fn own_checks(health: &HealthChecks, ping: &mpsc::Sender<Ping>, ready: &Arc<AtomicBool>) {
-    for probe in [Probe::Health, Probe::Live] {
+    for probe in [Probe::Health, Probe::Ready, Probe::Live] {
         let ping = ping.clone();
         health.add(probe, "manager", move || {
             let ping = ping.clone();

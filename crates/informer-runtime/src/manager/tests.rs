@@ -1,3 +1,6 @@
+#[cfg(feature = "prometheus")]
+mod shown;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -320,6 +323,32 @@ async fn a_part_that_cannot_be_made_is_told_before_anything_starts() {
     let cause = std::error::Error::source(&error).expect("it has a cause");
     assert_eq!(cause.to_string(), "the name website is taken in this manager; name one of the two otherwise");
     assert!(log.all().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_has_ended_leaves_no_task_behind() {
+    let server = ApiServer::builder().build();
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    for fails in [false, true] {
+        let client = Client::from_service(server.service(), "default");
+        let last_words = runnable("last words", move |stop: CancellationToken| async move {
+            stop.cancelled().await;
+            sleep(seconds(3)).await;
+            if fails { Err("too late".into()) } else { Ok(()) }
+        });
+        let controller = crate::Controller::new::<k8s_openapi::api::core::v1::ConfigMap>("maps");
+        let controller = controller.reconcile(|_, _| async { Ok(crate::Outcome::Done) });
+        let election = crate::LeaderElection::new("operator");
+        let manager = Manager::new(client).leader_election(election).controller(controller).add(last_words);
+        let recorder = manager.handle().recorder("tests");
+        recorder.normal(crate::EventSubject::new("v1", "Pod", "default", "web"), "Told", "Telling", "once");
+        assert_eq!(manager.run_until(sleep(seconds(20))).await.is_err(), fails);
+        sleep(seconds(1)).await;
+        assert_eq!(alive(), before, "where it fails: {fails}");
+    }
+    let events = informer_core::Gvr::new("events.k8s.io", "v1", "events");
+    assert!(server.list(&events, "default").expect("it is served").len() >= 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

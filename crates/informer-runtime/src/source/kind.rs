@@ -128,8 +128,9 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
                 life @ Life::Created => *life = Life::Starting,
                 _ => return Err("it was started before".into()),
             }
-            let route = Arc::clone(&self.route);
-            let informer = feed.services().cache.informer_of::<O>(&self.kind);
+            let (route, cache) = (Arc::clone(&self.route), &feed.services().cache);
+            cache.check_form::<O>(&self.kind)?;
+            let informer = cache.informer_of::<O>(&self.kind);
             let mut options =
                 HandlerOptions::for_work_queue().name(format!("controller {}", feed.controller()));
             if let Some(period) = self.resync {

@@ -1,16 +1,16 @@
 //! The cache, as its users see it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informer_apiserver::{FaultMatch, Verb};
-use informer_cache::handler::on_event_async;
+use informer_cache::handler::{on_event, on_event_async};
 use informer_client::{Dynamic, HashShares, Lazy, Metadata, ResourceKind, StreamingLists};
 use informer_core::{LabelSelector, Object};
 use informer_runtime::{
-    Cache, CancellationToken, InformerOptions, ListOptions, MissingInformer, ReadError, Runnable,
-    RunnableGroup, ScopedKind, typed,
+    Cache, CancellationToken, Client, InformerOptions, ListOptions, Manager, MissingInformer, ReadError,
+    Runnable, RunnableGroup, ScopedKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
@@ -382,6 +382,33 @@ async fn a_transform_changes_what_is_added_and_what_is_updated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_is_told_again_at_its_own_period_without_a_request() {
+    let server = Server::start();
+    server.create("configmaps", "default/m", json!({}));
+    server.create("nodes", "n1", json!({}));
+    let often = InformerOptions::default().resync(Duration::from_secs(10));
+    let never = InformerOptions::default().resync(Duration::ZERO);
+    let cache = server.cache().options(often).kind::<Node>(never).build();
+    let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+    let count = |place: usize| {
+        let counts = Arc::clone(&counts);
+        move || {
+            counts[place].fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (maps, nodes) = (count(0), count(1));
+    cache.informer::<ConfigMap>().add_handler(on_event(move |_| maps())).unwrap();
+    cache.informer::<Node>().add_handler(on_event(move |_| nodes())).unwrap();
+    cache.start();
+    cache.wait_for_sync(SOON).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let requests = server.api.requests().len();
+    tokio::time::sleep(Duration::from_secs(64)).await;
+    assert_eq!(counts.each_ref().map(|count| count.load(Ordering::SeqCst)), [7, 1]);
+    assert_eq!(server.api.requests().len(), requests, "from the cache");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() {
     let server = Server::start();
     for key in ["a/one", "b/two", "c/three"] {
@@ -423,6 +450,22 @@ async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
     let error = cache.get::<Pod>("default/web-0").await.unwrap_err().to_string();
     assert_eq!(error, "read Pod.v1 as Lazy: the cache holds it as Metadata alone");
     assert!(cache.get_of::<Metadata<Pod>>(&pods, "default/web-0").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_was_started_before_is_taken_over_by_its_manager_and_stops_with_it() {
+    let server = Server::start();
+    server.create("configmaps", "default/settings", json!({}));
+    let cache = server.cache().build();
+    cache.start();
+    assert!(cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(), "before there is a manager");
+    let manager = Manager::of(Client::new(&cache));
+    manager.run_until(tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
+    assert!(cache.states().iter().all(|state| !state.running));
+    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "its informers went on");
+    let error = Manager::of(Client::new(&cache)).run_until(std::future::pending::<()>()).await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.starts_with("run the cache: a manager runs it already"), "{cause}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_apiserver::{FaultMatch, Verb};
-use informer_client::{Dynamic, ResourceKind};
+use informer_client::{Dynamic, Metadata, ResourceKind};
 use informer_core::Gvr;
 use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
-use informer_runtime::source::{watch, watch_metadata, watch_of};
+use informer_runtime::source::{watch, watch_metadata, watch_of, watch_typed};
 use informer_runtime::{
     Cache, CancellationToken, Client, Controller, ControllerBuilder, ControllerDefaults, ControllerHandle,
-    ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, runnable,
+    ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, ScopedKind,
+    runnable,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -129,6 +130,44 @@ async fn a_change_of_what_is_owned_is_a_request_of_the_owner_and_a_lost_child_of
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_owner_of_the_kind_is_looked_at_where_that_is_asked_for() {
+    let (server, seen) = (Server::start(), Seen::default());
+    let owned = watch_metadata::<Secret>().every_owner();
+    let controller = seen.by(Controller::new::<ConfigMap>("maps").owns_with(owned));
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    let reference =
+        |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "u"});
+    let owners =
+        json!([reference("ConfigMap", "one"), reference("Pod", "no"), reference("ConfigMap", "two")]);
+    server.create("secrets", "a/child", json!({"metadata": {"ownerReferences": owners}}));
+    quiet().await;
+    assert_eq!(seen.sorted(), ["a/one", "a/two"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_watched_typed_is_looked_up_typed() {
+    let (server, seen) = (Server::start(), Seen::default());
+    config_map(&server, "a/x");
+    let heard = seen.clone();
+    let controller = Controller::builder().named("maps").for_with(watch_typed::<ConfigMap>());
+    let controller = controller.reconcile(move |request: Request, ctx| {
+        let heard = heard.clone();
+        async move {
+            let map = ctx.get::<ConfigMap>(&request.key)?.ok_or("it is there")?;
+            heard.0.lock().extend(map.data.iter().flatten().map(|(name, value)| format!("{name}={value}")));
+            Ok(Outcome::Done)
+        }
+    });
+    let running = Running::start(Manager::new(server.api_client()).controller(controller));
+    quiet().await;
+    assert_eq!(seen.take(), ["a=b"]);
+    assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "in one form");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn other_kinds_are_mapped_and_predicates_hold_for_their_own_kind_alone() {
     let (server, seen) = (Server::start(), Seen::default());
     let every = map(|_: &informer_client::Lazy<Secret>| ["a/all".parse::<Request>().unwrap()]);
@@ -238,6 +277,18 @@ async fn two_controllers_share_the_informer_of_a_kind_and_two_forms_do_not() {
     let opened = server.api.requests().iter().filter(|request| request.verb == Verb::Watch).count();
     assert_eq!(opened, 2, "one watch for each form");
     running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_watches_a_pinned_kind_in_another_form_ends_the_manager() {
+    let server = Server::start();
+    let maps = ScopedKind::of::<ConfigMap>();
+    let cache = Cache::builder(server.api_client()).only_form::<Metadata<ConfigMap>>(&maps).build();
+    let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
+    let manager = Manager::of(Client::new(&cache)).controller(lazy);
+    let text = with_causes(&manager.run_until(std::future::pending::<()>()).await.unwrap_err());
+    assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache holds it as Metadata alone"), "{text}");
+    assert_eq!(server.api.requests().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

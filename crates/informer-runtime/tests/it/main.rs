@@ -9,3 +9,4 @@ mod old_types;
 mod own_writes;
 mod packed;
 mod sharded;
+mod writes;

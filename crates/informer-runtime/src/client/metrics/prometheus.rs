@@ -42,7 +42,8 @@ pub struct PrometheusClient {
 }
 
 impl PrometheusClient {
-    /// Registers the metrics of the clients of one server; `host` names it.
+    /// Registers the metrics of the clients of one server; `host` names it. A manager that serves metrics has done so for its own
+    /// client, in its own registry.
     pub fn register(registry: &mut Registry, host: impl Into<String>) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(WAIT_BUCKETS);
         let metrics = Self {

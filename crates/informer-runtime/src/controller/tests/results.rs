@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use informer_workqueue::{Ageing, LOW_PRIORITY};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -160,6 +162,43 @@ async fn news_come_before_the_first_list_unless_priorities_are_off() {
         assert_eq!(calls.keys(), expected);
         running.stop().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_news_has_its_share_unless_ageing_is_off() {
+    for (ageing, place) in [(Ageing::Every(4), 0..=4), (Ageing::Off, 40..=40)] {
+        let calls = Calls::new();
+        let seen = calls.clone();
+        let keys = source::function("keys", |feed: source::Feed<Request>| async move {
+            feed.enqueue(LOW_PRIORITY).add(key("old"));
+            (0..40).for_each(|number| feed.enqueue(0).add(key(&format!("new-{number}"))));
+            Ok(())
+        });
+        let options = ControllerOptions::new().ageing(ageing);
+        let controller = Controller::builder().named("test").with_options(options).source(keys);
+        let running = Running::start(controller.reconcile(move |request: Request, _| {
+            seen.note(&request);
+            async { Ok(Outcome::Done) }
+        }));
+        tokio::time::sleep(SECOND).await;
+        let at = calls.keys().iter().position(|key| key == "old").unwrap();
+        assert!(place.contains(&at), "{ageing:?}: {at}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_with_a_bound_refuses_what_is_too_much_until_there_is_room() {
+    let calls = Calls::new();
+    let mut controller = scripted(&[("a", 0), ("b", 0), ("c", 0)], &calls, |_, _| Ok(Outcome::Done));
+    controller.builder.options = ControllerOptions::new().keys_max(2);
+    let running = Running::start(controller);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a", "b"]);
+    running.handle.enqueue(key("c"));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(calls.keys(), ["a", "b", "c"]);
+    running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

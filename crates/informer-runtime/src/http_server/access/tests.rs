@@ -6,6 +6,8 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use super::*;
+use crate::http_server::tests::{run, send};
+use crate::http_server::{HttpServer, text};
 
 fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     let mut request = Request::builder().method(method).uri(path);
@@ -15,8 +17,8 @@ fn head(method: &str, path: &str, token: Option<&str>) -> Parts {
     request.body(()).expect("a valid request").into_parts().0
 }
 
-/// A server with RBAC on, on which `scraper` may get `/metrics`, and its operator's access.
-fn server() -> (ApiServer, Access) {
+/// A server with RBAC on, on which `scraper` may get `/metrics`, and its operator's client.
+fn cluster() -> (ApiServer, Client) {
     let mut tokens = Tokens::default();
     tokens.add("operator", User::new("operator").groups(["system:masters"]));
     tokens.add("scraper", User::new("scraper").groups(["scrapers"]));
@@ -39,8 +41,12 @@ fn server() -> (ApiServer, Access) {
         request.headers_mut().insert(AUTHORIZATION, bearer);
         request
     });
-    let access = Access::new(Client::from_service(service, "default"));
-    (server, access)
+    (server, Client::from_service(service, "default"))
+}
+
+fn server() -> (ApiServer, Access) {
+    let (server, client) = cluster();
+    (server, Access::new(client))
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,4 +92,19 @@ async fn nobody_is_let_in_while_the_server_cannot_be_asked() {
     assert_eq!(ask().await, Err(Refused::Unasked));
     server.faults().clear();
     assert_eq!(ask().await, Ok(()), "a failure is not remembered");
+}
+
+#[tokio::test]
+async fn a_server_calls_its_handlers_for_those_alone_whom_the_cluster_lets() {
+    let (_cluster, client) = cluster();
+    let page = HttpServer::at("127.0.0.1:0").route("/metrics", |_| async { text(StatusCode::OK, "figures") });
+    let running = run(page.authorized_by(client)).await;
+    for (token, status) in [("", 401), ("nobody", 401), ("other", 403), ("scraper", 200)] {
+        let token =
+            if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: here\r\n{token}connection: close\r\n\r\n");
+        let answer = send(running.address, &request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert_eq!(answer.ends_with("figures"), status == 200, "{answer}");
+    }
 }

@@ -1,0 +1,70 @@
+//! The span that everything is logged in that a reconcile does.
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata};
+
+use super::*;
+
+/// What the spans named `reconcile` say of themselves, and how often each was entered.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<(String, usize)>>>);
+
+/// The fields of a span, as `name=value`.
+struct Fields(Vec<String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.push(format!("{}={value:?}", field.name()));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.push(format!("{}={value}", field.name()));
+    }
+}
+
+impl tracing::Subscriber for Spans {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.name() == "reconcile"
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut fields = Fields(Vec::new());
+        span.record(&mut fields);
+        let mut spans = self.0.lock();
+        spans.push((fields.0.join(" "), 0));
+        Id::from_u64(spans.len() as u64)
+    }
+
+    fn enter(&self, span: &Id) {
+        let place = usize::try_from(span.into_u64()).unwrap() - 1;
+        self.0.lock()[place].1 += 1;
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reconcile_has_a_span_that_names_its_controller_its_key_and_itself() {
+    let spans = Spans::default();
+    let _here = tracing::subscriber::set_default(spans.clone());
+    // While there is one subscriber in the process, the thread that comes to a span first decides for all whether it is heard of.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let ids: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&ids);
+    let controller = Controller::builder().named("test").source(of(&[("shop/a", 0), ("shop/b", 0)]));
+    let running = Running::start(controller.reconcile(move |_, ctx| {
+        seen.lock().push(ctx.reconcile_id().to_string());
+        async { Ok(Outcome::Done) }
+    }));
+    tokio::time::sleep(SECOND).await;
+    running.stop().await.unwrap();
+    let (spans, ids) = (spans.0.lock(), ids.lock());
+    let told = |key: &str, id: &str| format!("controller=test kind= key={key} reconcile_id={id}");
+    let texts: Vec<&str> = spans.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!(texts, [told("shop/a", &ids[0]), told("shop/b", &ids[1])]);
+    assert!(spans.iter().all(|(_, entered)| *entered > 0), "the reconciler runs inside of it: {spans:?}");
+}

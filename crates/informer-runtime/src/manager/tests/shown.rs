@@ -1,0 +1,119 @@
+//! What a manager shows of a client and a cache that were made before it.
+
+use informer_apiserver::{FaultMatch, Verb};
+use informer_cache::metrics::{InformerMetrics, InformerProbe};
+use informer_core::Gvr;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+
+use super::*;
+use crate::{Cache, ManagerHandle, Patch, ReadError};
+
+/// A server with a config map in each of these namespaces.
+fn server(namespaces: &[&str]) -> ApiServer {
+    let server = ApiServer::builder().build();
+    for namespace in namespaces {
+        let map = json!({"metadata": {"name": "m", "namespace": namespace}, "data": {"color": "red"}});
+        server.create(&Gvr::new("", "v1", "configmaps"), namespace, map).expect("it is valid");
+    }
+    server
+}
+
+fn client_of(server: &ApiServer) -> Client {
+    Client::from_service(server.service(), "default")
+}
+
+fn metrics(handle: &ManagerHandle) -> String {
+    let mut text = String::new();
+    let page = &mut text;
+    let encoded =
+        handle.register_metrics(|registry| prometheus_client::encoding::text::encode(page, registry));
+    encoded.expect("it is text");
+    text
+}
+
+/// The names of the informers that it was told of.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl InformerMetrics for Told {
+    fn observe(&self, probe: InformerProbe) {
+        self.0.lock().extend(probe.state().map(|state| state.name));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_was_configured_before_is_shown_whole_and_once() {
+    let server = server(&["a", "b", "c"]);
+    let told = Arc::new(Told::default());
+    let cache = Cache::builder(client_of(&server)).namespaces(["a", "b"]).metrics(Arc::clone(&told) as _);
+    let cache = cache.build();
+    let _before = cache.informer::<ConfigMap>();
+    let manager = Manager::of(crate::Client::new(&cache));
+    let handle = manager.handle();
+    let _after = cache.informer::<Secret>();
+    let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
+    sleep(seconds(10)).await;
+
+    let all = ["configmaps", "secrets"].map(|kind| ["a", "b"].map(|of| format!("{kind}.v1 namespace={of}")));
+    let page = handle.shared.observed.informers_page(Instant::now().into_std());
+    let shown = page["informers"].as_array().expect("a list");
+    let mut names: Vec<&str> = shown.iter().filter_map(|informer| informer["name"].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, all.concat());
+    assert!(shown.iter().all(|informer| informer["synced"] == true), "{page}");
+    let text = metrics(&handle);
+    for name in &all[0] {
+        assert!(text.contains(&format!("informer_objects{{name=\"{name}\"}} 1")), "{name}: {text}");
+        let batches = format!("informer_processing_latency_seconds_count{{name=\"{name}\"}}");
+        assert!(text.contains(&batches), "{name}: {text}");
+    }
+    let mut told = std::mem::take(&mut *told.0.lock());
+    told.sort_unstable();
+    assert_eq!(told, all.concat(), "whom the builder named is told, too");
+    running.await.expect("no panic").expect("it was asked to end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_the_client_and_waits_for_own_writes_are_among_the_metrics() {
+    let server = server(&["default"]);
+    let manager = Manager::new(client_of(&server));
+    let handle = manager.handle();
+    let client = handle.services().client.clone();
+    let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
+    handle.status().wait_for(|status| *status == ManagerStatus::Running).await.expect("it runs");
+    let blue = Patch::merge(json!({"data": {"color": "blue"}}));
+    assert!(client.get::<ConfigMap>("default/m").await.expect("it is read").is_some());
+    sleep(seconds(1)).await;
+    for verb in [Verb::Watch, Verb::List] {
+        server.faults().on(FaultMatch::verb(verb)).status(503);
+    }
+    server.disconnect_watchers();
+    client.patch::<ConfigMap>("default/m", &blue).await.expect("it is there");
+    client.patch::<ConfigMap>("default/none", &blue).await.expect_err("it is not there");
+    let read = client.get::<ConfigMap>("default/m").await;
+    assert!(matches!(read, Err(ReadError::Behind { .. })), "the cache is told nothing: {read:?}");
+
+    let text = metrics(&handle);
+    let requests = |code: u16| {
+        let host = "(a service in this process)";
+        format!("rest_client_requests_total{{code=\"{code}\",method=\"PATCH\",host=\"{host}\"}} 1\n")
+    };
+    let waits = |what: &str| format!("informer_client_read_wait_{what}{{group=\"\",kind=\"ConfigMap\"}} 1\n");
+    for line in [requests(200), requests(404), waits("seconds_count"), waits("timeouts_total")] {
+        assert!(text.contains(&line), "{line}{text}");
+    }
+    running.await.expect("no panic").expect("it was asked to end");
+}
+
+#[test]
+fn a_server_is_labelled_by_its_host_and_port_alone() {
+    for (address, host) in [
+        ("https://10.0.0.1:6443/", "10.0.0.1:6443"),
+        ("https://cluster.example/prefix", "cluster.example"),
+        ("http://jane:secret@localhost:8001/", "localhost:8001"),
+        ("(the server of a kube client)", "(the server of a kube client)"),
+    ] {
+        assert_eq!(crate::observed::host(address), host);
+    }
+}
