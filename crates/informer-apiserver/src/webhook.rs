@@ -117,7 +117,7 @@ pub(crate) fn read_answer(body: &[u8]) -> Result<Value, String> {
     let answer = match serde_json::from_slice(body) {
         Ok(answer) => answer,
         Err(error) if error.is_eof() => return Err(failed("unexpected end of JSON input".to_owned())),
-        Err(error) => serde_norway::from_slice(body).map_err(|_| failed(syntax_error(body, &error)))?,
+        Err(error) => crate::http::read_yaml_value(body).map_err(|_| failed(syntax_error(body, &error)))?,
     };
     match answer {
         Value::Object(_) => Ok(answer),

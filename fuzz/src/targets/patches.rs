@@ -27,7 +27,10 @@ pub(super) const TARGET: Target = Target {
         "{\"op\":\"remove\",\"path\":\"/metadata/labels/app\"}",
         "{\"op\":\"test\",\"path\":\"/kind\",\"value\":\"Deployment\"}",
         "{\"op\":\"copy\",\"from\":\"/metadata/labels\",\"path\":\"/metadata/annotations\"}",
+        "{\"op\":\"copy\",\"from\":\"\",\"path\":\"/metadata/annotations\"}",
+        "{\"op\":\"move\",\"from\":\"/spec\",\"path\":\"/metadata/spec\"}",
         "apiVersion: apps/v1\nkind: Deployment\n",
+        "metadata: &a {}\nspec: [*a, *a]\n",
         "null",
     ],
 };

@@ -326,6 +326,7 @@ impl Call<'_> {
                 Undecoded::Syntax(why) => {
                     ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
                 }
+                Undecoded::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
                 Undecoded::MediaType => unsupported_body(),
                 Undecoded::NoProtobuf | Undecoded::Cut => ApiError::bad_request("unexpected EOF"),
             })?)?),
@@ -367,7 +368,7 @@ impl Call<'_> {
                 })
             }),
             "application/yaml" => {
-                serde_norway::from_slice(body).map_err(|error| Undecoded::Syntax(format!("yaml: {error}")))
+                super::read_yaml_value(body).map_err(|error| Undecoded::Yaml(super::yaml::problem(&error)))
             }
             "application/vnd.kubernetes.protobuf" => self.read_protobuf(body),
             _ => Err(Undecoded::MediaType),
@@ -414,6 +415,13 @@ impl Call<'_> {
                     shown(body)
                 ))
             }
+            Undecoded::Yaml(why) => {
+                let kind = &self.kind().kind;
+                ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): yaml: {why} ({})",
+                    shown(body)
+                ))
+            }
             Undecoded::Syntax(why) => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
@@ -430,6 +438,7 @@ impl Call<'_> {
 enum Undecoded {
     MediaType,
     Syntax(String),
+    Yaml(String),
     /// It is not protobuf at all.
     NoProtobuf,
     /// It is protobuf that cannot be read.

@@ -1,6 +1,10 @@
 //! YAML as Go reads it, as far as messages tell.
 
+mod counted;
+
 use serde_json::Value;
+
+pub(crate) use counted::read as read_yaml_value;
 
 /// Reads YAML. Beside the value comes what is wrong with it to a strict reader: a member that is there twice, of which the
 /// last one counts.
@@ -9,7 +13,8 @@ use serde_json::Value;
 ///
 /// When the text is no YAML: why.
 pub(crate) fn read_yaml(text: &[u8]) -> Result<(Value, Option<String>), String> {
-    let value: Value = serde_norway::from_slice(text).map_err(|error| converting(&problem(&error)))?;
+    let value = counted::read(text).map_err(|error| converting(&problem(&error)))?;
+    // What its aliases make of it is bounded by now.
     let strict = serde_norway::from_slice::<serde_norway::Value>(text).err();
     let twice = strict.as_ref().and_then(|error| twice(text, &error.to_string()));
     Ok((
@@ -25,13 +30,17 @@ fn converting(why: &str) -> String {
 }
 
 /// The problem, after its line.
-fn problem(error: &serde_norway::Error) -> String {
+pub(super) fn problem(error: &serde_norway::Error) -> String {
     let text = error.to_string();
+    // The reader has a limit of its own for aliases of aliases.
+    if text.contains(counted::EXCESSIVE) || text.contains("repetition limit exceeded") {
+        return counted::EXCESSIVE.to_owned();
+    }
     let why = text.split(" at line ").next().unwrap_or_default();
-    // Go's parser counts lines from zero, its scanner from one.
-    let zero_based = usize::from(why.starts_with("did not find expected"));
-    match error.location().map(|location| location.line() - zero_based) {
-        Some(line) if line > 0 => format!("line {line}: {why}"),
+    // Go's parser counts lines from zero, its scanner from one, and of the first line neither says anything.
+    let scanner = usize::from(!why.starts_with("did not find expected"));
+    match error.location().map(|location| location.line().saturating_sub(1)) {
+        Some(line) if line > 0 => format!("line {}: {why}", line + scanner),
         _ => why.to_owned(),
     }
 }

@@ -10,8 +10,10 @@ use crate::kinds::Kind;
 
 /// Operations of one JSON patch, as upstream.
 const OPERATIONS_MAX: usize = 10_000;
-/// How deep the members of a patch may nest; the reader of JSON bounds the text alike.
+/// How deep what a patch makes may nest; the reader of JSON bounds the text alike.
 const DEPTH_MAX: usize = 128;
+/// Bytes that the copies of one JSON patch may make, as upstream: copies of copies grow with every operation.
+const COPIED_BYTES_MAX: usize = 3 << 20;
 
 /// A patch, read and ready to be applied again and again.
 #[derive(Debug)]
@@ -50,13 +52,47 @@ impl JsonPatch {
 
     /// The object after all operations; the error names the one that does not apply.
     pub(crate) fn apply(&self, mut object: Value) -> Result<Value, String> {
+        let mut bounds = Bounds::default();
         for operation in &self.0 {
+            bounds.check(&object, operation)?;
             apply_one(&mut object, operation).ok_or_else(|| inapplicable(&object, operation))?;
         }
-        match depth(&object) > DEPTH_MAX {
-            true => Err(format!("the patched object nests deeper than {DEPTH_MAX}")),
-            false => Ok(object),
+        Ok(object)
+    }
+}
+
+/// What the operations of one JSON patch have made so far. It is asked before each of them, since a few hundred bytes of patch
+/// can make an object that no memory holds, or that no stack can walk.
+#[derive(Debug, Default)]
+struct Bounds {
+    copied: usize,
+}
+
+impl Bounds {
+    /// Refuses an operation that would make too much; what does not apply is left to be found out.
+    fn check(&mut self, object: &Value, operation: &Value) -> Result<(), String> {
+        let text = |name: &str| operation[name].as_str().unwrap_or_default();
+        let op = text("op");
+        let made = match op {
+            "add" | "replace" => operation.get("value"),
+            "copy" | "move" => object.pointer(text("from")),
+            _ => None,
+        };
+        let Some(made) = made else { return Ok(()) };
+        if text("path").matches('/').count() + depth(made) > DEPTH_MAX {
+            return Err(format!("the patched object nests deeper than {DEPTH_MAX}"));
         }
+        if op == "copy" {
+            self.copied += made.to_string().len();
+            if self.copied > COPIED_BYTES_MAX {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit \
+                     {COPIED_BYTES_MAX}",
+                    self.copied
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -155,11 +191,10 @@ impl PatchType {
             Self::Merge(patch) if patch.is_object() => json_patch::merge(&mut object, patch),
             Self::Merge(_) => {}
             Self::Json(operations) => {
+                let mut bounds = Bounds::default();
                 for operation in operations {
+                    bounds.check(&object, operation).map_err(|_| ApiError::unprocessable_patch())?;
                     apply_one(&mut object, operation).ok_or_else(ApiError::unprocessable_patch)?;
-                }
-                if depth(&object) > DEPTH_MAX {
-                    return Err(ApiError::unprocessable_patch());
                 }
             }
         }

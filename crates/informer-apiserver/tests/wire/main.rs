@@ -4,6 +4,7 @@
 
 mod faults;
 mod gzip;
+mod hostile;
 mod kube;
 mod lists;
 mod loads;

@@ -1,0 +1,182 @@
+//! What a hostile or broken client sends: refused in time and in little memory, with nothing written, and the next request is
+//! answered.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::support::{call, read};
+
+const MAPS: &str = "/api/v1/namespaces/n/configmaps";
+const ITEM: &str = "/api/v1/namespaces/n/configmaps/a";
+const JSON_PATCH: &str = "application/json-patch+json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn server() -> ApiServer {
+    let server = ApiServer::builder().build();
+    let object = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+    server.create(&Gvr::new("", "v1", "configmaps"), "n", object).unwrap();
+    server
+}
+
+async fn send(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, Value) {
+    let (method, uri, content_type) = request;
+    let request = Request::builder().method(method).uri(uri).header("content-type", content_type);
+    let answer = server.service().oneshot(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+    let (status, text) = read(answer).await;
+    (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+/// Sends what must be refused, and looks whether the server is still what it was.
+async fn refused(server: &ApiServer, request: (&str, &str, &str), body: impl Into<Bytes>) -> (u16, String) {
+    let version = server.version();
+    let (status, answer) = send(server, request, body).await;
+    assert_eq!(
+        (&answer["kind"], &answer["code"]),
+        (&json!("Status"), &json!(status)),
+        "{request:?}: {answer}"
+    );
+    assert_eq!(server.version(), version, "{request:?} has written something");
+    assert_eq!(call(server, "GET", ITEM, "").await.0, 200);
+    (status, answer["reason"].as_str().unwrap_or_default().to_owned())
+}
+
+fn is(status: u16, reason: &str) -> (u16, String) {
+    (status, reason.to_owned())
+}
+
+#[tokio::test]
+async fn a_small_patch_cannot_make_a_large_object() {
+    let server = server();
+    let patch = ("PATCH", ITEM, JSON_PATCH);
+    // Each copy is as large as everything before it.
+    let doubled: Vec<Value> =
+        (0..60).map(|n| json!({"op": "copy", "from": "/data", "path": format!("/data/x{n}")})).collect();
+    assert_eq!(refused(&server, patch, Value::from(doubled).to_string()).await, is(422, "Invalid"));
+    // Beyond the limit of upstream, though the copies are gone in the end.
+    let copies = (0..4).map(|n| json!({"op": "copy", "from": "/data/k", "path": format!("/data/x{n}")}));
+    let removed = (0..4).map(|n| json!({"op": "remove", "path": format!("/data/x{n}")}));
+    let long = |letters: usize| {
+        let add = json!({"op": "add", "path": "/data/k", "value": "y".repeat(letters)});
+        let last = json!({"op": "replace", "path": "/data/k", "value": "v"});
+        let all = [add].into_iter().chain(copies.clone()).chain(removed.clone()).chain([last]);
+        Value::from(all.collect::<Vec<_>>()).to_string()
+    };
+    assert_eq!(refused(&server, patch, long(800_000)).await, is(422, "Invalid"));
+    assert_eq!(send(&server, patch, long(700_000)).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_small_patch_cannot_make_a_deep_object() {
+    let server = server();
+    let patch = ("PATCH", ITEM, JSON_PATCH);
+    let below = |depth: usize| format!("/data{}", "/a".repeat(depth));
+    let one_by_one: Vec<Value> =
+        (1..1_000).map(|depth| json!({"op": "add", "path": below(depth), "value": {}})).collect();
+    let doubled: Vec<Value> =
+        (0..16).map(|n| json!({"op": "copy", "from": "/data", "path": below(1 << n)})).collect();
+    let mut moved = vec![json!({"op": "replace", "path": "/data", "value": {"a": {}, "b": {}}})];
+    for n in 0..200 {
+        let (from, into) = if n % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        moved
+            .push(json!({"op": "move", "from": format!("/data/{from}"), "path": format!("/data/{into}/in")}));
+        moved.push(json!({"op": "add", "path": format!("/data/{from}"), "value": {}}));
+    }
+    for operations in [one_by_one, doubled, moved] {
+        assert_eq!(refused(&server, patch, Value::from(operations).to_string()).await, is(422, "Invalid"));
+    }
+}
+
+#[tokio::test]
+async fn a_patch_of_too_many_operations_is_too_large() {
+    let server = server();
+    let test = json!({"op": "test", "path": "/data/k", "value": "v"});
+    let patch = ("PATCH", ITEM, JSON_PATCH);
+    let of = |count: usize| Value::from(vec![test.clone(); count]).to_string();
+    assert_eq!(refused(&server, patch, of(10_001)).await, is(413, "RequestEntityTooLarge"));
+    assert_eq!(send(&server, patch, of(10_000)).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_short_yaml_cannot_name_a_long_one_again_and_again() {
+    let server = server();
+    let bomb =
+        format!("metadata: {{name: b}}\na: &a [{}]\nb: [{}]", "1,".repeat(50_000), "*a,".repeat(50_000));
+    let create = ("POST", MAPS, "application/yaml");
+    assert_eq!(refused(&server, create, bomb.clone()).await, is(400, "BadRequest"));
+    let path = format!("{MAPS}/b?fieldManager=m");
+    let apply = ("PATCH", path.as_str(), "application/apply-patch+yaml");
+    assert_eq!(refused(&server, apply, bomb).await, is(400, "BadRequest"));
+    let nested = format!("metadata: {{name: b}}\na: {}{}", "[".repeat(20_000), "]".repeat(20_000));
+    assert_eq!(refused(&server, create, nested).await, is(400, "BadRequest"));
+    let anchored = "metadata: &m {name: b, labels: &l {app: web}}\ndata: *l\n";
+    assert_eq!(send(&server, create, anchored).await.0, 201, "as people write them");
+}
+
+#[tokio::test]
+async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
+    let server = server();
+    let schema = informer_schema::Schema::builtin();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"k": "v"}});
+    let whole = schema.to_protobuf(map.to_string().as_bytes()).unwrap();
+    let create = ("POST", MAPS, PROTOBUF);
+    for length in 0..whole.len() - 4 {
+        let (status, reason) = refused(&server, create, whole[..length].to_vec()).await;
+        assert!(
+            matches!((status, &*reason), (400, "BadRequest") | (422, "Invalid")),
+            "{length}: {status} {reason}"
+        );
+    }
+    // The envelope of a ConfigMap, and in it what is none.
+    let envelope = |raw: &[u8]| {
+        let mut bytes = informer_schema::MAGIC.to_vec();
+        bytes.extend_from_slice(b"\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12");
+        bytes.push(u8::try_from(raw.len()).unwrap());
+        bytes.extend_from_slice(raw);
+        bytes
+    };
+    for raw in [
+        // The metadata as a number; as 64 bits; its length beyond the end; and beyond all lengths.
+        &b"\x08\x01"[..],
+        b"\x09\x00\x00\x00\x00\x00\x00\x00\x00",
+        b"\x0a\x7f\x00",
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        // A number that does not end; groups that do not end; field 0.
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x0b\x0b\x0b",
+        b"\x02\x00",
+        // A name that is no UTF-8.
+        b"\x0a\x04\x0a\x02\xff\xfe",
+    ] {
+        let (status, reason) = refused(&server, create, envelope(raw)).await;
+        assert!(
+            matches!((status, &*reason), (400, "BadRequest") | (422, "Invalid")),
+            "{raw:?}: {status} {reason}"
+        );
+    }
+    assert_eq!(send(&server, create, whole).await.0, 201);
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_text_and_verbs_that_are_none_are_refused() {
+    let server = server();
+    let broken = b"{\"metadata\":{\"name\":\"b\xff\"}}".to_vec();
+    for (request, code, reason) in [
+        (("POST", MAPS, "application/json"), 400, "BadRequest"),
+        (("POST", MAPS, "application/yaml"), 400, "BadRequest"),
+        (("PUT", ITEM, "application/json"), 400, "BadRequest"),
+        (("PATCH", ITEM, "application/merge-patch+json"), 400, "BadRequest"),
+        (("PATCH", ITEM, JSON_PATCH), 400, "BadRequest"),
+        (("PATCH", ITEM, "application/strategic-merge-patch+json"), 400, "BadRequest"),
+        (("PATCH", ITEM, "text/plain"), 415, "UnsupportedMediaType"),
+        (("DELETE", ITEM, "application/json"), 400, "BadRequest"),
+        (("BREW", ITEM, "application/json"), 405, "MethodNotAllowed"),
+        (("TRACE", MAPS, "application/json"), 405, "MethodNotAllowed"),
+    ] {
+        assert_eq!(refused(&server, request, broken.clone()).await, is(code, reason), "{request:?}");
+    }
+}
