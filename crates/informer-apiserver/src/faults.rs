@@ -3,6 +3,7 @@
 //! Rules are data: they are read from JSON or YAML, or built in code. Every request is held against every rule;
 //! each rule counts the requests it matched and those it spoiled.
 
+mod action;
 mod open;
 mod plan;
 mod rule;
@@ -12,9 +13,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+pub use action::FaultAction;
 pub(crate) use open::OpenWatch;
-pub(crate) use plan::{Answer, BodyEnd, Plan, Point, Upset};
-pub use rule::{FaultAction, FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
+pub(crate) use plan::{Answer, BodyEnd, PagePlan, Plan, Point, Trickle, Twist, Upset};
+pub use rule::{FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
 
 use crate::requests::RequestRecord;
 
@@ -206,6 +208,22 @@ impl FaultBuilder {
     /// This HTTP status, worded as upstream words it where it does.
     pub fn status(self, code: u16) -> Fault {
         self.then(FaultAction::Status { code, reason: None, message: None, retry_after: None, body: None })
+    }
+
+    /// An ERROR event with this status after so many events, worded as upstream words it where it does.
+    pub fn error_after(self, events: u64, code: u16) -> Fault {
+        self.then(FaultAction::ErrorEvent {
+            after_events: events,
+            code,
+            reason: None,
+            message: None,
+            retry_after: None,
+        })
+    }
+
+    /// Carried out, and then the connection is reset in place of the answer.
+    pub fn lose_answer(self) -> Fault {
+        self.then(FaultAction::LostAnswer)
     }
 
     /// The stream ends properly after so many events.

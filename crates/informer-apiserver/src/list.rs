@@ -9,6 +9,7 @@ use informer_schema::{ENVELOPE_TAIL, Envelope, envelope_head};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
+use crate::faults::PagePlan;
 use crate::http::{Batch, ListOptions, parse_version};
 use crate::kinds::{Kind, Resource};
 use crate::select::Filter;
@@ -251,7 +252,34 @@ fn batches(
     })
 }
 
+impl PagePlan {
+    /// What a list is asked for, as the faults want it.
+    pub(crate) fn bound(&self, options: &mut ListOptions) {
+        options.limit = match (self.items, options.limit) {
+            _ if self.ignore_limit => 0,
+            (Some(items), limit) if limit > 0 && items > 0 => limit.min(items),
+            (_, limit) => limit,
+        };
+    }
+}
+
 impl Page {
+    /// The page, as the faults want it.
+    pub(crate) fn upset(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
+        if plan.items == Some(0) && options.limit > 0 {
+            self.items.clear();
+            // The next page begins where this one began.
+            self.continue_token = Some(match options.continue_token.as_str() {
+                "" => write_token(number(self.version), "/".to_owned()),
+                same => same.to_owned(),
+            });
+        }
+        if let Some(remaining) = plan.remaining {
+            self.remaining = remaining.and_then(|count| usize::try_from(count).ok());
+        }
+        self
+    }
+
     /// The body of the answer, piece by piece.
     pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);

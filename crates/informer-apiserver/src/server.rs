@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) aggregated_discovery: bool,
     /// Large answers are compressed for clients that ask for it.
     pub(crate) compression: bool,
+    /// Requests that one HTTP/2 connection may have under way.
+    pub(crate) http2_streams: u32,
     pub(crate) policy: PolicyCache,
     /// How webhooks are reached.
     pub(crate) webhooks: Webhooks,

@@ -16,10 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
-use crate::clock::Sleep;
+use crate::clock::{Clock, Sleep};
 use crate::error::ApiError;
 use crate::http::{ListOptions, framed, parse_version};
 use crate::kinds::Resource;
@@ -160,6 +162,23 @@ impl WatchDriver {
     /// Ends the stream with an error as its next and last event.
     pub(crate) fn fail(&mut self, error: ApiError) {
         self.error = Some(error);
+    }
+
+    /// The clock of the server.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    /// Ends the stream properly so long from now, or before.
+    pub(crate) fn end_within(&mut self, lifetime: Duration) {
+        self.deadline = self.deadline.min(self.shared.clock.elapsed() + lifetime);
+    }
+
+    /// Brings the initial events out of their order.
+    pub(crate) fn shuffle_initial(&mut self, seed: u64) {
+        if let Some(initial) = &mut self.initial {
+            initial.items.as_mut_slice().shuffle(&mut StdRng::seed_from_u64(seed));
+        }
     }
 
     fn at_now(shared: &Arc<Shared>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {

@@ -56,12 +56,16 @@ second one with 410 Gone:
     when: {nth: 2}
     action: {expire: {}}
 
-  match    verb, resource, group, namespace, name, client (part of the User-Agent),
-           query (part of it); what is not named matches everything
+  match    verb, resource, group, namespace, name, path and query (a part of them),
+           client (a part of the User-Agent); what is not named matches everything
   when     nth, from, to, every, times, probability and seed; counted from 1
-  action   status, expire, cut, stall, delay, dropBookmarks, noInitialEnd, rewind,
-           garbage, halfFrame, unknownEvent, rejectInitialEvents,
-           ignoreInitialEvents, neverAnswer, tooLarge
+  action   of any request: status, delay, neverAnswer, cut, stall, trickle, rewind,
+           falseStatus, lostAnswer, lateAnswer, goAway
+           of lists: expire, tooLarge, shortPage, ignoreLimit, remainingItems
+           of watches: expire, tooLarge, errorEvent, event, garbage, halfFrame,
+           unknownEvent, skipEvent, repeatEvent, swapEvents, lag, lifetime,
+           dropBookmarks, repeatBookmarks, oldBookmarks, noInitialEnd,
+           shuffleInitial, rejectInitialEvents, ignoreInitialEvents
 
 Exit codes:
   0  ended by Ctrl-C or SIGTERM

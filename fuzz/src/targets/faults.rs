@@ -13,8 +13,11 @@ pub(super) const TARGET: Target = Target {
         "nth: 1",
         "action:",
         "expire",
-        "cut_after:",
+        "cut: {afterEvents: 1}",
         "status:",
+        "event: {type: ADDED, object: {}}",
+        "trickle: {bytes: 0, millis: 1}",
+        "lostAnswer",
     ],
 };
 

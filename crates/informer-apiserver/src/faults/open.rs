@@ -38,18 +38,3 @@ impl OpenWatch {
         std::mem::take(&mut self.spoiled.lock())
     }
 }
-
-impl FaultAction {
-    /// True for what can still happen to a watch after it began.
-    pub(super) fn is_within_a_watch(&self) -> bool {
-        match self {
-            Self::Expire { .. }
-            | Self::Garbage { .. }
-            | Self::HalfFrame { .. }
-            | Self::UnknownEvent { .. }
-            | Self::DropBookmarks => true,
-            Self::Cut { after_bytes, .. } | Self::Stall { after_bytes, .. } => after_bytes.is_none(),
-            _ => false,
-        }
-    }
-}

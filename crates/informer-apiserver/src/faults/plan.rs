@@ -3,8 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{FaultAction, OpenWatch};
 use crate::error::ApiError;
+
+/// An event of a type that does not exist.
+const EXPLODED: &[u8] =
+    b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n";
 
 /// Everything that is to go wrong with one request.
 #[derive(Debug, Default)]
@@ -16,10 +22,18 @@ pub(crate) struct Plan {
     pub(crate) reject_initial: bool,
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
+    pub(crate) page: PagePlan,
+    /// Once it is carried out.
+    pub(crate) afterwards: Afterwards,
     /// Watches.
     pub(crate) open: Option<Arc<OpenWatch>>,
     pub(crate) drop_bookmarks: bool,
     pub(crate) no_initial_end: bool,
+    pub(crate) repeat_bookmarks: bool,
+    pub(crate) bookmarks_behind: u64,
+    pub(crate) lag: Duration,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) shuffle: Option<u64>,
     pub(crate) upsets: Vec<(u64, Upset)>,
     /// Any body.
     pub(crate) body_end: Option<(Point, BodyEnd)>,
@@ -37,13 +51,52 @@ pub(crate) enum Answer {
     },
 }
 
+/// What happens to the page of a list.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PagePlan {
+    pub(crate) items: Option<u64>,
+    pub(crate) ignore_limit: bool,
+    /// What `remainingItemCount` says in the place of the truth.
+    pub(crate) remaining: Option<Option<u64>>,
+}
+
+/// What happens to a request that was carried out.
+#[derive(Debug, Default)]
+pub(crate) struct Afterwards {
+    pub(crate) delay: Duration,
+    pub(crate) status: Option<Box<ApiError>>,
+    pub(crate) trickle: Option<Trickle>,
+    pub(crate) go_away: bool,
+}
+
+/// A body that comes in drops.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trickle {
+    pub(crate) bytes: usize,
+    pub(crate) pause: Duration,
+}
+
 /// What happens to a watch between two events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Upset {
     Expire,
-    Garbage,
-    HalfFrame,
-    UnknownEvent,
+    /// A line that is sent.
+    Line(Bytes),
+    /// A line that is sent, and nothing after it.
+    LastLine(Bytes),
+    /// Something about the next event.
+    Twist(Twist),
+}
+
+/// What happens to the next event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Twist {
+    /// It is cut in half, and is the last.
+    Halve,
+    Skip,
+    Repeat,
+    /// It comes after the one that follows it.
+    Swap,
 }
 
 /// Where a body breaks off.
@@ -59,6 +112,8 @@ pub(crate) enum BodyEnd {
     Clean,
     Reset,
     Stall,
+    /// A reset at once, before anything that was written is flushed.
+    Lost,
 }
 
 impl Plan {
@@ -73,22 +128,15 @@ impl Plan {
     pub(crate) fn add(&mut self, action: &FaultAction) {
         match action {
             FaultAction::Status { code, reason, message, retry_after, body } => {
-                let seconds = retry_after.unwrap_or_default();
                 self.answer = Some(match body {
                     Some(body) => Answer::Text { code: *code, retry_after: *retry_after, body: body.clone() },
                     None => Answer::Status(Box::new(status(
                         *code,
                         reason.as_deref(),
                         message.as_deref(),
-                        seconds,
+                        *retry_after,
                     ))),
                 });
-            }
-            FaultAction::Expire { after_events } => self.upsets.push((*after_events, Upset::Expire)),
-            FaultAction::Garbage { after_events } => self.upsets.push((*after_events, Upset::Garbage)),
-            FaultAction::HalfFrame { after_events } => self.upsets.push((*after_events, Upset::HalfFrame)),
-            FaultAction::UnknownEvent { after_events } => {
-                self.upsets.push((*after_events, Upset::UnknownEvent))
             }
             FaultAction::Cut { after_events, after_bytes, abrupt } => {
                 let end = if *abrupt { BodyEnd::Reset } else { BodyEnd::Clean };
@@ -105,8 +153,66 @@ impl Plan {
             FaultAction::IgnoreInitialEvents => self.ignore_initial = true,
             FaultAction::NeverAnswer => self.never_answer = true,
             FaultAction::TooLarge => self.too_large = true,
+            FaultAction::RepeatBookmarks => self.repeat_bookmarks = true,
+            FaultAction::OldBookmarks { by } => self.bookmarks_behind = *by,
+            FaultAction::ShuffleInitial { seed } => self.shuffle = Some(*seed),
+            FaultAction::Lag { millis } => self.lag = Duration::from_millis(*millis),
+            FaultAction::Lifetime { millis } => self.lifetime = Some(Duration::from_millis(*millis)),
+            FaultAction::ShortPage { items } => self.page.items = Some(*items),
+            FaultAction::IgnoreLimit => self.page.ignore_limit = true,
+            FaultAction::RemainingItems { count } => self.page.remaining = Some(*count),
+            action => {
+                self.upsets.extend(upset(action));
+                self.add_afterwards(action);
+            }
         }
     }
+
+    fn add_afterwards(&mut self, action: &FaultAction) {
+        match action {
+            FaultAction::FalseStatus { code, reason, message, retry_after } => {
+                self.afterwards.status =
+                    Some(Box::new(status(*code, reason.as_deref(), message.as_deref(), *retry_after)));
+            }
+            FaultAction::LostAnswer => self.body_end = Some((Point::Bytes(0), BodyEnd::Lost)),
+            FaultAction::LateAnswer { millis } => self.afterwards.delay += Duration::from_millis(*millis),
+            FaultAction::Trickle { bytes, millis } => {
+                // A drop of nothing would never end.
+                let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
+                self.afterwards.trickle = Some(Trickle { bytes, pause: Duration::from_millis(*millis) });
+            }
+            FaultAction::GoAway => self.afterwards.go_away = true,
+            _ => {}
+        }
+    }
+}
+
+/// What an action does between two events of a watch, and after how many; `None` where it does something else.
+fn upset(action: &FaultAction) -> Option<(u64, Upset)> {
+    Some(match action {
+        FaultAction::Expire { after_events } => (*after_events, Upset::Expire),
+        FaultAction::Garbage { after_events } => {
+            (*after_events, Upset::Line(Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{{{\n")))
+        }
+        FaultAction::UnknownEvent { after_events } => {
+            (*after_events, Upset::Line(Bytes::from_static(EXPLODED)))
+        }
+        FaultAction::ErrorEvent { after_events, code, reason, message, retry_after } => {
+            let line = status(*code, reason.as_deref(), message.as_deref(), *retry_after).to_event_line();
+            (*after_events, Upset::LastLine(line.into()))
+        }
+        FaultAction::Event { after_events, r#type, object } => {
+            let line =
+                format!("{{\"type\":{},\"object\":{object}}}\n", serde_json::Value::from(r#type.as_str()));
+            let upset = if r#type == "ERROR" { Upset::LastLine } else { Upset::Line };
+            (*after_events, upset(line.into()))
+        }
+        FaultAction::HalfFrame { after_events } => (*after_events, Upset::Twist(Twist::Halve)),
+        FaultAction::SkipEvent { after_events } => (*after_events, Upset::Twist(Twist::Skip)),
+        FaultAction::RepeatEvent { after_events } => (*after_events, Upset::Twist(Twist::Repeat)),
+        FaultAction::SwapEvents { after_events } => (*after_events, Upset::Twist(Twist::Swap)),
+        _ => return None,
+    })
 }
 
 fn point(events: Option<u64>, bytes: Option<u64>) -> Point {
@@ -117,7 +223,7 @@ fn point(events: Option<u64>, bytes: Option<u64>) -> Point {
 }
 
 /// A Status of a code, in upstream's words where it has some.
-fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: u32) -> ApiError {
+fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: Option<u32>) -> ApiError {
     let (usual, text) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),
         401 => ("Unauthorized", "Unauthorized"),
@@ -129,6 +235,7 @@ fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: u32) 
         }
         409 => ("Conflict", "the server reported a conflict"),
         410 => ("Expired", "The resourceVersion for the provided list is too old."),
+        413 => ("RequestEntityTooLarge", "Request entity too large: limit is 3145728"),
         415 => ("UnsupportedMediaType", "the body of the request was in an unknown format"),
         422 => ("Invalid", "the server rejected our request due to an error in our request"),
         429 => ("TooManyRequests", "storage is (re)initializing"),
@@ -138,7 +245,7 @@ fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: u32) 
         _ => ("", "injected fault"),
     };
     let message = message.unwrap_or(text);
-    let mut error = match seconds {
+    let mut error = match seconds.unwrap_or_default() {
         0 => ApiError::new(code, usual, message),
         seconds => ApiError::retry_later(code, usual, message, seconds),
     };

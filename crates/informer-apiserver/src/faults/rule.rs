@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::FaultAction;
 use crate::requests::{RequestRecord, Verb};
 
 /// A list of rules, as a file holds them: `faults: [...]`, or the bare list.
@@ -61,6 +62,9 @@ pub struct FaultMatch {
     /// The name in the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// A part of the path, as `/openapi/v3`: for what is no resource, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// A part of the `User-Agent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
@@ -85,6 +89,11 @@ impl FaultMatch {
         Self { resource: Some(resource.into()), ..Self::verb(Verb::List) }
     }
 
+    /// Requests whose path has this part, as `/apis/apps`: discovery and the like.
+    pub fn path(part: impl Into<String>) -> Self {
+        Self { path: Some(part.into()), ..Self::default() }
+    }
+
     /// True where the rule is about the request.
     pub fn matches(&self, request: &RequestRecord) -> bool {
         let gvr = request.gvr.as_ref();
@@ -98,6 +107,7 @@ impl FaultMatch {
             && is(&self.group, gvr.map(|gvr| gvr.group.as_str()))
             && is(&self.namespace, request.namespace.as_deref())
             && is(&self.name, request.name.as_deref())
+            && holds(&self.path, &request.path)
             && holds(&self.client, &request.user_agent)
             && holds(&self.query, &request.query)
     }
@@ -128,99 +138,6 @@ pub struct FaultWhen {
     /// Where the draws begin.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// What happens to a request.
-///
-/// Events are counted without bookmarks; `afterEvents: 0` is before the first one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum FaultAction {
-    /// Answered with this status and nothing done.
-    Status {
-        /// The HTTP status code.
-        code: u16,
-        /// The reason; by default that of the code.
-        #[serde(default)]
-        reason: Option<String>,
-        /// The message; by default a general one.
-        #[serde(default)]
-        message: Option<String>,
-        /// Seconds, as header and in the details.
-        #[serde(default)]
-        retry_after: Option<u32>,
-        /// This text instead of a Status.
-        #[serde(default)]
-        body: Option<String>,
-    },
-    /// 410: an ERROR event in a watch, the status of anything else.
-    Expire {
-        /// Events before it.
-        #[serde(default)]
-        after_events: u64,
-    },
-    /// The body ends.
-    Cut {
-        /// After so many events of a watch.
-        #[serde(default)]
-        after_events: Option<u64>,
-        /// After so many bytes.
-        #[serde(default)]
-        after_bytes: Option<u64>,
-        /// By a reset of the connection (or HTTP/2 stream) instead of a proper end.
-        #[serde(default)]
-        abrupt: bool,
-    },
-    /// The body falls silent, with its connection open.
-    Stall {
-        /// After so many events of a watch.
-        #[serde(default)]
-        after_events: Option<u64>,
-        /// After so many bytes.
-        #[serde(default)]
-        after_bytes: Option<u64>,
-    },
-    /// Everything about the answer comes later.
-    Delay {
-        /// By so many milliseconds.
-        millis: u64,
-    },
-    /// No bookmark is sent but the one that ends the initial events.
-    DropBookmarks,
-    /// The bookmark that ends the initial events is not sent.
-    NoInitialEnd,
-    /// A state of the past: reads answer it, watches repeat what came after it.
-    Rewind {
-        /// By so many versions.
-        by: u64,
-    },
-    /// A line that is no JSON.
-    Garbage {
-        /// Events before it.
-        #[serde(default)]
-        after_events: u64,
-    },
-    /// Half of the next event's line, and then a proper end.
-    HalfFrame {
-        /// Events before it.
-        #[serde(default)]
-        after_events: u64,
-    },
-    /// An event of a type that does not exist.
-    UnknownEvent {
-        /// Events before it.
-        #[serde(default)]
-        after_events: u64,
-    },
-    /// Streaming lists are refused with 422.
-    RejectInitialEvents,
-    /// `sendInitialEvents` is ignored, as by a server that does not know it.
-    IgnoreInitialEvents,
-    /// No answer ever comes.
-    NeverAnswer,
-    /// 504, the version is too large: an ERROR event in a watch, the status of anything else.
-    TooLarge,
 }
 
 /// A text that holds no rules.

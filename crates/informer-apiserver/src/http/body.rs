@@ -12,7 +12,8 @@ use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
 
 use super::gather::{Batch, Batches};
-use crate::faults::{BodyEnd, Point};
+use crate::clock::Clock;
+use crate::faults::{BodyEnd, Point, Trickle};
 
 /// Bodies up to this size have a length, longer ones are chunked, as upstream's.
 const LENGTH_TOLD_MAX: usize = 2048;
@@ -95,16 +96,12 @@ impl ApiBody {
     /// Breaks the body off after so many bytes.
     pub(crate) fn ending(self, end: Option<(Point, BodyEnd)>) -> Self {
         let Some((Point::Bytes(bytes), end)) = end else { return self };
-        let chunks = match self.inner {
-            Inner::Whole(bytes) => futures_util::stream::iter(bytes.map(Ok)).boxed(),
-            Inner::Chunks(chunks) => chunks,
-            Inner::Batches(batches) => whole(batches),
-        };
-        let state = (chunks, bytes, end);
+        let state = (self.into_stream(), bytes, end);
         Self::chunks(Box::pin(futures_util::stream::unfold(state, |(mut chunks, left, end)| async move {
             if left == 0 {
                 return match end {
                     BodyEnd::Clean => None,
+                    BodyEnd::Lost => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
                     BodyEnd::Reset => {
                         // What went before is flushed while the body is pending; a reset would discard it.
                         tokio::task::yield_now().await;
@@ -118,6 +115,34 @@ impl ApiBody {
             let left = left - chunk.len() as u64;
             Some((Ok(chunk), (chunks, left, end)))
         })))
+    }
+
+    /// Lets the body come in drops.
+    pub(crate) fn trickling(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
+        let Some(Trickle { bytes, pause }) = trickle else { return self };
+        let state = (self.into_stream(), Bytes::new(), Arc::clone(clock));
+        Self::chunks(Box::pin(futures_util::stream::unfold(
+            state,
+            move |(mut chunks, mut rest, clock)| async move {
+                while rest.is_empty() {
+                    match chunks.next().await? {
+                        Ok(chunk) => rest = chunk,
+                        Err(broken) => return Some((Err(broken), (chunks, rest, clock))),
+                    }
+                }
+                clock.sleep_until(clock.elapsed() + pause).await;
+                let drop = rest.split_to(rest.len().min(bytes));
+                Some((Ok(drop), (chunks, rest, clock)))
+            },
+        )))
+    }
+
+    fn into_stream(self) -> Chunks {
+        match self.inner {
+            Inner::Whole(bytes) => futures_util::stream::iter(bytes.map(Ok)).boxed(),
+            Inner::Chunks(chunks) => chunks,
+            Inner::Batches(batches) => whole(batches),
+        }
     }
 
     /// The next of it, in pieces where it has some.

@@ -143,9 +143,11 @@ impl Call<'_> {
 
     async fn list(self, plan: &Plan) -> Result<(Answer, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::List)?;
-        let options = ListOptions::parse(self.query)?;
+        let mut options = ListOptions::parse(self.query)?;
+        plan.page.bound(&mut options);
         let filter = self.filter(&options)?;
         let page = list::list(self.shared, &self.route.resource, &filter, &options, plan.rewind).await?;
+        let page = page.upset(&plan.page, &options);
         let form = match shape {
             Shape::Form(form) => form,
             Shape::Table(form) => {
@@ -197,6 +199,12 @@ impl Call<'_> {
         driver.coalesce = plan.leaves_events() && table.is_none();
         if plan.too_large {
             driver.fail(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
+        }
+        if let Some(lifetime) = plan.lifetime {
+            driver.end_within(lifetime);
+        }
+        if let Some(seed) = plan.shuffle {
+            driver.shuffle_initial(seed);
         }
         let end = plan.body_end.filter(|(point, _)| matches!(point, Point::Events(_)));
         let framing = (encoding == Encoding::Protobuf).then(|| {

@@ -88,6 +88,7 @@ impl ApiServer {
             stop: listening.stop.clone(),
             cut: listening.cut.subscribe(),
             connections: listening.connections.clone(),
+            streams: self.shared.http2_streams,
             tls,
         };
         listening.connections.spawn(acceptor.run(listener));

@@ -25,6 +25,10 @@ use crate::server::Shared;
 /// The largest body of a request, as upstream.
 pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
 
+/// Marks an answer after which its connection takes no more requests.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GoAway;
+
 /// The server as a `tower::Service` of HTTP requests. A clone is another handle to the same server.
 ///
 /// Requests are answered on the caller's task; a watch lives as long as its body. Nothing is spawned, so that it
@@ -60,12 +64,16 @@ impl ApiService {
             let at = self.shared.clock.elapsed() + plan.delay;
             self.shared.clock.sleep_until(at).await;
         }
-        let end = plan.body_end;
+        let (end, after) = (plan.body_end, std::mem::take(&mut plan.afterwards));
         let call = Incoming { head: &head, query: &query, watch };
         let (answer, encoding) = match plan.answer.take() {
             Some(answer) => (Ok(spoiled(answer)), Encoding::Json),
             None => self.run(&call, route, plan, body).await,
         };
+        if !after.delay.is_zero() {
+            self.shared.clock.sleep_until(self.shared.clock.elapsed() + after.delay).await;
+        }
+        let answer = after.status.map_or(answer, |status| Err(*status));
         let failed = answer.is_err();
         let answer = answer.unwrap_or_else(|error| refused(&error));
         // A stream of events is written as it is.
@@ -80,7 +88,11 @@ impl ApiService {
                 }
             }
         };
-        finish(&head, answer).map(|body| body.ending(end))
+        let mut answer = finish(&head, answer);
+        if after.go_away {
+            answer.extensions_mut().insert(GoAway);
+        }
+        answer.map(|body| body.ending(end).trickling(after.trickle, &self.shared.clock))
     }
 
     /// Answers a request that no fault answers: who asks, whether they may, and what they ask for, in this order.

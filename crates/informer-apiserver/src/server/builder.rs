@@ -19,6 +19,9 @@ use crate::storage::{History, Storage, WireBytes};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 
+/// Requests that one HTTP/2 connection may have under way, as upstream: more watches wait on the client's side.
+const HTTP2_STREAMS: u32 = 100;
+
 /// How long events stay after they were written last, as upstream.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 
@@ -73,6 +76,7 @@ pub struct ApiServerBuilder {
     rbac: bool,
     aggregated_discovery: bool,
     compression: bool,
+    http2_streams: u32,
     event_ttl: Duration,
 }
 
@@ -147,6 +151,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// How many requests one HTTP/2 connection may have under way, watches included; 100 by default, as upstream. What is
+    /// more waits on the client's side: with few, a client whose watches share a connection waits for ever.
+    pub fn http2_streams(mut self, streams: u32) -> Self {
+        self.http2_streams = streams;
+        self
+    }
+
     /// How long events stay after they were written last, as `--event-ttl`: one hour by default. [`Duration::MAX`] is for ever.
     pub fn event_ttl(mut self, ttl: Duration) -> Self {
         self.event_ttl = ttl;
@@ -176,6 +187,7 @@ impl ApiServerBuilder {
             access: Access::new(self.tokens, self.client_ca, self.rbac),
             aggregated_discovery: self.aggregated_discovery,
             compression: self.compression,
+            http2_streams: self.http2_streams,
             policy: PolicyCache::default(),
             webhooks: Webhooks::default(),
             hooks: HookCache::default(),
@@ -217,6 +229,7 @@ impl ApiServer {
             rbac: false,
             aggregated_discovery: true,
             compression: true,
+            http2_streams: HTTP2_STREAMS,
             event_ttl: EVENT_TTL,
         }
     }

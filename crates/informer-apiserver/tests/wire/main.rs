@@ -8,6 +8,7 @@ mod hostile;
 mod kube;
 mod lists;
 mod loads;
+mod mischief;
 mod owners;
 mod protobuf;
 mod roles;

@@ -150,3 +150,149 @@ async fn a_shutdown_does_not_wait_for_ever_for_what_a_fault_has_stalled() {
     listening.shutdown().await;
     assert!(body.frame().await.unwrap().is_err());
 }
+
+#[tokio::test]
+async fn a_lost_answer_is_a_broken_connection_and_the_write_is_done() {
+    let server = filled(0);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let fault = server.faults().on(FaultMatch::verb(Verb::Create)).lose_answer();
+    for (http2, name) in [(false, "one"), (true, "two")] {
+        let client: Client<_, String> = Client::builder(TokioExecutor::new()).http2_only(http2).build_http();
+        let body = json!({"metadata": {"name": name}}).to_string();
+        let uri = format!("{}/api/v1/namespaces/n/configmaps", listening.url());
+        let answer = client.request(http::Request::post(uri).body(body).unwrap()).await;
+        // Over HTTP/2 the head may have left before the stream is reset.
+        match answer {
+            Err(_) => {}
+            Ok(answer) => assert!(http2 && answer.into_body().collect().await.is_err()),
+        }
+        assert!(server.get(&maps(), "n", name).is_ok());
+    }
+    assert_eq!(fault.fired(), 2, "nobody asked again");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
+    use hyper_util::rt::TokioIo;
+    let server = filled(1);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let go = server.faults().on(FaultMatch::list("configmaps")).nth(2).then(FaultAction::GoAway);
+    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let get = |path: &str| {
+        let uri = format!("{}/api/v1/{path}", listening.url());
+        http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap()
+    };
+    let path = format!("configmaps?watch=1&resourceVersion={}", server.version());
+    let mut watch = sender.send_request(get(&path)).await.unwrap().into_body();
+    for _ in 0..2 {
+        let list = sender.send_request(get("configmaps")).await.unwrap();
+        assert_eq!(list.into_body().collect().await.unwrap().to_bytes().first(), Some(&b'{'));
+    }
+    assert_eq!(go.fired(), 1);
+    server.create(&maps(), "n", json!({"metadata": {"name": "new"}})).unwrap();
+    let line = watch.frame().await.unwrap().unwrap();
+    assert!(line.data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""), "the watch goes on");
+    server.disconnect_watchers();
+    assert!(watch.collect().await.unwrap().to_bytes().is_empty());
+    // The client still holds its end: it is the server that closes an idle connection that was told to go.
+    connection.await.unwrap().unwrap();
+    drop(sender);
+
+    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    server.faults().on(FaultMatch::list("configmaps")).then(FaultAction::GoAway);
+    let answer = client.request(get("configmaps")).await.unwrap();
+    assert_eq!(answer.headers()["connection"], "close");
+}
+
+#[tokio::test]
+async fn more_requests_than_a_connection_may_have_wait_for_one_to_end() {
+    use futures_util::FutureExt;
+    use hyper_util::rt::TokioIo;
+    let server = ApiServer::builder().http2_streams(1).build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+    let _connection = tokio::spawn(connection);
+    let get = |path: &str| {
+        let uri = format!("{}/api/v1/{path}", listening.url());
+        http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap()
+    };
+    let path = format!("configmaps?watch=1&resourceVersion={}", server.version());
+    let watch = sender.send_request(get(&path)).await.unwrap();
+    let mut list = std::pin::pin!(sender.send_request(get("configmaps")));
+    for _ in 0..100 {
+        assert!((&mut list).now_or_never().is_none(), "the watch has the only stream");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.count_requests(Verb::List, "configmaps"), 0);
+    drop(watch);
+    assert_eq!(list.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = filled(0);
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let body = json!({"metadata": {"name": "slow"}}).to_string();
+    let head = format!(
+        "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stuck = Vec::new();
+    for sent in [&head[..20], &head, &format!("{head}{{")] {
+        let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+        socket.write_all(sent.as_bytes()).await.unwrap();
+        stuck.push(socket);
+    }
+    let mut slow = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    for byte in format!("{head}{body}").bytes() {
+        slow.write_all(&[byte]).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    assert_eq!(server.list(&maps(), "n").unwrap().len(), 1, "and nothing of the others");
+    tokio::time::pause();
+    listening.shutdown().await;
+    for mut socket in stuck {
+        let mut rest = Vec::new();
+        // An end or a reset; what must not be is an answer.
+        drop(socket.read_to_end(&mut rest).await);
+        assert_eq!(rest, b"");
+    }
+    assert_eq!(server.list(&maps(), "n").unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_costs_a_bounded_amount_over_http_2() {
+    use hyper_util::rt::TokioIo;
+    use informer_apiserver::History;
+    let server = ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build();
+    let listening = server.listen("127.0.0.1:0").await.unwrap();
+    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+    let _connection = tokio::spawn(connection);
+    let uri = format!("{}/api/v1/configmaps?watch=1&resourceVersion={}", listening.url(), server.version());
+    let request = http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap();
+    let watch = sender.send_request(request).await.unwrap().into_body();
+    // Far more than the windows of the stream let through.
+    for i in 0..400 {
+        let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
+        server.load(&maps(), [object]).unwrap();
+        tokio::task::yield_now().await;
+    }
+    let told = String::from_utf8(watch.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+    let events = told.matches("{\"type\":").count();
+    assert!(events < 400 && !told.contains("ERROR") && told.ends_with("}\n"), "{events} events");
+    // The connection and its other streams are as they were.
+    let uri = format!("{}/api/v1/configmaps", listening.url());
+    let request = http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+}

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,14 +18,19 @@ use tokio_util::task::TaskTracker;
 use super::socket::Socket;
 use crate::http::ApiService;
 use crate::http::gather::SocketBody;
+use crate::http::service::GoAway;
 use crate::tls::{Accepting, PeerCertificate};
 
-/// Streams of one HTTP/2 connection, as upstream: more watches wait on the client's side.
-const STREAMS_MAX: u32 = 100;
+/// Streams whose windows a connection of HTTP/2 has room for, as upstream.
+const STREAMS_ROOM: u32 = 100;
 /// The window of an HTTP/2 stream, as upstream.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Bytes of the headers of an HTTP/2 request, as upstream.
+const HEADER_BYTES_MAX: u32 = (1 << 20) + 320;
 /// How long a client may take for the handshake of TLS: as long as upstream gives it for the headers of a request.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(32);
+/// What the last answer of an HTTP/1.1 connection says.
+const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
 /// The first byte of a handshake.
 const HANDSHAKE: u8 = 0x16;
 /// What somebody is told who speaks HTTP to a port of TLS, as upstream.
@@ -36,6 +41,8 @@ pub(super) struct Acceptor {
     pub(super) stop: CancellationToken,
     pub(super) cut: watch::Receiver<()>,
     pub(super) connections: TaskTracker,
+    /// Requests that one HTTP/2 connection may have under way.
+    pub(super) streams: u32,
     pub(super) tls: Option<Accepting>,
 }
 
@@ -67,6 +74,7 @@ impl Acceptor {
             service: self.service.clone(),
             stop: self.stop.clone(),
             cut: self.cut.clone(),
+            streams: self.streams,
             reset,
             peer: None,
         };
@@ -87,6 +95,7 @@ struct Connection {
     stop: CancellationToken,
     /// Told when it must go at once.
     cut: watch::Receiver<()>,
+    streams: u32,
     /// Set by an answer that ends in a reset of the connection.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
@@ -114,25 +123,36 @@ impl Connection {
     }
 
     async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { service, stop, mut cut, reset, peer } = self;
+        let Self { service, stop, mut cut, streams, reset, peer } = self;
+        let leaving = Arc::new(Notify::new());
+        let leave = Arc::clone(&leaving);
         let service = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
             // A stream of HTTP/2 is reset alone; its connection lives on.
-            let reset = (request.version() < http::Version::HTTP_2).then(|| Arc::clone(&reset));
-            let service = service.clone();
+            let alone = request.version() < http::Version::HTTP_2;
+            let reset = alone.then(|| Arc::clone(&reset));
+            let (service, leave) = (service.clone(), Arc::clone(&leave));
             if let Some(peer) = &peer {
                 request.extensions_mut().insert(peer.clone());
             }
             async move {
-                let answer = service.answer(request).await;
+                let mut answer = service.answer(request).await;
+                match answer.extensions_mut().remove() {
+                    Some(GoAway) if alone => {
+                        answer.headers_mut().insert(http::header::CONNECTION, CLOSE);
+                    }
+                    Some(GoAway) => leave.notify_one(),
+                    None => {}
+                }
                 Ok::<_, std::convert::Infallible>(answer.map(|body| SocketBody::new(body.resetting(reset))))
             }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http2()
-            .max_concurrent_streams(STREAMS_MAX)
+            .max_concurrent_streams(streams)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_MAX)
+            .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_ROOM)
+            .max_header_list_size(HEADER_BYTES_MAX)
             .max_frame_size(STREAM_WINDOW_BYTES);
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
         let mut stopping = false;
@@ -141,6 +161,10 @@ impl Connection {
                 biased;
                 _ = cut.changed() => return,
                 () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = leaving.notified(), if !stopping => {
                     stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
