@@ -15,7 +15,7 @@ mod diff;
 mod mask;
 mod near;
 mod notes;
-mod period;
+pub(crate) mod period;
 mod printer;
 
 use std::sync::Arc;

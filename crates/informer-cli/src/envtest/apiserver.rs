@@ -17,6 +17,7 @@ use super::store::Store;
 use crate::certificates::{self, Files};
 use crate::failure::Failure;
 use crate::signals::told_to_end;
+use crate::watch::period;
 
 const FLAGS: &[Flag] = &[
     flag("authorization-mode", "RBAC, or AlwaysAllow (the default)"),
@@ -32,6 +33,7 @@ const FLAGS: &[Flag] = &[
     flag("disable-admission-plugins", "NamespaceLifecycle: objects need no namespace; others do nothing"),
     flag("enable-admission-plugins", "those that are on anyway"),
     flag("etcd-servers", "the etcd beside it, which keeps the state while this program does not run"),
+    flag("event-ttl", "how long events stay after they were written last; 1h by default"),
     flag("feature-gates", "AggregatedDiscoveryEndpoint=false, or gates at their default"),
     flag("runtime-config", "groups and versions that are served anyway"),
     flag("secure-port", "the port; 6443 by default"),
@@ -49,7 +51,6 @@ const FLAGS: &[Flag] = &[
     idle("endpoint-reconciler-type", "there is one API server"),
     idle("etcd-compaction-interval", "the history has a length, not an age"),
     idle("etcd-prefix", "there is one API server"),
-    idle("event-ttl", "events stay"),
     idle("logging-format", "RUST_LOG decides what is logged"),
     idle("max-mutating-requests-inflight", "requests are not queued"),
     idle("max-requests-inflight", "requests are not queued"),
@@ -180,6 +181,9 @@ fn server(given: &Given) -> Result<ApiServer, Failure> {
             gate => return Err(invalid("feature-gates", gate, "this gate cannot be set here")),
         }
     }
+    if let Some(text) = given.last("event-ttl") {
+        builder = builder.event_ttl(period::parse(text).map_err(|why| invalid("event-ttl", text, &why))?);
+    }
     if let Some(path) = given.last("client-ca-file") {
         let authorities = certificates::read(Path::new(path))?.parse();
         builder = builder.client_ca(authorities.map_err(|error| unusable(path, error))?);
@@ -233,3 +237,6 @@ fn unusable(path: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync
 fn invalid(flag: &str, value: &str, why: &str) -> Failure {
     Failure::new(format!("invalid value {value:?} for flag --{flag}: {why}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let unclear = || format!("{text:?} is no length of time; write it as 500ms, 30s, 10m or 1h30m");
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {

@@ -18,7 +18,8 @@ struct Installed {
 impl Installed {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let installed = Self { folder, etcd: free_port(), apiserver: free_port() };
+        let [etcd, apiserver] = free_ports();
+        let installed = Self { folder, etcd, apiserver };
         let ended = run(["envtest", "install", installed.path("bin").to_str().unwrap()]).await;
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         fs::write(installed.path("tokens.csv"), "secret,admin,admin,system:masters\n").unwrap();
@@ -56,6 +57,7 @@ impl Installed {
             format!("--cert-dir={}", at("certs")),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd),
+            "--event-ttl=1h0m0s".to_owned(),
             format!("--secure-port={}", self.apiserver),
             "--service-account-issuer=https://127.0.0.1/".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
@@ -94,8 +96,10 @@ fn kubeconfig(port: u16, authority: &Path) -> String {
     )
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// Two ports; held until both are found, so that they differ.
+fn free_ports() -> [u16; 2] {
+    let found = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    found.each_ref().map(|listener| listener.local_addr().unwrap().port())
 }
 
 #[tokio::test]
@@ -119,6 +123,7 @@ async fn a_flag_for_what_is_not_there_is_named() {
         ("kube-apiserver", "--authorization-mode=Webhook", "\"Webhook\" for flag --authorization-mode"),
         ("kube-apiserver", "--enable-admission-plugins=PodSecurity", "\"PodSecurity\""),
         ("kube-apiserver", "--bind-address=0.0.0.0", "--bind-address"),
+        ("kube-apiserver", "--event-ttl=soon", "\"soon\" for flag --event-ttl"),
         ("etcd", "--auto-tls", "--auto-tls"),
     ];
     for (program, flag, named) in cases {
