@@ -102,6 +102,23 @@ impl TestServer {
     }
 
     /// A `kube_client::Client` of the server, without a socket.
+    ///
+    /// ```
+    /// # use informer::testing::TestServer;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_client::Api;
+    /// use kube_client::api::PostParams;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::start().await;
+    /// let maps: Api<ConfigMap> = Api::namespaced(server.kube_client(), "default");
+    /// let mut map = ConfigMap::default();
+    /// map.metadata.name = Some("settings".to_owned());
+    /// let made = maps.create(&PostParams::default(), &map).await?;
+    /// assert_eq!(server.get::<ConfigMap>("default/settings").await?, made);
+    /// # Ok(()) }
+    /// ```
     pub fn kube_client(&self) -> kube_client::Client {
         kube_client::Client::new(self.server.service(), "default")
     }

@@ -88,7 +88,7 @@ async fn events_for_ever_stay() {
     assert_eq!(server.list(&events(), "default").unwrap().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_issued_token_is_refused_when_its_time_is_over() {
     let mut tokens = informer_apiserver::Tokens::default();
     tokens.add("root", User::new("root").groups(["system:masters"]));
