@@ -9,14 +9,15 @@ use base64::engine::general_purpose::STANDARD;
 use informer::Gvr;
 use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
 use informer_runtime::{
-    CancellationToken, EventSubject, LeaderElection, Manager, ManagerError, ManagerHandle, ManagerStatus,
-    Tls, runnable,
+    CancellationToken, Controller, ControllerOptions, EventSubject, LeaderElection, Manager, ManagerError,
+    ManagerHandle, ManagerStatus, Outcome, Tls, runnable,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::{ObjectMeta, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -31,6 +32,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(of_three_managers_another_one_leads_when_the_leader_is_killed).slow(),
         scenario!(webhooks_of_a_manager_are_asked_by_the_server),
         scenario!(objects_are_converted_by_a_webhook_of_a_manager),
+        scenario!(a_manager_starts_though_its_cache_needs_its_own_webhook),
         scenario!(events_of_a_manager_become_a_series),
     ]
 }
@@ -257,7 +259,7 @@ async fn webhooks_of_a_manager_are_asked_by_the_server(bench: Bench) -> Result<(
 
 /// Versions of one kind: the old one has another name for its field.
 macro_rules! greeting {
-    ($name:ident, $version:literal, $field:ident) => {
+    ($name:ident, $group:ident, $version:literal, $field:ident) => {
         #[derive(Serialize, Deserialize)]
         struct $name {
             metadata: ObjectMeta,
@@ -273,7 +275,7 @@ macro_rules! greeting {
             }
 
             fn group((): &()) -> Cow<'_, str> {
-                "managers.example.com".into()
+                $group.into()
             }
 
             fn version((): &()) -> Cow<'_, str> {
@@ -295,14 +297,20 @@ macro_rules! greeting {
     };
 }
 
-greeting!(Greeting, "v1", text);
-greeting!(OldGreeting, "v1beta1", words);
+const GREETINGS: &str = "managers.example.com";
+greeting!(Greeting, GREETINGS, "v1", text);
+greeting!(OldGreeting, GREETINGS, "v1beta1", words);
 
-fn greetings(version: &str) -> Gvr {
-    Gvr::new("managers.example.com", version, "greetings")
+/// The same kind in another group: scenarios run side by side.
+const WELCOMES: &str = "welcomes.example.com";
+greeting!(Welcome, WELCOMES, "v1", text);
+greeting!(OldWelcome, WELCOMES, "v1beta1", words);
+
+fn greetings(group: &str, version: &str) -> Gvr {
+    Gvr::new(group, version, "greetings")
 }
 
-fn greeting_definition(client_config: &Value) -> Value {
+fn greeting_definition(group: &str, client_config: &Value) -> Value {
     let version = |name: &str, storage: bool| {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
@@ -310,9 +318,9 @@ fn greeting_definition(client_config: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "greetings.managers.example.com"},
+        "metadata": {"name": format!("greetings.{group}")},
         "spec": {
-            "group": "managers.example.com",
+            "group": group,
             "scope": "Namespaced",
             "names": {"plural": "greetings", "singular": "greeting", "kind": "Greeting", "listKind": "GreetingList"},
             "versions": [version("v1", true), version("v1beta1", false)],
@@ -334,9 +342,9 @@ async fn objects_are_converted_by_a_webhook_of_a_manager(bench: Bench) -> Result
     let bound = webhooks.bound();
     let running = Running::start(Manager::new(bench.client()).add(webhooks)).await?;
     let calls = certificate.client_config(address(bound).await?, "/convert");
-    bench.api.create(&definitions(), "", &greeting_definition(&calls)).await?;
+    bench.api.create(&definitions(), "", &greeting_definition(GREETINGS, &calls)).await?;
     for version in ["v1", "v1beta1"] {
-        while bench.api.list(&greetings(version), &bench.namespace).await.is_err() {
+        while bench.api.list(&greetings(GREETINGS, version), &bench.namespace).await.is_err() {
             sleep(AGAIN).await;
         }
     }
@@ -344,13 +352,57 @@ async fn objects_are_converted_by_a_webhook_of_a_manager(bench: Bench) -> Result
         "apiVersion": "managers.example.com/v1beta1", "kind": "Greeting",
         "metadata": {"name": "hello", "labels": {"a": "b"}}, "words": "good morning",
     });
-    let created = bench.api.create(&greetings("v1beta1"), &bench.namespace, &old).await?;
+    let created = bench.api.create(&greetings(GREETINGS, "v1beta1"), &bench.namespace, &old).await?;
     assert_eq!((&created["apiVersion"], &created["words"]), (&old["apiVersion"], &old["words"]));
-    let (stored, _) = bench.api.list(&greetings("v1"), &bench.namespace).await?;
+    let (stored, _) = bench.api.list(&greetings(GREETINGS, "v1"), &bench.namespace).await?;
     assert_eq!((&stored[0]["text"], &stored[0]["words"]), (&json!("good morning"), &Value::Null));
     assert_eq!(stored[0]["metadata"]["labels"]["a"], "b");
     bench.api.delete(&definitions(), "", "greetings.managers.example.com").await?;
     running.stop().await
+}
+
+/// A controller of the version that is not stored, which tells what it reads.
+fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
+    let (told, options) = (told.clone(), ControllerOptions::new().warm_up(warm_up));
+    Controller::new::<OldWelcome>("greeter").with_options(options).reconcile(move |request, ctx| {
+        let told = told.clone();
+        async move {
+            let greeting = ctx.cache.get::<OldWelcome>(&request.key).await?.ok_or("it is there")?;
+            told.send(greeting.get()?.words.clone())?;
+            Ok(Outcome::Done)
+        }
+    })
+}
+
+async fn a_manager_starts_though_its_cache_needs_its_own_webhook(bench: Bench) -> Result<(), Failure> {
+    let certificate = Certificate::new()?;
+    let mut listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let calls = certificate.client_config(address, "/convert");
+    bench.api.create(&definitions(), "", &greeting_definition(WELCOMES, &calls)).await?;
+    let stored = greetings(WELCOMES, "v1");
+    while bench.api.list(&stored, &bench.namespace).await.is_err() {
+        sleep(AGAIN).await;
+    }
+    let hello = json!({
+        "apiVersion": "welcomes.example.com/v1", "kind": "Greeting", "metadata": {"name": "hello"}, "text": "good day",
+    });
+    bench.api.create(&stored, &bench.namespace, &hello).await?;
+    let (told, mut words) = mpsc::unbounded_channel();
+    for warm_up in [false, true] {
+        let conversion = Conversion::hub::<Welcome>().spoke(
+            |old: OldWelcome| Ok::<_, std::fmt::Error>(Welcome { metadata: old.metadata, text: old.words }),
+            |new: Welcome| Ok(OldWelcome { metadata: new.metadata, words: new.text }),
+        );
+        let webhooks = WebhookServer::on(listener, certificate.tls()).convert([conversion]);
+        let manager = Manager::new(bench.client()).controller(greeter(&told, warm_up)).add(webhooks);
+        let running = Running::start(manager).await?;
+        assert_eq!(words.recv().await.as_deref(), Some("good day"));
+        running.stop().await?;
+        listener = TcpListener::bind(address).await?;
+    }
+    bench.api.delete(&definitions(), "", &format!("greetings.{WELCOMES}")).await?;
+    Ok(())
 }
 
 async fn events_of_a_manager_become_a_series(bench: Bench) -> Result<(), Failure> {
