@@ -206,10 +206,10 @@ impl tracing::Subscriber for AtSynced {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synced() {
+/// What an informer told of itself when it said that it is synced, if that was heard, and its bytes later on.
+async fn told_at_synced() -> (Option<(bool, u64)>, u64) {
     let (informer, mut server) = super::informer();
-    let seen = Arc::default();
+    let seen: Arc<Mutex<Option<(bool, u64)>>> = Arc::default();
     let at_synced = AtSynced { informer: informer.clone(), seen: Arc::clone(&seen) };
     let _log = tracing::subscriber::set_default(at_synced);
     // While there is one subscriber in the process, the thread that logs something first decides for all whether it is heard.
@@ -217,7 +217,20 @@ async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synce
     let _run = informer.start();
     let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "5").await;
     informer.wait_for_sync(SOON).await.unwrap();
-    let bytes = informer.state().counters.bytes;
-    assert!(bytes > 0);
-    assert_eq!(*seen.lock(), Some((true, bytes)));
+    let told = *seen.lock();
+    (told, informer.state().counters.bytes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_counts_of_the_first_list_are_there_as_soon_as_the_informer_is_synced() {
+    // Whoever comes to an event first asks who listens, and for all: where that is a test on another thread, at the very moment at
+    // which this one begins to listen, it may be left out. Whoever begins later is not.
+    for _ in 0..100 {
+        if let (Some(told), bytes) = told_at_synced().await {
+            assert!(bytes > 0);
+            assert_eq!(told, (true, bytes));
+            return;
+        }
+    }
+    panic!("it never said that it is synced");
 }
