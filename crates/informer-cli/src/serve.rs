@@ -20,7 +20,7 @@ use serde_json::json;
 use self::load::{Access, Loaded};
 use crate::certificates::{self, Files};
 use crate::failure::Failure;
-use crate::signals::told_to_end;
+use crate::signals::Signals;
 
 /// How long answers may take to finish at the end: a fault can hold one back for ever.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -142,10 +142,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.kubeconfig {
         write_kubeconfig(path, &listening.kubeconfig())?;
     }
+    let mut signals = Signals::listen()?;
     let report = Report { listening: &listening, arguments: &arguments, objects, kinds, rules };
     // Nobody has to read this: the server serves all the same.
     let _ = report.write(&mut io::stdout().lock());
-    told_to_end().await?;
+    signals.told_to_end().await?;
     // What is not out by then is cut off when the runtime goes.
     let _ = tokio::time::timeout(GOODBYE, listening.shutdown()).await;
     match &arguments.snapshot {

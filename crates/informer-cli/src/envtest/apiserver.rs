@@ -16,7 +16,7 @@ use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use super::store::Store;
 use crate::certificates::{self, Files};
 use crate::failure::Failure;
-use crate::signals::told_to_end;
+use crate::signals::Signals;
 use crate::watch::period;
 
 const FLAGS: &[Flag] = &[
@@ -91,9 +91,10 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .listen_tls(address, tls)
         .await
         .map_err(|error| Failure::caused(format!("cannot listen on {address}"), error))?;
+    let mut signals = Signals::listen()?;
     // Nobody has to read this.
     let _ = writeln!(io::stdout(), "serving on {}", listening.url());
-    told_to_end().await?;
+    signals.told_to_end().await?;
     listening.shutdown().await;
     store.keep(&server).await
 }

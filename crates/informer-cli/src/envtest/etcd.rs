@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
 use crate::failure::Failure;
-use crate::signals::told_to_end;
+use crate::signals::Signals;
 
 /// Where the state of the API server is.
 pub(super) const STATE_PATH: &str = "/informer/state";
@@ -51,11 +51,12 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::io(&format!("listen on {address}"), error))?;
     let state = Arc::new(directory.join(STATE_FILE));
+    let mut signals = Signals::listen()?;
     // Nobody has to read this.
     let _ = writeln!(io::stdout(), "serving on http://{address}");
     tokio::select! {
         () = serve(listener, state) => Ok(()),
-        outcome = told_to_end() => outcome,
+        outcome = signals.told_to_end() => outcome,
     }
 }
 
