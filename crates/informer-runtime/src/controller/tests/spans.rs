@@ -47,8 +47,8 @@ impl tracing::Subscriber for Spans {
     fn exit(&self, _: &Id) {}
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_reconcile_has_a_span_that_names_its_controller_its_key_and_itself() {
+/// The spans of two reconciles, if they were heard of, and what their contexts said of themselves.
+async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
     let spans = Spans::default();
     let _here = tracing::subscriber::set_default(spans.clone());
     // While there is one subscriber in the process, the thread that comes to a span first decides for all whether it is heard of.
@@ -62,9 +62,24 @@ async fn each_reconcile_has_a_span_that_names_its_controller_its_key_and_itself(
     }));
     tokio::time::sleep(SECOND).await;
     running.stop().await.unwrap();
-    let (spans, ids) = (spans.0.lock(), ids.lock());
-    let told = |key: &str, id: &str| format!("controller=test kind= key={key} reconcile_id={id}");
-    let texts: Vec<&str> = spans.iter().map(|(text, _)| text.as_str()).collect();
-    assert_eq!(texts, [told("shop/a", &ids[0]), told("shop/b", &ids[1])]);
-    assert!(spans.iter().all(|(_, entered)| *entered > 0), "the reconciler runs inside of it: {spans:?}");
+    let told = (spans.0.lock().clone(), ids.lock().clone());
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reconcile_has_a_span_that_names_its_controller_its_key_and_itself() {
+    // Whoever comes to a span first asks who listens, and for all: where that is a test on another thread, at the very moment at
+    // which this one begins to listen, it may be left out. Whoever begins later is not.
+    for _ in 0..100 {
+        let (spans, ids) = of_two_reconciles().await;
+        if spans.len() < 2 {
+            continue;
+        }
+        let told = |key: &str, id: &str| format!("controller=test kind= key={key} reconcile_id={id}");
+        let texts: Vec<&str> = spans.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(texts, [told("shop/a", &ids[0]), told("shop/b", &ids[1])]);
+        assert!(spans.iter().all(|(_, entered)| *entered > 0), "the reconciler runs inside of it: {spans:?}");
+        return;
+    }
+    panic!("no reconcile had a span");
 }
