@@ -62,8 +62,7 @@ async fn of_two_reconciles() -> (Vec<(String, usize)>, Vec<String>) {
     }));
     tokio::time::sleep(SECOND).await;
     running.stop().await.unwrap();
-    let told = (spans.0.lock().clone(), ids.lock().clone());
-    told
+    (spans.0.lock().clone(), ids.lock().clone())
 }
 
 #[tokio::test(start_paused = true)]
