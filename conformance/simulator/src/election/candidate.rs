@@ -199,6 +199,9 @@ impl Candidate {
         if random.one_in(2) {
             self.lives += 1;
             self.identity = format!("{}-{}", self.identity.split('-').next().unwrap_or("c"), self.lives);
+        } else {
+            // A name is that of one process at a time: the old one has ended, and its work with it, whatever was left to it.
+            self.works_until = self.works_until.min(now);
         }
         self.release = !random.one_in(4);
         let begin = self.local(now, origin);
