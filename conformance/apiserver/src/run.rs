@@ -227,12 +227,23 @@ impl Run<'_> {
             builder = builder.header(name, self.names.fill(value));
         }
         let body = match (&step.body, &step.raw) {
-            (Some(body), _) => self.names.fill(&lengthened(body, &step.long).to_string()),
-            (None, Some(raw)) => self.names.fill(raw),
-            (None, None) => String::new(),
+            (Some(body), _) => self.names.fill(&lengthened(body, &step.long).to_string()).into(),
+            (None, Some(raw)) => self.raw(step, raw)?,
+            (None, None) => Bytes::new(),
         };
-        let built = builder.body(Full::new(Bytes::from(body)));
+        let built = builder.body(Full::new(body));
         built.map_err(|error| (format!("building {request:?}"), Some(error.into())))
+    }
+
+    /// A body that is sent as it is.
+    fn raw(&self, step: &Step, raw: &str) -> Result<Bytes, Failed> {
+        let lists = || format!("{}{}", "[".repeat(step.nested), "]".repeat(step.nested));
+        let text = self.names.fill(raw).replace("{nested}", &lists());
+        if !step.bytes {
+            return Ok(text.into());
+        }
+        let bytes: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
+        bytes.map(Bytes::from).map_err(|_| (format!("a letter of {raw:?} is no byte"), None))
     }
 
     async fn take(

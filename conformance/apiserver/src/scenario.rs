@@ -45,6 +45,12 @@ pub struct Step {
     pub long: BTreeMap<String, usize>,
     /// The body, sent as it is.
     pub raw: Option<String>,
+    /// Each letter of `raw` is sent as one byte, its number: for bodies that are no text.
+    #[serde(default)]
+    pub bytes: bool,
+    /// How many lists `{nested}` in `raw` stands for, one in the other.
+    #[serde(default)]
+    pub nested: usize,
     /// Keeps the stream of the answer open under this name instead of reading the body.
     pub watch: Option<String>,
     /// Reads from the stream of this name.

@@ -5,6 +5,7 @@ mod admitted;
 mod answer;
 mod body;
 mod call;
+mod deadline;
 mod discovery;
 mod gather;
 mod gzip;

@@ -161,7 +161,7 @@ impl ApiServer {
     }
 
     /// Moves the server's [clock](ApiServerBuilder::clock) ahead, as if so much time had passed: watches come to their bookmarks and
-    /// deadlines, events and tokens expire. The time of its clients is not moved.
+    /// deadlines, events and tokens expire, requests and connections come to their limits. The time of its clients is not moved.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;

@@ -52,6 +52,12 @@ pub(super) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
+/// The answer to a request that took too long: the same for everybody, in whatever form was asked for.
+pub(super) fn timed_out() -> Answer {
+    const BODY: &str = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
+    text(504, format!("{BODY}\n"))
+}
+
 fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -9,6 +9,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
 use super::body::{ApiBody, BrokenOff, Framed};
+use super::listen::UnderWay;
 use crate::storage::{Form, Stored};
 
 /// Bytes that somebody else keeps, or that are made for one answer.
@@ -141,11 +142,15 @@ impl Buf for Batch {
 pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 
 /// A body on its way to a socket, which takes it in pieces.
-pub(super) struct SocketBody(ApiBody);
+pub(super) struct SocketBody {
+    body: ApiBody,
+    /// Goes with it.
+    _under_way: UnderWay,
+}
 
 impl SocketBody {
-    pub(super) fn new(body: ApiBody) -> Self {
-        Self(body)
+    pub(super) fn new(body: ApiBody, under_way: UnderWay) -> Self {
+        Self { body, _under_way: under_way }
     }
 }
 
@@ -157,7 +162,7 @@ impl Body for SocketBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Batch>, BrokenOff>>> {
-        let framed = self.0.poll_framed(context);
+        let framed = self.body.poll_framed(context);
         framed.map(|framed| {
             let framed = framed?.map(|framed| match framed {
                 Framed::Batch(batch) => batch,
@@ -168,11 +173,11 @@ impl Body for SocketBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        self.body.size_hint()
     }
 }
 

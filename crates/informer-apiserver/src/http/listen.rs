@@ -6,10 +6,13 @@
 //! are ended by the owner first, so that connections drain.
 
 mod accept;
+mod heard;
+mod patience;
 mod socket;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -21,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use accept::Acceptor;
+pub(super) use heard::UnderWay;
 
 use crate::server::ApiServer;
 use crate::tls::{Accepting, Certificate, Tls, TlsError};
@@ -85,6 +89,7 @@ impl ApiServer {
         };
         let acceptor = Acceptor {
             service: self.service(),
+            clock: Arc::clone(&self.shared.clock),
             stop: listening.stop.clone(),
             cut: listening.cut.subscribe(),
             connections: listening.connections.clone(),

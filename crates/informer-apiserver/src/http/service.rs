@@ -5,15 +5,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Buf;
 use http::header::USER_AGENT;
 use http::{Request, request};
 
 use super::accept::{Encoding, indents_errors, plain_encoding};
-use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled, warn};
+use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn};
 use super::call::Call;
-use super::query::{Query, check_timeout};
+use super::deadline::{AT_ONCE, time_limit};
+use super::query::Query;
 use super::route::{Route, route};
 use super::{discovery, gzip};
 use crate::auth::{Attributes, User};
@@ -28,6 +30,10 @@ pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
 /// Marks an answer after which its connection takes no more requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GoAway;
+
+/// Marks an answer whose body may take any time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Endless;
 
 /// The server as a `tower::Service` of HTTP requests. A clone is another handle to the same server.
 ///
@@ -65,10 +71,15 @@ impl ApiService {
             self.shared.clock.sleep_until(at).await;
         }
         let (end, after) = (plan.body_end, std::mem::take(&mut plan.afterwards));
-        let call = Incoming { head: &head, query: &query, watch };
+        let endless = watch || end.is_some() || after.trickle.is_some();
+        let call = Incoming { head: &head, query: &query };
         let (answer, encoding) = match plan.answer.take() {
             Some(answer) => (Ok(spoiled(answer)), Encoding::Json),
-            None => self.run(&call, route, plan, body).await,
+            None if watch => self.run(&call, route, plan, body).await,
+            None => match time_limit(&query, record.verb) {
+                Ok(limit) => self.run_within(limit, self.run(&call, route, plan, body)).await,
+                Err(error) => (Err(error), plain_encoding(&head)),
+            },
         };
         if !after.delay.is_zero() {
             self.shared.clock.sleep_until(self.shared.clock.elapsed() + after.delay).await;
@@ -92,7 +103,33 @@ impl ApiService {
         if after.go_away {
             answer.extensions_mut().insert(GoAway);
         }
+        if endless {
+            answer.extensions_mut().insert(Endless);
+        }
         answer.map(|body| body.ending(end).trickling(after.trickle, &self.shared.clock))
+    }
+
+    /// Gives a request up that takes too long. What it has done by then stays done.
+    async fn run_within(
+        &self,
+        limit: Duration,
+        run: impl Future<Output = (Result<Answer, ApiError>, Encoding)>,
+    ) -> (Result<Answer, ApiError>, Encoding) {
+        let late = || (Ok(timed_out()), Encoding::Json);
+        if limit < AT_ONCE {
+            return late();
+        }
+        let started = self.shared.clock.elapsed();
+        let mut run = std::pin::pin!(run);
+        // Nearly all are ready at once, and need no timer.
+        if let Poll::Ready(answer) = futures_util::poll!(run.as_mut()) {
+            return answer;
+        }
+        tokio::select! {
+            biased;
+            answer = run => answer,
+            () = self.shared.clock.sleep_until(started + limit) => late(),
+        }
     }
 
     /// Answers a request that no fault answers: who asks, whether they may, and what they ask for, in this order.
@@ -108,7 +145,7 @@ impl ApiService {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Incoming { head, query, .. } = *incoming;
+        let Incoming { head, query } = *incoming;
         let plain = plain_encoding(head);
         let user = match self.admit(incoming) {
             Ok(user) => user,
@@ -132,10 +169,7 @@ impl ApiService {
     }
 
     /// Finds out who asks, and whether they may.
-    fn admit(&self, Incoming { head, query, watch }: &Incoming<'_>) -> Result<User, ApiError> {
-        if !watch {
-            check_timeout(query)?;
-        }
+    fn admit(&self, Incoming { head, query }: &Incoming<'_>) -> Result<User, ApiError> {
         let user = self.shared.authenticate(head)?;
         let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
         let user = self.shared.impersonate(user, &head.headers, attributes)?;
@@ -171,7 +205,6 @@ impl ApiService {
 struct Incoming<'a> {
     head: &'a request::Parts,
     query: &'a Query,
-    watch: bool,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod deadlines;
 mod faults;
 mod gzip;
 mod hostile;

@@ -1,10 +1,12 @@
 //! Connections: accepted, shaken hands with, served until they end or must.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
@@ -15,10 +17,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::heard::{Heard, UnderWay, Watched};
+use super::patience::HEAD_WAIT;
 use super::socket::Socket;
+use crate::clock::Clock;
 use crate::http::ApiService;
 use crate::http::gather::SocketBody;
-use crate::http::service::GoAway;
+use crate::http::service::{Endless, GoAway};
 use crate::tls::{Accepting, PeerCertificate};
 
 /// Streams whose windows a connection of HTTP/2 has room for, as upstream.
@@ -27,8 +32,8 @@ const STREAMS_ROOM: u32 = 100;
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// Bytes of the headers of an HTTP/2 request, as upstream.
 const HEADER_BYTES_MAX: u32 = (1 << 20) + 320;
-/// How long a client may take for the handshake of TLS: as long as upstream gives it for the headers of a request.
-const HANDSHAKE_WAIT: Duration = Duration::from_secs(32);
+/// How long a connection that was told to go may take for it, as upstream.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// What the last answer of an HTTP/1.1 connection says.
 const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
 /// The first byte of a handshake.
@@ -38,6 +43,7 @@ const NOT_HERE: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP re
 
 pub(super) struct Acceptor {
     pub(super) service: ApiService,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) stop: CancellationToken,
     pub(super) cut: watch::Receiver<()>,
     pub(super) connections: TaskTracker,
@@ -72,6 +78,7 @@ impl Acceptor {
         let socket = Socket { stream, reset: Arc::clone(&reset) };
         let mut connection = Connection {
             service: self.service.clone(),
+            clock: Arc::clone(&self.clock),
             stop: self.stop.clone(),
             cut: self.cut.clone(),
             streams: self.streams,
@@ -92,6 +99,7 @@ impl Acceptor {
 /// One connection of a client.
 struct Connection {
     service: ApiService,
+    clock: Arc<dyn Clock>,
     stop: CancellationToken,
     /// Told when it must go at once.
     cut: watch::Receiver<()>,
@@ -103,79 +111,116 @@ struct Connection {
 
 impl Connection {
     async fn serve_tls(mut self, socket: Socket, tls: &Accepting) {
-        let shaking = tokio::time::timeout(HANDSHAKE_WAIT, shake_hands(socket, tls));
+        let late = self.clock.sleep_until(self.clock.elapsed() + HEAD_WAIT);
         let stream = tokio::select! {
             biased;
             _ = self.cut.changed() => return,
             () = self.stop.cancelled() => return,
-            stream = shaking => stream,
+            stream = shake_hands(socket, tls) => stream,
+            () = late => {
+                tracing::debug!("a handshake took too long");
+                return;
+            }
         };
         match stream {
-            Ok(Ok(Some(stream))) => {
+            Ok(Some(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
                 self.peer = tls.witness.as_ref().and_then(|witness| witness.judge(chain));
                 self.serve(stream).await;
             }
-            Ok(Ok(None)) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
-            Err(_) => tracing::debug!("a handshake took too long"),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "a handshake failed"),
         }
     }
 
     async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { service, stop, mut cut, streams, reset, peer } = self;
-        let leaving = Arc::new(Notify::new());
-        let leave = Arc::clone(&leaving);
-        let service = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
-            // A stream of HTTP/2 is reset alone; its connection lives on.
-            let alone = request.version() < http::Version::HTTP_2;
-            let reset = alone.then(|| Arc::clone(&reset));
-            let (service, leave) = (service.clone(), Arc::clone(&leave));
-            if let Some(peer) = &peer {
-                request.extensions_mut().insert(peer.clone());
-            }
-            async move {
-                let mut answer = service.answer(request).await;
-                match answer.extensions_mut().remove() {
-                    Some(GoAway) if alone => {
-                        answer.headers_mut().insert(http::header::CONNECTION, CLOSE);
-                    }
-                    Some(GoAway) => leave.notify_one(),
-                    None => {}
-                }
-                Ok::<_, std::convert::Infallible>(answer.map(|body| SocketBody::new(body.resetting(reset))))
-            }
-        });
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http2()
-            .max_concurrent_streams(streams)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_ROOM)
-            .max_header_list_size(HEADER_BYTES_MAX)
-            .max_frame_size(STREAM_WINDOW_BYTES);
+        let Self { service, clock, stop, mut cut, streams, reset, peer } = self;
+        let watched = Watched::new(clock);
+        let io = Heard { io, watched: watched.clone() };
+        let answering = Arc::new(Answering { service, reset, peer, leaving: Notify::new() });
+        let service = {
+            let (answering, watched) = (Arc::clone(&answering), watched.clone());
+            hyper::service::service_fn(move |request| {
+                Arc::clone(&answering).answer(request, watched.clone(), watched.asked())
+            })
+        };
+        let builder = builder(streams);
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
         let mut stopping = false;
         loop {
+            let over = async {
+                if stopping {
+                    watched.sleep(CLOSE_WAIT).await;
+                }
+                watched.over().await
+            };
             tokio::select! {
                 biased;
                 _ = cut.changed() => return,
-                () = stop.cancelled(), if !stopping => {
-                    stopping = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                () = leaving.notified(), if !stopping => {
-                    stopping = true;
-                    connection.as_mut().graceful_shutdown();
-                }
+                () = stop.cancelled(), if !stopping => {}
+                () = answering.leaving.notified(), if !stopping => {}
                 result = connection.as_mut() => {
                     if let Err(error) = result {
                         tracing::debug!(%error, "a connection broke off");
                     }
                     return;
                 }
+                idle = over => if stopping || !idle {
+                    tracing::debug!(idle, "a connection was waited for long enough");
+                    return;
+                },
             }
+            stopping = true;
+            connection.as_mut().graceful_shutdown();
         }
+    }
+}
+
+fn builder(streams: u32) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http2()
+        .max_concurrent_streams(streams)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_ROOM)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .max_frame_size(STREAM_WINDOW_BYTES);
+    builder
+}
+
+/// What answers the requests of a connection.
+struct Answering {
+    service: ApiService,
+    /// Set by an answer that ends in a reset of the connection.
+    reset: Arc<AtomicBool>,
+    peer: Option<PeerCertificate>,
+    /// Told when the connection takes no more requests.
+    leaving: Notify,
+}
+
+impl Answering {
+    async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        watched: Watched,
+        under_way: UnderWay,
+    ) -> Result<Response<SocketBody>, Infallible> {
+        // A stream of HTTP/2 is reset alone; its connection lives on.
+        let alone = request.version() < http::Version::HTTP_2;
+        let reset = alone.then(|| Arc::clone(&self.reset));
+        if let Some(peer) = &self.peer {
+            request.extensions_mut().insert(peer.clone());
+        }
+        let mut answer = self.service.answer(request).await;
+        match answer.extensions_mut().remove() {
+            Some(GoAway) if alone => {
+                answer.headers_mut().insert(http::header::CONNECTION, CLOSE);
+            }
+            Some(GoAway) => self.leaving.notify_one(),
+            None => {}
+        }
+        watched.answered(answer.extensions_mut().remove::<Endless>().is_some());
+        Ok(answer.map(|body| SocketBody::new(body.resetting(reset), under_way)))
     }
 }
 
