@@ -9,6 +9,7 @@
 //! The first byte says in how many frames a body comes, the bytes after it where they end, and the rest is the body: so
 //! the borders of network frames are found by the fuzzer, too.
 
+mod campaign;
 mod input;
 mod mutate;
 mod plain;
@@ -17,6 +18,7 @@ mod seeds;
 mod shrink;
 mod targets;
 
+pub use campaign::{Campaign, Crash, Found};
 pub use mutate::mutate;
 pub use seeds::seeds;
 pub use shrink::shrink;

@@ -1,6 +1,8 @@
 //! The targets over their seeds, and the tools of the harness.
 
-use informer_fuzz::{TARGETS, mutate, seeds, shrink};
+use std::time::Duration;
+
+use informer_fuzz::{Campaign, TARGETS, Target, mutate, seeds, shrink};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -38,4 +40,47 @@ fn mutations_of_a_seed_are_the_same_again() {
         input
     };
     assert_eq!(one(StdRng::seed_from_u64(7)), one(StdRng::seed_from_u64(7)));
+}
+
+/// A campaign of a target that the seeds of `keys` are given to, without mutations unless there is time.
+fn campaign(run: fn(&[u8]), lasts: Duration, shrinks_for: Duration) -> Campaign {
+    Campaign { target: Target { name: "keys", run, words: &["<word>"] }, seed: 1, lasts, shrinks_for }
+}
+
+#[test]
+fn a_seed_that_breaks_a_rule_ends_the_campaign_with_the_smallest_input() {
+    let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
+    let found = campaign(run, Duration::ZERO, Duration::from_secs(3600)).run(|_| {});
+    let crash = found.crash.expect("a seed has a slash");
+    assert_eq!((&*crash.input, &*crash.message), (&b"/"[..], "a slash"));
+}
+
+#[test]
+fn a_mutation_that_breaks_a_rule_ends_the_campaign_with_the_smallest_input() {
+    let run = |input: &[u8]| assert!(!input.windows(6).any(|piece| piece == b"<word>"), "a word");
+    let found = campaign(run, Duration::from_secs(3600), Duration::from_secs(3600)).run(|_| {});
+    let crash = found.crash.expect("words are put in");
+    assert_eq!((&*crash.input, &*crash.message), (&b"<word>"[..], "a word"));
+    assert!(found.executions > 4, "no seed has the word");
+}
+
+#[test]
+fn a_failing_input_whose_time_is_over_is_handed_out_as_it_is() {
+    let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
+    let mut last = Vec::new();
+    let crash = campaign(run, Duration::ZERO, Duration::ZERO).run(|input| {
+        if input.contains(&b'/') && last.is_empty() {
+            input.clone_into(&mut last);
+        }
+    });
+    let crash = crash.crash.expect("a seed has a slash");
+    assert_eq!(crash.input, last);
+}
+
+#[test]
+fn a_watcher_hears_of_every_input_of_shrinking_too() {
+    let run = |input: &[u8]| assert!(!input.contains(&b'/'), "a slash");
+    let mut heard = 0;
+    let found = campaign(run, Duration::ZERO, Duration::from_secs(3600)).run(|_| heard += 1);
+    assert!(heard > found.executions, "{heard} of {}", found.executions);
 }

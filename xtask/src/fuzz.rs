@@ -1,12 +1,17 @@
 //! Fuzzing: the targets of `fuzz/`, under libFuzzer where a nightly toolchain and cargo-fuzz are there, else in the harness.
 
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::cargo::command;
+use crate::cargo::{cargo, command};
 use crate::go::target;
 use crate::report::Report;
 
@@ -22,6 +27,9 @@ pub(crate) struct FuzzArguments {
     /// The seed of the mutations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// So many targets side by side [default: one for each core].
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
     /// What drives the targets.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
@@ -35,6 +43,13 @@ enum Engine {
     Libfuzzer,
     /// Mutated seeds, on any toolchain.
     Harness,
+}
+
+impl FuzzArguments {
+    fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().ok();
+        self.jobs.or_else(cores).map_or(1, NonZeroUsize::get)
+    }
 }
 
 pub(crate) fn run(root: &Path, arguments: &FuzzArguments) -> Report {
@@ -62,57 +77,125 @@ fn has_libfuzzer() -> bool {
     answers(&["+nightly", "--version"]) && answers(&["fuzz", "--version"])
 }
 
-/// Runs the harness over the targets; its last line holds the executions.
+/// What the harness has done with one target.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    executions: Option<f64>,
+    problem: Option<String>,
+}
+
+/// Runs the harness over each target, in a process of its own: one that overflows its stack ends no other.
 fn harness(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
-    let mut command = command();
-    command.current_dir(root).args(["run", "--quiet", "--release", "--package", "informer-fuzz", "--"]);
-    command.args(["--seconds", &arguments.seconds.to_string(), "--seed", &arguments.seed.to_string()]);
-    if let Some(target) = &arguments.target {
-        command.args(["--target", target]);
+    cargo(root, &["build", "--quiet", "--release", "--package", "informer-fuzz"], None)?;
+    let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
+    let outcomes = side_by_side(&names, jobs, |name| {
+        let mut command = Command::new(target(root).join("release/informer-fuzz"));
+        command.args(["--target", name, "--seconds", &arguments.seconds.to_string()]);
+        let output = command.args(["--seed", &arguments.seed.to_string()]).output();
+        let output = output.map_err(|error| format!("cannot run the harness: {error}"));
+        output.map(|Output { status, stdout, stderr }| {
+            tell(&stderr);
+            outcome_of(name, &stdout, status)
+        })
+    });
+    for (name, outcome) in names.iter().zip(outcomes) {
+        let Outcome { executions, problem } = outcome?;
+        report.figure(format!("{name}, executions"), executions.unwrap_or_default());
+        report.problems.extend(problem);
     }
-    let output =
-        command.stderr(Stdio::inherit()).output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(())
+}
+
+/// Reads the last line of the harness, which holds the executions. Who ends without one is told by how it ended.
+fn outcome_of(name: &str, stdout: &[u8], status: ExitStatus) -> Outcome {
+    let text = String::from_utf8_lossy(stdout);
     let last: Value =
         text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
-    for (name, count) in last["executions"].as_object().into_iter().flatten() {
-        report.figure(format!("{name}, executions"), count.as_f64().unwrap_or_default());
-    }
-    match output.status.success() {
-        true => Ok(()),
-        false => Err("a target failed; the lines above show the smallest input found".to_owned()),
-    }
+    let executions = last["executions"][name].as_f64();
+    let problem = match (executions, status.success()) {
+        (Some(_), true) => None,
+        (Some(_), false) => Some(format!("{name} failed; the lines above show the smallest input found")),
+        (None, _) => Some(format!("{name} ended without figures ({status}); the lines above say more")),
+    };
+    Outcome { executions, problem }
+}
+
+/// What one program said, in one piece: several run at once.
+fn tell(said: &[u8]) {
+    // Nobody is left to be told of a terminal that is gone.
+    let _ = std::io::stderr().lock().write_all(said);
 }
 
 /// Runs each target under libFuzzer from its seeds. What it finds stays in the corpus below the build products.
 fn libfuzzer(root: &Path, arguments: &FuzzArguments, report: &mut Report) -> Result<(), String> {
-    let seeds = root.join("fuzz/seeds");
-    for name in names(&seeds, arguments)? {
-        let corpus = target(root).join("fuzz-corpus").join(&name);
-        std::fs::create_dir_all(&corpus)
-            .map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;
-        let mut command = command();
-        command.current_dir(root).env("FUZZ_TARGET", &name);
-        command.args(["+nightly", "fuzz", "run", "--fuzz-dir", "fuzz/libfuzzer", "--target-dir"]);
-        command.arg(target(root).join("libfuzzer")).arg("target").arg(&corpus).arg(seeds.join(&name));
-        command.args(["--", "-print_final_stats=1", "-timeout=20", "-max_len=4096"]);
-        command
-            .arg(format!("-max_total_time={}", arguments.seconds))
-            .arg(format!("-seed={}", arguments.seed));
-        let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stderr);
+    let (names, jobs) = (names(&root.join("fuzz/seeds"), arguments)?, arguments.jobs());
+    let built = cargo_fuzz(root, "build").arg("target").status();
+    match built.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
+        true => {}
+        false => return Err("the targets cannot be built for libFuzzer".to_owned()),
+    }
+    let outputs = side_by_side(&names, jobs, |name| guided(root, name, arguments));
+    for (name, output) in names.iter().zip(outputs) {
+        let (success, text) = output?;
         let figure = |key: &str| text.rsplit_once(key)?.1.split_whitespace().next()?.parse::<f64>().ok();
-        report.figure(
-            format!("{name}, executions"),
-            figure("stat::number_of_executed_units:").unwrap_or_default(),
-        );
+        let executions = figure("stat::number_of_executed_units:").unwrap_or_default();
+        report.figure(format!("{name}, executions"), executions);
         report.figure(format!("{name}, edges covered"), figure(" cov: ").unwrap_or_default());
-        if !output.status.success() {
-            eprintln!("{text}");
+        if !success {
             report.problems.push(format!("{name} failed; the lines above show the input"));
         }
     }
     Ok(())
+}
+
+/// Runs one target; whether it held, and what libFuzzer said.
+fn guided(root: &Path, name: &str, arguments: &FuzzArguments) -> Result<(bool, String), String> {
+    let corpus = target(root).join("fuzz-corpus").join(name);
+    std::fs::create_dir_all(&corpus).map_err(|error| format!("cannot make {}: {error}", corpus.display()))?;
+    let mut command = cargo_fuzz(root, "run");
+    command.env("FUZZ_TARGET", name).arg("target").arg(&corpus).arg(root.join("fuzz/seeds").join(name));
+    command.args(["--", "-print_final_stats=1", "-timeout=20", "-max_len=4096"]);
+    command.arg(format!("-max_total_time={}", arguments.seconds)).arg(format!("-seed={}", arguments.seed));
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    match output.status.success() {
+        true => eprintln!("{name} held"),
+        false => tell(&output.stderr),
+    }
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+fn cargo_fuzz(root: &Path, what: &str) -> Command {
+    let mut command = command();
+    command.current_dir(root).args([
+        "+nightly",
+        "fuzz",
+        what,
+        "--fuzz-dir",
+        "fuzz/libfuzzer",
+        "--target-dir",
+    ]);
+    command.arg(target(root).join("libfuzzer"));
+    command
+}
+
+/// Works on the items on so many threads, and answers in the order of the items.
+fn side_by_side<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let take = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            items.get(at).map(|item| (at, item))
+        };
+        std::iter::from_fn(take).map(|(at, item)| (at, work(item))).collect::<Vec<_>>()
+    };
+    let mut outcomes: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.min(items.len())).map(|_| scope.spawn(worker)).collect();
+        let joined =
+            |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+        workers.into_iter().flat_map(joined).collect()
+    });
+    outcomes.sort_by_key(|(at, _)| *at);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// The targets are those that have seeds.
@@ -128,3 +211,6 @@ fn names(seeds: &Path, arguments: &FuzzArguments) -> Result<Vec<String>, String>
         false => Ok(names),
     }
 }
+
+#[cfg(test)]
+mod tests;

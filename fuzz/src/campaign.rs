@@ -1,0 +1,102 @@
+//! One target over mutated seeds, until its time is over or a rule is broken.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+
+use crate::{Target, mutate, seeds, shrink};
+
+/// Inputs that are kept beside the seeds to be mutated further.
+const KEPT_MAX: usize = 256;
+
+/// One target, and how long it is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Campaign {
+    /// What is tried.
+    pub target: Target,
+    /// The seed of the mutations.
+    pub seed: u64,
+    /// How long mutated inputs follow each other.
+    pub lasts: Duration,
+    /// How long a failing input is made smaller at most: a target that starts a server for each input would take an hour over one.
+    pub shrinks_for: Duration,
+}
+
+/// What became of a campaign.
+#[derive(Debug)]
+pub struct Found {
+    /// The inputs that were tried, without those of shrinking.
+    pub executions: u64,
+    /// What ended it early.
+    pub crash: Option<Crash>,
+}
+
+/// A broken rule.
+#[derive(Debug)]
+pub struct Crash {
+    /// The smallest input that was found.
+    pub input: Vec<u8>,
+    /// What the target said of the first one.
+    pub message: String,
+}
+
+impl Campaign {
+    /// Tries the seeds, and then what mutations make of them; `begin` is told of each input before it is tried.
+    ///
+    /// # Panics
+    ///
+    /// When the seeds cannot be read.
+    pub fn run(&self, mut begin: impl FnMut(&[u8])) -> Found {
+        let (seeds, mut rng) = (seeds(self.target), StdRng::seed_from_u64(self.seed));
+        let (mut inputs, mut executions) = (seeds.clone(), 0);
+        let deadline = Instant::now() + self.lasts;
+        for input in seeds {
+            executions += 1;
+            if let Some(crash) = self.attempt(&input, &mut begin) {
+                return Found { executions, crash: Some(crash) };
+            }
+        }
+        // Reading the clock costs as much as a short run.
+        while executions % 64 != 0 || Instant::now() < deadline {
+            let mut input = match inputs.len() {
+                0 => Vec::new(),
+                count => inputs[rng.random_range(0..count)].clone(),
+            };
+            mutate(&mut input, &inputs, self.target.words, &mut rng);
+            executions += 1;
+            if let Some(crash) = self.attempt(&input, &mut begin) {
+                return Found { executions, crash: Some(crash) };
+            }
+            keep(&mut inputs, input, &mut rng);
+        }
+        Found { executions, crash: None }
+    }
+
+    fn attempt(&self, input: &[u8], begin: &mut impl FnMut(&[u8])) -> Option<Crash> {
+        begin(input);
+        let message = self.outcome(input).err()?;
+        let until = Instant::now() + self.shrinks_for;
+        let input = shrink(input, |input| {
+            begin(input);
+            Instant::now() < until && self.outcome(input).is_err()
+        });
+        Some(Crash { input, message })
+    }
+
+    fn outcome(&self, input: &[u8]) -> Result<(), String> {
+        catch_unwind(AssertUnwindSafe(|| (self.target.run)(input))).map_err(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
+        })
+    }
+}
+
+/// Keeps one input in a thousand, so that changes add up without drifting away from the seeds.
+fn keep(inputs: &mut Vec<Vec<u8>>, input: Vec<u8>, rng: &mut StdRng) {
+    if rng.random_ratio(1, 1000) && inputs.len() < KEPT_MAX {
+        inputs.push(input);
+    }
+}
