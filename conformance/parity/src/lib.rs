@@ -9,6 +9,7 @@
 mod compare;
 mod differences;
 mod election;
+mod operations;
 mod peer;
 mod queue;
 mod run;
@@ -19,9 +20,10 @@ mod trace;
 
 pub use compare::{Compared, Streams, compare};
 pub use differences::{Difference, DifferencesError, read_differences, table, write_differences};
-pub use election::{ElectionError, ElectionScript, run_our_election};
+pub use election::{ElectionScript, ElectionVerb, run_our_election};
+pub use operations::{Operation, OperationError, OperationScript, Verb};
 pub use peer::{Command, GoPeer, OurPeer, Peer, PeerError, Reply};
-pub use queue::{QueueError, QueueScript, run_ours};
+pub use queue::{QueueScript, QueueVerb, run_ours};
 pub use run::{RunError, run};
 pub use script::{
     Answer, Attempt, End, ListAnswer, ObjectText, RequestKind, Script, ScriptError, StatusAnswer, Step,

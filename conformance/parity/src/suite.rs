@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use crate::compare::{Compared, Streams, compare};
 use crate::differences::{Difference, DifferencesError, read_differences};
-use crate::election::{ElectionError, ElectionScript, run_our_election};
+use crate::election::{ElectionScript, run_our_election};
+use crate::operations::{OperationError, OperationScript, Verb};
 use crate::peer::{OurPeer, Peer};
-use crate::queue::{QueueError, QueueScript, run_ours};
+use crate::queue::{QueueScript, run_ours};
 use crate::run::run;
 use crate::script::{Script, ScriptError};
 
@@ -46,12 +47,9 @@ pub enum SuiteError {
     /// A script is bad.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// A script of the queue is bad.
+    /// A script of the queue or of the election is bad.
     #[error(transparent)]
-    Queue(#[from] QueueError),
-    /// A script of the election is bad.
-    #[error(transparent)]
-    Election(#[from] ElectionError),
+    Operations(#[from] OperationError),
     /// The list of differences is bad.
     #[error(transparent)]
     Differences(#[from] DifferencesError),
@@ -157,8 +155,8 @@ impl Suite {
     /// When there is none of that name.
     pub fn only(mut self, name: &str) -> Result<Self, SuiteError> {
         self.scripts.retain(|script| script.name == name);
-        self.queues.retain(|script| format!("queue/{}", script.name) == name);
-        self.elections.retain(|script| format!("election/{}", script.name) == name);
+        self.queues.retain(|script| script.full_name() == name);
+        self.elections.retain(|script| script.full_name() == name);
         self.differences.retain(|difference| difference.script == name);
         if self.jobs().next().is_none() {
             return Err(SuiteError::Unknown(name.to_owned()));
@@ -169,11 +167,9 @@ impl Suite {
     fn jobs(&self) -> impl Iterator<Item = (String, Job)> + '_ {
         let scripts =
             self.scripts.iter().map(|script| (script.name.clone(), Job::Informer(Arc::clone(script))));
-        let queues =
-            self.queues.iter().map(|script| (format!("queue/{}", script.name), Job::Queue(script.clone())));
-        let elections = self.elections.iter();
+        let queues = self.queues.iter().map(|script| (script.full_name(), Job::Queue(script.clone())));
         let elections =
-            elections.map(|script| (format!("election/{}", script.name), Job::Election(script.clone())));
+            self.elections.iter().map(|script| (script.full_name(), Job::Election(script.clone())));
         scripts.chain(queues).chain(elections)
     }
 
@@ -275,33 +271,28 @@ impl Peers {
                 let trace = run(script, peer, &id).await.map_err(|error| error.to_string())?;
                 Ok(trace.streams(script.resync < RESYNC_SEEN_MAX, script.transforms))
             }
-            Job::Queue(script) => {
-                let lines = match &**peer {
-                    Peer::Go(peer) => peer.send(&id, script.command(&id)).await.map(|reply| reply.lines),
-                    Peer::Ours(_) => {
-                        let script = script.clone();
-                        let ran = tokio::task::spawn_blocking(move || run_ours(&script)).await;
-                        Ok(ran.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?)
-                    }
-                };
-                Ok(Streams::from([("queue".to_owned(), lines.map_err(|error| error.to_string())?)]))
-            }
-            Job::Election(script) => {
-                let lines = match &**peer {
-                    Peer::Go(peer) => {
-                        let reply = peer.send(&id, script.command(&id)).await;
-                        reply.map_err(|error| error.to_string())?.lines
-                    }
-                    Peer::Ours(_) => {
-                        let script = script.clone();
-                        let ran = tokio::task::spawn_blocking(move || run_our_election(&script)).await;
-                        ran.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
-                    }
-                };
-                Ok(Streams::from([("election".to_owned(), lines)]))
-            }
+            Job::Queue(script) => carry_out(script, peer, &id, run_ours).await,
+            Job::Election(script) => carry_out(script, peer, &id, run_our_election).await,
         }
     }
+}
+
+/// Has a peer carry out the operations of a script; `ours` is how that is done by us.
+async fn carry_out<V: Verb>(
+    script: &OperationScript<V>,
+    peer: &Peer,
+    id: &str,
+    ours: fn(&OperationScript<V>) -> std::io::Result<Vec<String>>,
+) -> Result<Streams, String> {
+    let lines = match peer {
+        Peer::Go(peer) => peer.send(id, script.command(id)).await.map_err(|error| error.to_string())?.lines,
+        Peer::Ours(_) => {
+            let script = script.clone();
+            let ran = tokio::task::spawn_blocking(move || ours(&script)).await;
+            ran.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
+        }
+    };
+    Ok(Streams::from([(V::OF.to_owned(), lines)]))
 }
 
 impl Report {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Operation, What};
+use super::{ElectionVerb, Operation};
 
 /// What clocks show when a script begins.
 const BEGIN: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -22,7 +22,7 @@ pub(super) struct Board {
     lease: Option<Value>,
     version: u64,
     /// What becomes of a candidate's requests.
-    faults: HashMap<String, What>,
+    faults: HashMap<String, ElectionVerb>,
     /// How far a candidate's clock is ahead.
     skews: HashMap<String, SignedDuration>,
     begin: Instant,
@@ -36,16 +36,21 @@ impl Board {
     }
 
     /// Does what concerns the Lease, and the way to it.
-    pub(super) fn carry_out(&mut self, Operation { what, who, milliseconds }: &Operation) {
+    pub(super) fn carry_out(
+        &mut self,
+        Operation { verb, whom: who, milliseconds }: &Operation<ElectionVerb>,
+    ) {
         let skew = SignedDuration::from_millis(i64::try_from(*milliseconds).unwrap_or(i64::MAX));
-        match what {
-            What::Refuse | What::Hang | What::Conflict => _ = self.faults.insert(who.clone(), *what),
-            What::Heal => _ = self.faults.remove(who),
-            What::Ahead => _ = self.skews.insert(who.clone(), skew),
-            What::Behind => _ = self.skews.insert(who.clone(), -skew),
-            What::Delete => self.lease = None,
-            What::Take => self.take(who, milliseconds / 1000),
-            What::Start | What::Stop | What::Advance => {}
+        match verb {
+            ElectionVerb::Refuse | ElectionVerb::Hang | ElectionVerb::Conflict => {
+                _ = self.faults.insert(who.clone(), *verb)
+            }
+            ElectionVerb::Heal => _ = self.faults.remove(who),
+            ElectionVerb::Ahead => _ = self.skews.insert(who.clone(), skew),
+            ElectionVerb::Behind => _ = self.skews.insert(who.clone(), -skew),
+            ElectionVerb::Delete => self.lease = None,
+            ElectionVerb::Take => self.take(who, milliseconds / 1000),
+            ElectionVerb::Start | ElectionVerb::Stop | ElectionVerb::Advance => {}
         }
     }
 
@@ -136,9 +141,9 @@ async fn exchange(board: &Mutex<Board>, who: &str, request: Request<Full<Bytes>>
     let fault = board.lock().faults.get(who).copied();
     let writes = request.method() != Method::GET;
     match fault {
-        Some(What::Hang) => std::future::pending().await,
-        Some(What::Refuse) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-        Some(What::Conflict) if writes => refusal(StatusCode::CONFLICT, "Conflict"),
+        Some(ElectionVerb::Hang) => std::future::pending().await,
+        Some(ElectionVerb::Refuse) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+        Some(ElectionVerb::Conflict) if writes => refusal(StatusCode::CONFLICT, "Conflict"),
         _ => {
             let (head, body) = request.into_parts();
             let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

@@ -6,7 +6,7 @@ use informer_runtime::{CancellationToken, LeaderElection, Leadership};
 use parking_lot::Mutex;
 
 use super::lease::{Board, client};
-use super::{ElectionScript, Operation, What};
+use super::{ElectionScript, ElectionVerb, Operation};
 
 /// How often tasks get their turn after an operation: each waits for few others.
 const TURNS: u32 = 100;
@@ -37,7 +37,7 @@ struct Run {
 }
 
 impl Run {
-    async fn line(&mut self, operation: &Operation) -> String {
+    async fn line(&mut self, operation: &Operation<ElectionVerb>) -> String {
         self.carry_out(operation).await;
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
@@ -46,15 +46,17 @@ impl Run {
         // Tasks that are woken together are woken in no order.
         said.sort();
         let held = self.board.lock().line();
-        [operation.text()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
+        [operation.to_string()].into_iter().chain(said).chain([held]).collect::<Vec<_>>().join("; ")
     }
 
-    async fn carry_out(&mut self, operation: &Operation) {
-        match operation.what {
-            What::Start => self.start(&operation.who),
-            What::Stop => self.stops.get(&operation.who).into_iter().for_each(CancellationToken::cancel),
+    async fn carry_out(&mut self, operation: &Operation<ElectionVerb>) {
+        match operation.verb {
+            ElectionVerb::Start => self.start(&operation.whom),
+            ElectionVerb::Stop => {
+                self.stops.get(&operation.whom).into_iter().for_each(CancellationToken::cancel)
+            }
             // Timers that fire within it fire at their own times.
-            What::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
+            ElectionVerb::Advance => tokio::time::sleep(Duration::from_millis(operation.milliseconds)).await,
             _ => self.board.lock().carry_out(operation),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informer_workqueue::{ExponentialPerItem, WorkQueue};
 use parking_lot::Mutex;
 
-use super::{Operation, QueueScript, What};
+use super::{Operation, QueueScript, QueueVerb};
 
 /// The rate limiter's waits, as client-go's program has them.
 const LIMITER_BASE: Duration = Duration::from_millis(5);
@@ -43,15 +43,8 @@ struct Run {
 }
 
 impl Run {
-    async fn line(&self, operation: &Operation) -> String {
-        let Operation { what, key, milliseconds } = operation;
-        let mut line = what.name().to_owned();
-        if !key.is_empty() {
-            line += &format!(" {key}");
-        }
-        if *milliseconds > 0 {
-            line += &format!(" {milliseconds}ms");
-        }
+    async fn line(&self, operation: &Operation<QueueVerb>) -> String {
+        let mut line = operation.to_string();
         if let Some(result) = self.carry_out(operation).await {
             line += &format!(" = {result}");
         }
@@ -65,16 +58,16 @@ impl Run {
         line
     }
 
-    async fn carry_out(&self, operation: &Operation) -> Option<String> {
-        let (queue, key) = (&self.queue, operation.key.clone());
+    async fn carry_out(&self, operation: &Operation<QueueVerb>) -> Option<String> {
+        let (queue, key) = (&self.queue, operation.whom.clone());
         let time = Duration::from_millis(operation.milliseconds);
-        match operation.what {
-            What::Add => drop(queue.add(key)),
-            What::AddAfter => drop(queue.add_after(key, time)),
-            What::AddRateLimited => drop(queue.add_rate_limited(key)),
-            What::Forget => queue.forget(&key),
-            What::Retries => return Some(queue.retries(&key).to_string()),
-            What::Get => {
+        match operation.verb {
+            QueueVerb::Add => drop(queue.add(key)),
+            QueueVerb::AddAfter => drop(queue.add_after(key, time)),
+            QueueVerb::AddRateLimited => drop(queue.add_rate_limited(key)),
+            QueueVerb::Forget => queue.forget(&key),
+            QueueVerb::Retries => return Some(queue.retries(&key).to_string()),
+            QueueVerb::Get => {
                 let queue = queue.clone();
                 self.wait_for(async move {
                     match queue.get().await {
@@ -83,11 +76,11 @@ impl Run {
                     }
                 });
             }
-            What::Done => drop(queue.done(&key)),
-            What::Len => return Some(queue.len().to_string()),
-            What::Advance => tokio::time::advance(time).await,
-            What::ShutDown => queue.shut_down(),
-            What::Drain => {
+            QueueVerb::Done => drop(queue.done(&key)),
+            QueueVerb::Len => return Some(queue.len().to_string()),
+            QueueVerb::Advance => tokio::time::advance(time).await,
+            QueueVerb::ShutDown => queue.shut_down(),
+            QueueVerb::Drain => {
                 let queue = queue.clone();
                 self.wait_for(async move {
                     // Cut short by a shutdown, it is as over as client-go's, which does not say.
@@ -95,7 +88,7 @@ impl Run {
                     "drained".to_owned()
                 });
             }
-            What::ShuttingDown => return Some(queue.is_shutting_down().to_string()),
+            QueueVerb::ShuttingDown => return Some(queue.is_shutting_down().to_string()),
         }
         None
     }

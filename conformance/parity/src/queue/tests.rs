@@ -12,7 +12,7 @@ fn a_bad_script_is_refused_with_the_remedy() {
         ("about: x\ndo: [push a]", "there are add, add-after"),
         ("about: x\ndo: [add]", "needs a key"),
         ("about: x\ndo: [add-after a]", "needs a time"),
-        ("about: x\ndo: [add-after a soon]", "write a time as 50ms"),
+        ("about: x\ndo: [add-after a soon]", "needs a time, as 50ms"),
         ("about: x\ndo: [add a b]", "too much"),
         ("about: x", "missing field"),
     ] {

@@ -1,0 +1,170 @@
+//! Scripts of operations that are carried out one after the other: those of the work queue and those of the election. The clock is the
+//! script's own: it stands still but for `advance`.
+//!
+//! ```yaml
+//! about: what is added while it is processed comes again when it is done
+//! do: [add a, get one, add a, len, done a, get two]
+//! ```
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::script::{ScriptError, files};
+
+/// What operations there are of one part.
+pub trait Verb: Copy + PartialEq + fmt::Debug + Send + 'static {
+    /// The part, as errors and client-go's program name it.
+    const OF: &'static str;
+
+    /// What an operation is about.
+    const WHOM: &'static str;
+
+    /// Each verb with its name in scripts, and whether it takes a word and a time.
+    const ALL: &'static [(Self, &'static str, bool, bool)];
+
+    /// The name of the word for client-go's program.
+    fn field(self) -> &'static str {
+        "key"
+    }
+
+    /// What is wrong with operations in this order, each of which is well formed.
+    ///
+    /// # Errors
+    ///
+    /// The reason, for people.
+    fn check(operations: &[Operation<Self>]) -> Result<(), String>;
+}
+
+/// One operation, as it is written: `add KEY`, `start NAME`, `advance 50ms`, `add-after KEY 50ms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation<V> {
+    /// What is done.
+    pub verb: V,
+    /// A key, one who waits for keys, or a candidate; empty where the verb takes none.
+    pub whom: String,
+    /// A time; 0 where the verb takes none.
+    pub milliseconds: u64,
+}
+
+/// Operations in their order.
+#[derive(Debug, Clone)]
+pub struct OperationScript<V> {
+    /// The name of its file.
+    pub name: String,
+    /// Which rule it shows.
+    pub about: String,
+    pub(crate) operations: Vec<Operation<V>>,
+}
+
+/// What is wrong with a script of operations.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] ScriptError),
+    /// The file is not of its form.
+    #[error("{of} script {name}: {problem}")]
+    Form {
+        /// What it is a script of.
+        of: &'static str,
+        /// The script.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    about: String,
+    #[serde(rename = "do")]
+    operations: Vec<String>,
+}
+
+impl<V: Verb> Operation<V> {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split(' ');
+        let name = words.next().unwrap_or_default();
+        let known = V::ALL.iter().find(|(_, each, ..)| *each == name);
+        let Some(&(verb, _, takes_word, takes_time)) = known else {
+            let names: Vec<&str> = V::ALL.iter().map(|(_, name, ..)| *name).collect();
+            return Err(format!("{text:?} is no operation; there are {}", names.join(", ")));
+        };
+        let whom = match takes_word {
+            true => words.next().ok_or_else(|| format!("{text:?} needs a {}", V::WHOM))?,
+            false => "",
+        };
+        let time = |word: &str| word.strip_suffix("ms")?.parse().ok();
+        let milliseconds = match takes_time {
+            true => words.next().and_then(time).ok_or_else(|| format!("{text:?} needs a time, as 50ms"))?,
+            false => 0,
+        };
+        match words.next() {
+            None => Ok(Self { verb, whom: whom.to_owned(), milliseconds }),
+            Some(word) => Err(format!("{text:?}: {word} is too much")),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        V::ALL.iter().find(|(verb, ..)| *verb == self.verb).map_or("", |(_, name, ..)| name)
+    }
+
+    /// As client-go's program reads it.
+    fn json(&self) -> Value {
+        json!({ "do": self.name(), (self.verb.field()): self.whom, "ms": self.milliseconds })
+    }
+}
+
+/// As it is written.
+impl<V: Verb> fmt::Display for Operation<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        if !self.whom.is_empty() {
+            write!(f, " {}", self.whom)?;
+        }
+        if self.milliseconds > 0 {
+            write!(f, " {}ms", self.milliseconds)?;
+        }
+        Ok(())
+    }
+}
+
+impl<V: Verb> OperationScript<V> {
+    /// Reads a script from its text.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of its form, or its operations make no sense in their order.
+    pub fn parse(name: &str, text: &str) -> Result<Self, OperationError> {
+        let bad = |problem| OperationError::Form { of: V::OF, name: name.to_owned(), problem };
+        let form: Form = serde_norway::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let operations = form.operations.iter().map(|text| Operation::parse(text));
+        let operations = operations.collect::<Result<Vec<_>, _>>().map_err(bad)?;
+        V::check(&operations).map_err(bad)?;
+        Ok(Self { name: name.to_owned(), about: form.about, operations })
+    }
+
+    /// Reads all scripts of a folder, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read or is not of its form.
+    pub fn read_all(folder: &Path) -> Result<Vec<Self>, OperationError> {
+        files(folder)?.into_iter().map(|(name, text)| Self::parse(&name, &text)).collect()
+    }
+
+    /// Its name among those of all scripts.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}/{}", V::OF, self.name)
+    }
+
+    /// The command for client-go's program.
+    pub fn command(&self, job: &str) -> Value {
+        let operations: Vec<Value> = self.operations.iter().map(Operation::json).collect();
+        json!({ "job": job, "do": V::OF, (V::OF): operations })
+    }
+}
