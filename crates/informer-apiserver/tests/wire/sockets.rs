@@ -1,11 +1,15 @@
 //! The server on a socket.
 
+use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Verb};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use informer_apiserver::{ApiServer, FaultAction, FaultMatch, History, Listening, Verb};
 use informer_core::Gvr;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
@@ -19,15 +23,43 @@ fn filled(count: usize) -> ApiServer {
     server
 }
 
+fn client() -> Client<HttpConnector, Empty<Bytes>> {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+/// One connection over HTTP/2, and the task that it is.
+async fn http2(listening: &Listening) -> (SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>) {
+    let socket = TcpStream::connect(listening.addr()).await.unwrap();
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+fn get(listening: &Listening, path: &str) -> http::Request<Empty<Bytes>> {
+    http::Request::get(format!("{}/api/v1/{path}", listening.url())).body(Empty::new()).unwrap()
+}
+
+/// A history that is shorter than what is written in [`flood`].
+fn forgetful() -> ApiServer {
+    ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build()
+}
+
+/// Changes of far more bytes than the buffers and windows of a connection hold.
+async fn flood(server: &ApiServer) {
+    for i in 0..400 {
+        let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
+        server.load(&maps(), [object]).unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_large_list_arrives_whole_over_http_1_and_2() {
     let server = filled(2_000);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     for http2 in [false, true] {
-        let client: Client<_, Empty<bytes::Bytes>> =
+        let client: Client<_, Empty<Bytes>> =
             Client::builder(TokioExecutor::new()).http2_only(http2).build_http();
-        let uri = format!("{}/api/v1/configmaps", listening.url()).parse().unwrap();
-        let response = client.get(uri).await.unwrap();
+        let response = client.request(get(&listening, "configmaps")).await.unwrap();
         assert_eq!(response.status(), 200);
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let list: Value = serde_json::from_slice(&body).unwrap();
@@ -45,9 +77,7 @@ async fn an_abrupt_cut_is_an_error_of_the_connection_and_a_clean_one_is_not() {
         server.faults().clear();
         let cut = FaultAction::Cut { after_events: None, after_bytes: Some(5_000), abrupt };
         let fault = server.faults().on(FaultMatch::list("configmaps")).then(cut);
-        let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-        let uri = format!("{}/api/v1/configmaps", listening.url()).parse().unwrap();
-        let body = client.get(uri).await.unwrap().into_body().collect().await;
+        let body = client().request(get(&listening, "configmaps")).await.unwrap().into_body().collect().await;
         assert_eq!(body.is_err(), abrupt);
         if let Ok(body) = body {
             assert_eq!(body.to_bytes().len(), 5_000);
@@ -60,9 +90,8 @@ async fn an_abrupt_cut_is_an_error_of_the_connection_and_a_clean_one_is_not() {
 async fn shutdown_ends_watches_properly_and_returns() {
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let uri = format!("{}/api/v1/configmaps?watch=1", listening.url()).parse().unwrap();
-    let mut body = client.get(uri).await.unwrap().into_body();
+    let client = client();
+    let mut body = client.request(get(&listening, "configmaps?watch=1")).await.unwrap().into_body();
     assert!(body.frame().await.unwrap().unwrap().data_ref().unwrap().starts_with(b"{\"type\":\"ADDED\""));
     let rest = tokio::spawn(body.collect());
     listening.shutdown().await;
@@ -73,13 +102,12 @@ async fn shutdown_ends_watches_properly_and_returns() {
 async fn cut_connections_end_at_once_and_the_listener_stays() {
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let uri: http::Uri = format!("{}/api/v1/configmaps?watch=1", listening.url()).parse().unwrap();
-    let mut body = client.get(uri.clone()).await.unwrap().into_body();
+    let (client, watch) = (client(), || get(&listening, "configmaps?watch=1"));
+    let mut body = client.request(watch()).await.unwrap().into_body();
     body.frame().await.unwrap().unwrap();
     listening.cut_connections();
     assert!(body.frame().await.unwrap().is_err(), "no proper end");
-    assert_eq!(client.get(uri).await.unwrap().status(), 200);
+    assert_eq!(client.request(watch()).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -96,7 +124,7 @@ async fn half_requests_and_nonsense_leave_the_server_serving() {
         b"GET /api/v1/%ff%fe HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
     ];
     for request in requests {
-        let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+        let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
         socket.write_all(&request).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut answer = Vec::new();
@@ -105,31 +133,23 @@ async fn half_requests_and_nonsense_leave_the_server_serving() {
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let uri = format!("{}/api/v1/configmaps", listening.url()).parse().unwrap();
-    assert_eq!(client.get(uri).await.unwrap().status(), 200);
+    assert_eq!(client().request(get(&listening, "configmaps")).await.unwrap().status(), 200);
     assert_eq!(server.list(&maps(), "n").unwrap().len(), 0);
 }
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
-    use informer_apiserver::History;
     use tokio::io::AsyncWriteExt;
-    let server = ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build();
+    let server = forgetful();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
     let version = server.version();
     let request = format!(
         "GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
     );
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.readable().await.unwrap();
-    // Far more than the buffers of both sockets hold.
-    for i in 0..400 {
-        let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
-        server.load(&maps(), [object]).unwrap();
-        tokio::task::yield_now().await;
-    }
+    flood(&server).await;
     let mut text = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut text).await.unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -142,9 +162,8 @@ async fn a_shutdown_does_not_wait_for_ever_for_what_a_fault_has_stalled() {
     let server = filled(1);
     server.faults().on(FaultMatch::watch("configmaps")).stall_after(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let uri: http::Uri = format!("{}/api/v1/configmaps?watch=1", listening.url()).parse().unwrap();
-    let mut body = client.get(uri).await.unwrap().into_body();
+    let client = client();
+    let mut body = client.request(get(&listening, "configmaps?watch=1")).await.unwrap().into_body();
     body.frame().await.unwrap().unwrap();
     tokio::time::pause();
     listening.shutdown().await;
@@ -173,22 +192,14 @@ async fn a_lost_answer_is_a_broken_connection_and_the_write_is_done() {
 
 #[tokio::test]
 async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
-    use hyper_util::rt::TokioIo;
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let go = server.faults().on(FaultMatch::list("configmaps")).nth(2).then(FaultAction::GoAway);
-    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
-    let connection = tokio::spawn(connection);
-    let get = |path: &str| {
-        let uri = format!("{}/api/v1/{path}", listening.url());
-        http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap()
-    };
+    let (mut sender, connection) = http2(&listening).await;
     let path = format!("configmaps?watch=1&resourceVersion={}", server.version());
-    let mut watch = sender.send_request(get(&path)).await.unwrap().into_body();
+    let mut watch = sender.send_request(get(&listening, &path)).await.unwrap().into_body();
     for _ in 0..2 {
-        let list = sender.send_request(get("configmaps")).await.unwrap();
+        let list = sender.send_request(get(&listening, "configmaps")).await.unwrap();
         assert_eq!(list.into_body().collect().await.unwrap().to_bytes().first(), Some(&b'{'));
     }
     assert_eq!(go.fired(), 1);
@@ -201,29 +212,20 @@ async fn a_connection_that_is_told_to_go_finishes_what_is_under_way() {
     connection.await.unwrap().unwrap();
     drop(sender);
 
-    let client: Client<_, Empty<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     server.faults().on(FaultMatch::list("configmaps")).then(FaultAction::GoAway);
-    let answer = client.request(get("configmaps")).await.unwrap();
+    let answer = client().request(get(&listening, "configmaps")).await.unwrap();
     assert_eq!(answer.headers()["connection"], "close");
 }
 
 #[tokio::test]
 async fn more_requests_than_a_connection_may_have_wait_for_one_to_end() {
     use futures_util::FutureExt;
-    use hyper_util::rt::TokioIo;
     let server = ApiServer::builder().http2_streams(1).build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
-    let _connection = tokio::spawn(connection);
-    let get = |path: &str| {
-        let uri = format!("{}/api/v1/{path}", listening.url());
-        http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap()
-    };
+    let (mut sender, _connection) = http2(&listening).await;
     let path = format!("configmaps?watch=1&resourceVersion={}", server.version());
-    let watch = sender.send_request(get(&path)).await.unwrap();
-    let mut list = std::pin::pin!(sender.send_request(get("configmaps")));
+    let watch = sender.send_request(get(&listening, &path)).await.unwrap();
+    let mut list = std::pin::pin!(sender.send_request(get(&listening, "configmaps")));
     for _ in 0..100 {
         assert!((&mut list).now_or_never().is_none(), "the watch has the only stream");
         tokio::task::yield_now().await;
@@ -245,11 +247,11 @@ async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
     );
     let mut stuck = Vec::new();
     for sent in [&head[..20], &head, &format!("{head}{{")] {
-        let mut socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+        let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
         socket.write_all(sent.as_bytes()).await.unwrap();
         stuck.push(socket);
     }
-    let mut slow = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
+    let mut slow = TcpStream::connect(listening.addr()).await.unwrap();
     for byte in format!("{head}{body}").bytes() {
         slow.write_all(&[byte]).await.unwrap();
         tokio::task::yield_now().await;
@@ -271,28 +273,15 @@ async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_costs_a_bounded_amount_over_http_2() {
-    use hyper_util::rt::TokioIo;
-    use informer_apiserver::History;
-    let server = ApiServer::builder().history(History { events: 64, bytes: 1 << 20 }).build();
+    let server = forgetful();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let socket = tokio::net::TcpStream::connect(listening.addr()).await.unwrap();
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await.unwrap();
-    let _connection = tokio::spawn(connection);
-    let uri = format!("{}/api/v1/configmaps?watch=1&resourceVersion={}", listening.url(), server.version());
-    let request = http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap();
-    let watch = sender.send_request(request).await.unwrap().into_body();
-    // Far more than the windows of the stream let through.
-    for i in 0..400 {
-        let object = json!({"metadata": {"name": "a"}, "data": {"x": format!("{i}").repeat(20_000)}});
-        server.load(&maps(), [object]).unwrap();
-        tokio::task::yield_now().await;
-    }
+    let (mut sender, _connection) = http2(&listening).await;
+    let path = format!("configmaps?watch=1&resourceVersion={}", server.version());
+    let watch = sender.send_request(get(&listening, &path)).await.unwrap().into_body();
+    flood(&server).await;
     let told = String::from_utf8(watch.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let events = told.matches("{\"type\":").count();
     assert!(events < 400 && !told.contains("ERROR") && told.ends_with("}\n"), "{events} events");
     // The connection and its other streams are as they were.
-    let uri = format!("{}/api/v1/configmaps", listening.url());
-    let request = http::Request::get(uri).body(Empty::<bytes::Bytes>::new()).unwrap();
-    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    assert_eq!(sender.send_request(get(&listening, "configmaps")).await.unwrap().status(), 200);
 }
