@@ -46,9 +46,9 @@ pub(crate) use plan::Selects;
 pub use read::ListOptions;
 pub use typed_index::{TypedIndex, typed};
 
+use crate::observed::Observers;
 use crate::{KubeKind, ScopedKind};
 use informer::ErasedInformer;
-use observers::Observers;
 use plan::{Levels, PartPlan};
 use table::Table;
 
@@ -95,7 +95,7 @@ struct Shared {
     levels: Levels,
     missing: MissingInformer,
     read_timeout: Duration,
-    observers: Arc<Observers>,
+    observers: Arc<Observers<dyn InformerMetrics>>,
     /// Kinds that are held in one form: its `TypeId`, and its name for errors.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,

@@ -39,6 +39,7 @@ pub use settings::FieldValidation;
 pub use subresource::Subresource;
 
 use crate::Cache;
+use crate::observed::Observers;
 use own_writes::OwnWrites;
 use settings::Settings;
 
@@ -94,7 +95,7 @@ struct Shared {
     cache_dynamic: bool,
     /// `None`: reads do not wait for own writes.
     own_writes: Option<Arc<OwnWrites>>,
-    metrics: Arc<metrics::Observers>,
+    metrics: Arc<Observers<dyn ClientMetrics>>,
 }
 
 impl Client {

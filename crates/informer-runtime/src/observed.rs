@@ -5,6 +5,8 @@
 //! The lists of probes are copied from; no informer and no queue is asked under a lock. The registry is locked for reading while it is
 //! encoded: a collector must not register anything.
 
+mod observers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +16,8 @@ use informer_cache::{HandlerState, InformerState};
 use informer_workqueue::{QueueMetrics, QueueProbe, QueueStats};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+pub(crate) use observers::Observers;
 
 use crate::Client;
 

@@ -10,11 +10,11 @@ use informer_core::Gvk;
 use kube_core::{NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
 
-use super::observers::Observers;
 use super::options::InformerOptions;
 use super::plan::Levels;
 use super::table::Table;
 use super::{Cache, Shared};
+use crate::observed::Observers;
 use crate::{KubeKind, ScopedKind};
 
 /// How long the first read of a kind waits for its informer, unless said otherwise.

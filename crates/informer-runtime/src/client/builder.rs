@@ -3,10 +3,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::metrics::Observers;
 use super::own_writes::OwnWrites;
 use super::settings::Settings;
 use super::{Client, ClientMetrics, Shared};
+use crate::observed::Observers;
 use crate::{Cache, KubeKind, ScopedKind};
 use informer_core::Gvk;
 

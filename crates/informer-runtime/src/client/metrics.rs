@@ -3,12 +3,12 @@
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use informer_core::Gvk;
 
 use super::OperationVerb;
+use crate::observed::Observers;
 
 /// Receives what clients have to show. Names of objects never come here.
 pub trait ClientMetrics: Send + Sync + 'static {
@@ -24,29 +24,7 @@ pub trait ClientMetrics: Send + Sync + 'static {
     }
 }
 
-/// Whom a client tells: whom its builder named, and the manager that it is in.
-pub(super) struct Observers {
-    own: Option<Arc<dyn ClientMetrics>>,
-    manager: OnceLock<Arc<dyn ClientMetrics>>,
-}
-
-impl Observers {
-    pub(super) fn new(own: Option<Arc<dyn ClientMetrics>>) -> Self {
-        Self { own, manager: OnceLock::new() }
-    }
-
-    /// Of several managers the first one is told.
-    #[cfg(feature = "prometheus")]
-    pub(super) fn join(&self, manager: Arc<dyn ClientMetrics>) {
-        let _ = self.manager.set(manager);
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Arc<dyn ClientMetrics>> {
-        self.own.iter().chain(self.manager.get())
-    }
-}
-
-impl ClientMetrics for Observers {
+impl ClientMetrics for Observers<dyn ClientMetrics> {
     fn request(&self, verb: OperationVerb, kind: &Gvk, code: u16, took: Duration) {
         self.all().for_each(|metrics| metrics.request(verb, kind, code, took));
     }
