@@ -1,6 +1,8 @@
 //! The rules that a compiler does not hold: which crate may know which, how long files may be, which names are not used,
-//! that every test which a document names is there, and that programs which a document shows are those that are compiled.
+//! that every test which a document names is there, that programs which a document shows are those that are compiled, and that the
+//! patches of deliberate defects apply.
 
+mod defects;
 mod edges;
 mod files;
 mod names;
@@ -20,6 +22,7 @@ pub(crate) fn run(root: &Path) -> Report {
     parity::check(root, &sources, &mut report);
     names::check(root, &sources, &mut report);
     quotes::check(root, &mut report);
+    defects::check(root, &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }
