@@ -1,6 +1,8 @@
 //! Custom resources: their definitions, and what the schemas of those say about objects.
 
 mod conversion;
+#[cfg(feature = "cel")]
+mod costs;
 mod definition;
 mod lifecycle;
 mod rules;

@@ -16,7 +16,11 @@ pub(super) struct Rules {
 #[cfg(feature = "cel")]
 impl Rules {
     pub(super) fn new(schema: &Value) -> Self {
-        let compiled = has_rules(schema).then(|| kube_cel::compile_schema(schema));
+        let compiled = has_rules(schema).then(|| {
+            let mut compiled = kube_cel::compile_schema(schema);
+            refuse_messages(&mut compiled);
+            compiled
+        });
         Self { compiled }
     }
 
@@ -27,6 +31,9 @@ impl Rules {
     /// The rules that an object breaks.
     pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
+        if let Some(cause) = super::costs::excess(compiled, object, old) {
+            return vec![cause];
+        }
         let Err(errors) = Validator::new().validate_compiled(compiled, object, old) else {
             return Vec::new();
         };
@@ -53,6 +60,23 @@ impl Rules {
         };
         errors.as_slice().iter().map(cause).collect()
     }
+}
+
+/// Rules that make messages by their types are none: the interpreter has no types, and gives up the whole program over them.
+#[cfg(feature = "cel")]
+fn refuse_messages(compiled: &mut CompiledSchema) {
+    for rule in &mut compiled.validations {
+        let Ok(result) = &*rule else { continue };
+        let programs = [Some(&result.program), result.message_program.as_ref()];
+        if programs.into_iter().flatten().any(|program| super::costs::makes_messages(program.expression())) {
+            let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
+            *rule = Err(kube_cel::CompilationError::Parse { rule: rule_text, source });
+        }
+    }
+    let below = compiled.properties.values_mut().chain(compiled.items.as_deref_mut());
+    let below = below.chain(compiled.additional_properties.as_deref_mut());
+    let combined = compiled.all_of.iter_mut().chain(&mut compiled.one_of).chain(&mut compiled.any_of);
+    below.chain(combined).for_each(refuse_messages);
 }
 
 #[cfg(feature = "cel")]

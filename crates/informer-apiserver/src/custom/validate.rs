@@ -23,7 +23,7 @@ struct Check<'a> {
 }
 
 /// How messages name what a value is.
-fn type_of(value: &Value) -> &'static str {
+pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -1,0 +1,99 @@
+use kube_cel::compile_schema;
+use serde_json::{Value, json};
+
+use super::{excess, makes_messages};
+
+/// A schema with one rule for `spec`.
+fn rule(rule: &str) -> Value {
+    let validations = json!([{"rule": rule}]);
+    json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": validations, "properties": {
+        "l": {"type": "array", "items": {"type": "integer"}},
+        "s": {"type": "string"},
+        "m": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "array", "items": {"type": "integer"}}}}},
+    }}}})
+}
+
+fn told(expression: &str, spec: Value) -> Option<String> {
+    excess(&compile_schema(&rule(expression)), &json!({"spec": spec}), None).map(|cause| {
+        assert_eq!((cause.field.as_str(), cause.reason), ("spec", "FieldValueInvalid"));
+        cause.message
+    })
+}
+
+fn numbers(count: usize) -> Value {
+    Value::from((0..count).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_rule_that_goes_through_too_much_is_told_as_upstream_does() {
+    let twice = "self.l.all(x, self.l.all(y, x + y >= 0))";
+    assert_eq!(told(twice, json!({"l": numbers(300)})), None);
+    assert_eq!(
+        told(twice, json!({"l": numbers(1000)})).unwrap(),
+        format!(
+            "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
+             due to call cost exceeds limit for rule: {twice}"
+        )
+    );
+}
+
+#[test]
+fn what_is_walked_once_is_cheap_however_it_is_written() {
+    let lists: Vec<Value> = (0..300).map(|_| json!({"p": numbers(100)})).collect();
+    for rule in [
+        "self.m.all(i, i.p.all(x, x >= 0))",
+        "self.m.filter(i, has(i.p)).all(i, i.p.all(x, x >= 0))",
+        "self.m.map(i, i.p).all(p, p.exists(x, x == 3))",
+        "self.m.all(i, !has(i.p) || size(i.p) < 1000)",
+        "self.m[0].p.exists_one(x, x == 1) && self.s.matches('^a+$') && self.s != 'b'",
+    ] {
+        assert_eq!(told(rule, json!({"m": lists, "s": "a".repeat(1000)})), None, "{rule}");
+    }
+}
+
+#[test]
+fn loops_over_what_loops_have_made_are_counted_too() {
+    let lists: Vec<Value> = (0..100).map(|_| json!({"p": numbers(100)})).collect();
+    for rule in [
+        "self.m.all(i, i.p.all(x, i.p.all(y, i.p.all(z, x + y + z >= 0))))",
+        "self.m.map(i, i.p).all(a, a.all(x, a.all(y, a.all(z, x + y + z >= 0))))",
+        "[self.s].map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a)\
+         .map(a, a + a + a + a).map(a, a + a + a + a).map(a, a + a + a + a).all(a, a.contains('b'))",
+        "(self.l + self.l + self.l + self.l).all(x, (self.l + self.l + self.l + self.l).all(y, x == y))",
+    ] {
+        let spec = json!({"m": lists, "s": "a".repeat(1000), "l": numbers(200)});
+        assert!(told(rule, spec).is_some(), "{rule}");
+    }
+}
+
+#[test]
+fn many_cheap_rules_are_expensive_together() {
+    let schema = json!({"type": "object", "properties": {"l": {"type": "array", "items": {
+        "type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x + y >= 0))"}]
+    }}}});
+    let object = |count: usize| json!({"l": vec![numbers(200); count]});
+    let compiled = compile_schema(&schema);
+    assert!(excess(&compiled, &object(20), None).is_none());
+    let cause = excess(&compiled, &object(100), None).unwrap();
+    assert!(
+        cause
+            .message
+            .starts_with("Invalid value: \"array\": validation failed due to running out of cost budget")
+    );
+    assert!(cause.field.starts_with("l["), "{}", cause.field);
+}
+
+#[test]
+fn a_rule_about_a_change_costs_nothing_without_one() {
+    let compiled = compile_schema(&rule("self.l.all(x, oldSelf.l.all(y, x + y >= 0))"));
+    let object = json!({"spec": {"l": numbers(1000)}});
+    assert!(excess(&compiled, &object, None).is_none());
+    assert!(excess(&compiled, &object, Some(&object)).is_some());
+}
+
+#[test]
+fn rules_that_make_messages_are_found() {
+    let program = |text: &str| kube_cel::cel::Program::compile(text).unwrap();
+    assert!(makes_messages(program("[1].all(x, Foo{a: x} == self)").expression()));
+    assert!(!makes_messages(program("[1].all(x, {'a': x} == self)").expression()));
+}
