@@ -114,10 +114,10 @@ pub(crate) struct Service {
 /// The object in an answer: JSON, or YAML as upstream's client reads it too.
 pub(crate) fn read_answer(body: &[u8]) -> Result<Value, String> {
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let answer = match serde_json::from_slice(body) {
+    let answer = match crate::http::read_json(body) {
         Ok(answer) => answer,
-        Err(error) if error.is_eof() => return Err(failed("unexpected end of JSON input".to_owned())),
-        Err(error) => crate::http::read_yaml_value(body).map_err(|_| failed(syntax_error(body, &error)))?,
+        Err(why) if why.starts_with("unexpected end") => return Err(failed(why)),
+        Err(why) => crate::http::read_yaml_value(body).map_err(|_| failed(why))?,
     };
     match answer {
         Value::Object(_) => Ok(answer),
@@ -126,16 +126,5 @@ pub(crate) fn read_answer(body: &[u8]) -> Result<Value, String> {
              omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
             crate::write::json_type(&other)
         ))),
-    }
-}
-
-/// Why bytes are no JSON, in the words of upstream's reader where they are the common ones.
-pub(crate) fn syntax_error(body: &[u8], error: &serde_json::Error) -> String {
-    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    match first {
-        Some(byte) if !matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
-            format!("invalid character {:?} looking for beginning of value", char::from(*byte))
-        }
-        _ => error.to_string(),
     }
 }

@@ -369,15 +369,9 @@ impl Call<'_> {
     /// The value in a body, JSON or YAML.
     fn decode(&self, body: &[u8]) -> Result<Value, Undecoded> {
         match media_type(self.head) {
-            "" | "application/json" => serde_json::from_slice(body).map_err(|error| {
-                Undecoded::Syntax(match error.is_eof() {
-                    true => "unexpected end of JSON input".to_owned(),
-                    false => error.to_string(),
-                })
-            }),
-            "application/yaml" => {
-                super::read_yaml_value(body).map_err(|error| Undecoded::Yaml(super::yaml::problem(&error)))
-            }
+            "" | "application/json" => super::read_json(body).map_err(Undecoded::Syntax),
+            "application/yaml" => super::read_yaml_value(body)
+                .map_err(|error| Undecoded::Yaml(super::yaml::problem(body, &error))),
             "application/vnd.kubernetes.protobuf" => self.read_protobuf(body),
             _ => Err(Undecoded::MediaType),
         }

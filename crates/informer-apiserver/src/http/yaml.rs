@@ -6,6 +6,9 @@ use serde_json::Value;
 
 pub(crate) use counted::read as read_yaml_value;
 
+/// What is said of a text that nests deeper than the reader goes; upstream goes deeper.
+const TOO_DEEP: &str = "exceeded max depth of 128";
+
 /// Reads YAML. Beside the value comes what is wrong with it to a strict reader: a member that is there twice, of which the
 /// last one counts.
 ///
@@ -13,7 +16,7 @@ pub(crate) use counted::read as read_yaml_value;
 ///
 /// When the text is no YAML: why.
 pub(crate) fn read_yaml(text: &[u8]) -> Result<(Value, Option<String>), String> {
-    let value = counted::read(text).map_err(|error| converting(&problem(&error)))?;
+    let value = counted::read(text).map_err(|error| converting(&problem(text, &error)))?;
     // What its aliases make of it is bounded by now.
     let strict = serde_norway::from_slice::<serde_norway::Value>(text).err();
     let twice = strict.as_ref().and_then(|error| twice(text, &error.to_string()));
@@ -30,19 +33,36 @@ fn converting(why: &str) -> String {
 }
 
 /// The problem, after its line.
-pub(super) fn problem(error: &serde_norway::Error) -> String {
+pub(super) fn problem(yaml: &[u8], error: &serde_norway::Error) -> String {
     let text = error.to_string();
     // The reader has a limit of its own for aliases of aliases.
     if text.contains(counted::EXCESSIVE) || text.contains("repetition limit exceeded") {
         return counted::EXCESSIVE.to_owned();
     }
     let why = text.split(" at line ").next().unwrap_or_default();
+    if why.ends_with("unknown anchor") {
+        return format!("unknown anchor '{}' referenced", alias(yaml, error).unwrap_or_default());
+    }
+    // Bytes that are no text have no line.
+    if let Some((why, _)) = why.split_once(" at position ") {
+        return why.to_owned();
+    }
+    let why = if why.ends_with("recursion limit exceeded") { TOO_DEEP } else { why };
     // Go's parser counts lines from zero, its scanner from one, and of the first line neither says anything.
     let scanner = usize::from(!why.starts_with("did not find expected"));
     match error.location().map(|location| location.line().saturating_sub(1)) {
         Some(line) if line > 0 => format!("line {}: {why}", line + scanner),
         _ => why.to_owned(),
     }
+}
+
+/// The alias where an error is.
+fn alias(yaml: &[u8], error: &serde_norway::Error) -> Option<String> {
+    let at = error.location()?;
+    let line = std::str::from_utf8(yaml).ok()?.lines().nth(at.line().checked_sub(1)?)?;
+    let rest: String = line.chars().skip(at.column().saturating_sub(1)).collect();
+    let name = rest.trim_start().strip_prefix('*')?;
+    Some(name.chars().take_while(|next| next.is_ascii_alphanumeric() || matches!(next, '_' | '-')).collect())
 }
 
 /// The key that is there twice, and the line where it is there again.

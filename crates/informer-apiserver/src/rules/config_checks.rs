@@ -107,11 +107,15 @@ fn docker(at: &At<'_>, key: &str, causes: &mut Vec<Cause>) {
         return;
     };
     let content = STANDARD.decode(text).unwrap_or_default();
-    if let Err(error) = serde_json::from_slice::<serde_json::Map<String, Value>>(&content) {
-        let why = match error.is_eof() {
-            true => "unexpected end of JSON input".to_owned(),
-            false => crate::webhook::syntax_error(&content, &error),
-        };
+    let why = match crate::http::read_json(&content) {
+        Ok(Value::Object(_)) => None,
+        Ok(other) => Some(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            crate::write::json_type(&other)
+        )),
+        Err(why) => Some(why),
+    };
+    if let Some(why) = why {
         causes.push(Cause::invalid(&field, "\"<secret contents redacted>\"", &why));
     }
 }

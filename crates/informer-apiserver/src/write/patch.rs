@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::metadata::json_type;
 use crate::error::ApiError;
+use crate::http::read_json;
 use crate::kinds::Kind;
 
 /// Operations of one JSON patch, as upstream.
@@ -30,11 +31,7 @@ pub(crate) struct JsonPatch(Vec<Value>);
 impl JsonPatch {
     /// Reads the operations; the error says why there are none.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
-        let patch: Value = serde_json::from_slice(text).map_err(|error| match error.is_eof() {
-            true => "unexpected end of JSON input".to_owned(),
-            false => crate::webhook::syntax_error(text, &error),
-        })?;
-        match patch {
+        match read_json(text)? {
             Value::Array(operations) if operations.len() > OPERATIONS_MAX => {
                 Err(format!("more than {OPERATIONS_MAX} operations"))
             }
@@ -130,15 +127,9 @@ impl PatchType {
     /// Reads a patch by its content type.
     pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
         let undecodable = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
-        let unreadable = |error: serde_json::Error| {
-            undecodable(match error.is_eof() {
-                true => "unexpected end of JSON input".to_owned(),
-                false => error.to_string(),
-            })
-        };
         match content_type {
             "application/merge-patch+json" => {
-                let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+                let patch = read_json(body).map_err(undecodable)?;
                 match patch.is_object() || patch.is_null() {
                     true => Ok(Self::Merge(patch)),
                     false => Err(undecodable(format!(
@@ -148,7 +139,7 @@ impl PatchType {
                 }
             }
             "application/json-patch+json" => {
-                let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+                let patch = read_json(body).map_err(undecodable)?;
                 let Value::Array(operations) = patch else {
                     return Err(undecodable(format!(
                         "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -167,13 +158,7 @@ impl PatchType {
                 }
             }
             "application/strategic-merge-patch+json" if !kind.is_custom() => {
-                let plain = |error: serde_json::Error| {
-                    ApiError::bad_request(match error.is_eof() {
-                        true => "unexpected end of JSON input".to_owned(),
-                        false => error.to_string(),
-                    })
-                };
-                Ok(Self::Strategic(serde_json::from_slice(body).map_err(plain)?))
+                Ok(Self::Strategic(read_json(body).map_err(ApiError::bad_request)?))
             }
             "application/strategic-merge-patch+json" => Err(ApiError::new(
                 415,

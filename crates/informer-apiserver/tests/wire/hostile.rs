@@ -164,7 +164,7 @@ async fn protobuf_that_is_none_is_cut_or_has_wrong_fields_is_refused() {
 #[tokio::test]
 async fn bodies_that_are_no_text_and_verbs_that_are_none_are_refused() {
     let server = server();
-    let broken = b"{\"metadata\":{\"name\":\"b\xff\"}}".to_vec();
+    let broken = b"{\"metadata\":{\"name\":\"b\"},\xff}".to_vec();
     for (request, code, reason) in [
         (("POST", MAPS, "application/json"), 400, "BadRequest"),
         (("POST", MAPS, "application/yaml"), 400, "BadRequest"),

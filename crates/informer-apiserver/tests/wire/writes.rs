@@ -50,7 +50,7 @@ async fn wrong_bodies_are_refused_as_upstream_words_it() {
     let cases = [
         (MAPS, String::new(), 400, "unexpected end of JSON input (<empty>)"),
         (MAPS, "{".into(), 400, "unexpected end of JSON input"),
-        (MAPS, deep, 400, "recursion limit exceeded"),
+        (MAPS, deep, 400, "exceeded max depth"),
         (MAPS, "[]".into(), 400, "cannot unmarshal array into Go value"),
         (MAPS, json!({"metadata": {}}).to_string(), 422, "name or generateName is required"),
         (
