@@ -19,7 +19,7 @@ const WORDS: [&str; 24] = [
     "trace", "metric",
 ];
 
-/// Object `n`. Objects are spread evenly over the namespaces, one after the other.
+/// Object `n`. Workloads are spread evenly over the namespaces, one after the other.
 pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     let mut workload = StdRng::seed_from_u64(seed ^ (n / A_WORKLOAD) as u64);
     let mut own = StdRng::seed_from_u64(!seed ^ n as u64);
@@ -27,13 +27,13 @@ pub(super) fn object(kind: Kind, seed: u64, n: usize) -> Value {
     match kind {
         Kind::Pod | Kind::Crd => pod(n, &name, &mut workload, &mut own),
         Kind::Configmap => {
-            json!({"metadata": metadata(n, &name, &mut own), "data": settings(&mut own, 1, 38)})
+            json!({"metadata": metadata(n, &name, &mut workload, &mut own), "data": settings(&mut own, 1, 38)})
         }
         Kind::Secret => {
             let length = own.random_range(700..28_000);
-            json!({"metadata": metadata(n, &name, &mut own), "type": "Opaque", "data": {"value": base64(&mut own, length)}})
+            json!({"metadata": metadata(n, &name, &mut workload, &mut own), "type": "Opaque", "data": {"value": base64(&mut own, length)}})
         }
-        Kind::Node => node(n, &mut own),
+        Kind::Node => node(n, &mut workload, &mut own),
     }
 }
 
@@ -58,7 +58,8 @@ pub(super) fn key(kind: Kind, n: usize) -> String {
 pub(super) fn namespace_of(kind: Kind, n: usize) -> String {
     match kind {
         Kind::Node => String::new(),
-        _ => format!("team-{:02}", n % NAMESPACES),
+        // All objects of a workload are in one.
+        _ => format!("team-{:02}", n / A_WORKLOAD % NAMESPACES),
     }
 }
 
@@ -84,25 +85,30 @@ fn base64(rng: &mut StdRng, length: usize) -> String {
     (0..length / 4 * 4).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-fn metadata(n: usize, workload: &str, own: &mut StdRng) -> Value {
-    let hash = hex(own, 10);
+/// What a controller writes from the template of a workload is the same in each of its objects.
+fn metadata(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
+    let hash = hex(workload, 10);
     json!({
         "name": name_of(n), "namespace": namespace_of(Kind::Pod, n), "generation": 1,
         "labels": {
-            "app": workload, "app.kubernetes.io/name": workload, "pod-template-hash": hash,
+            "app": name, "app.kubernetes.io/name": name, "pod-template-hash": hash,
             "topology.kubernetes.io/zone": format!("zone-{}", own.random_range(0..3)), "bench-sent": "none",
         },
         "annotations": {
-            "kubectl.kubernetes.io/restartedAt": "2026-10-01T08:15:00Z", "checksum/config": hex(own, 64),
-            "prometheus.io/scrape": "true", "prometheus.io/port": own.random_range(8000..9999).to_string(),
+            "kubectl.kubernetes.io/restartedAt": "2026-10-01T08:15:00Z", "checksum/config": hex(workload, 64),
+            "prometheus.io/scrape": "true", "prometheus.io/port": workload.random_range(8000..9999).to_string(),
         },
         "ownerReferences": [{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{workload}-{hash}"),
-            "uid": format!("{}-{}-4{}-a{}-{}", hex(own, 8), hex(own, 4), hex(own, 3), hex(own, 3), hex(own, 12)),
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{name}-{hash}"),
+            "uid": uid(workload),
             "controller": true, "blockOwnerDeletion": true,
         }],
         "managedFields": [managed("kube-controller-manager", "", own), managed("kubelet", "status", own)],
     })
+}
+
+fn uid(rng: &mut StdRng) -> String {
+    format!("{}-{}-4{}-a{}-{}", hex(rng, 8), hex(rng, 4), hex(rng, 3), hex(rng, 3), hex(rng, 12))
 }
 
 fn managed(manager: &str, subresource: &str, own: &mut StdRng) -> Value {
@@ -184,7 +190,7 @@ fn pod(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let address =
         format!("10.{}.{}.{}", own.random_range(0..256), own.random_range(0..256), own.random_range(1..255));
     json!({
-        "metadata": metadata(n, name, own),
+        "metadata": metadata(n, name, workload, own),
         "spec": {
             "containers": containers, "nodeName": format!("node-{:04}", own.random_range(0..1000)), "restartPolicy": "Always",
             "dnsPolicy": "ClusterFirst", "serviceAccountName": name, "serviceAccount": name, "schedulerName": "default-scheduler",
@@ -205,14 +211,14 @@ fn pod(n: usize, name: &str, workload: &mut StdRng, own: &mut StdRng) -> Value {
     })
 }
 
-fn node(n: usize, own: &mut StdRng) -> Value {
+fn node(n: usize, workload: &mut StdRng, own: &mut StdRng) -> Value {
     let images: Vec<_> = (0..own.random_range(10..50))
         .map(|_| json!({
             "names": [format!("registry.example.com/{}/{}@sha256:{}", word(own), word(own), hex(own, 64))],
             "sizeBytes": own.random_range(1_000_000_u64..900_000_000),
         }))
         .collect();
-    let mut metadata = metadata(n, "node", own);
+    let mut metadata = metadata(n, "node", workload, own);
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.remove("namespace");
         metadata.remove("ownerReferences");

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::hint::black_box;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use informer::{
@@ -162,13 +164,21 @@ impl<O: Representation> Bench<O> {
         Ok(run)
     }
 
-    /// Every object typed, once; then some of them again and again, while somebody holds them.
+    /// Every object typed, once, by a thread for each core; then by one alone; then some of them again and again, while somebody
+    /// holds them.
     fn reads(&mut self) {
         let (lister, read) = (self.informer.lister(), self.read);
         let start = Instant::now();
-        for object in lister.list(&LabelSelector::everything()) {
-            black_box(read(&object));
-        }
+        let (objects, cores) = (lister.list(&LabelSelector::everything()), available_parallelism());
+        std::thread::scope(|scope| {
+            for part in objects.chunks(objects.len().div_ceil(cores.map_or(1, NonZero::get)).max(1)) {
+                scope.spawn(move || {
+                    for object in part {
+                        black_box(read(object));
+                    }
+                });
+            }
+        });
         let spent = start.elapsed().as_secs_f64();
         let sync = self.figures["initial sync, s"].as_f64().unwrap_or_default();
         self.set("sync and every object read typed, s", sync + spent);
