@@ -2,6 +2,8 @@
 
 mod list;
 mod objects;
+mod offload;
+mod pieces;
 pub(crate) mod query;
 mod reader;
 pub(crate) mod reply;
@@ -22,7 +24,7 @@ use informer_cache::source::{
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
 
-use crate::represent::{Encoding, Origin, Views};
+use crate::represent::{Encoding, Interner, Origin, Views};
 use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
@@ -62,6 +64,8 @@ pub struct KubeListWatch<O> {
     split_lists: Option<SplitLists>,
     /// The typed views of the objects of all answers, where they are kept.
     views: Option<Arc<Views>>,
+    /// What the objects of all answers have in common.
+    interner: Arc<Interner>,
     /// What the objects of all answers are packed with.
     #[cfg(feature = "packed")]
     packing: Arc<crate::represent::Packing>,
@@ -167,6 +171,7 @@ impl<O: Representation> KubeListWatch<O> {
             streaming_lists: StreamingLists::default(),
             split_lists: None,
             views: None,
+            interner: Arc::default(),
             #[cfg(feature = "packed")]
             packing: Arc::default(),
             form: PhantomData,
@@ -295,7 +300,8 @@ impl<O: Representation> KubeListWatch<O> {
     fn origin(&self, context: &SourceContext<O>, wire: Option<Wire>) -> Origin {
         let origin = Origin::new((*self.kind).clone(), context.undecodable().clone())
             .with_wire(wire)
-            .with_views(self.views.clone());
+            .with_views(self.views.clone())
+            .with_interner(Arc::clone(&self.interner));
         #[cfg(feature = "packed")]
         let origin = origin.with_packing(Arc::clone(&self.packing));
         origin
@@ -384,6 +390,7 @@ impl<O> Clone for KubeListWatch<O> {
             streaming_lists: self.streaming_lists,
             split_lists: self.split_lists,
             views: self.views.clone(),
+            interner: Arc::clone(&self.interner),
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
             form: PhantomData,

@@ -11,6 +11,7 @@
 mod body;
 mod decode_error;
 mod dynamic;
+mod interner;
 mod lazy;
 mod metadata;
 #[cfg(feature = "packed")]
@@ -30,6 +31,7 @@ use informer_schema::{Scan, SharedKind};
 use body::{Body, BodyRef};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
+pub(crate) use interner::Interner;
 pub use lazy::Lazy;
 pub use metadata::Metadata;
 #[cfg(feature = "packed")]
@@ -210,6 +212,7 @@ pub struct Origin {
     undecodable: UndecodableLog,
     wire: Option<SharedKind>,
     views: Option<Arc<Views>>,
+    interner: Option<Arc<Interner>>,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
@@ -222,6 +225,7 @@ impl Origin {
             undecodable,
             wire: None,
             views: None,
+            interner: None,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
         }
@@ -236,6 +240,16 @@ impl Origin {
     #[cfg(feature = "packed")]
     pub(crate) fn packing(&self) -> Arc<Packing> {
         Arc::clone(&self.packing)
+    }
+
+    /// An origin of objects that share what they have in common with others.
+    pub(crate) fn with_interner(self, interner: Arc<Interner>) -> Self {
+        Self { interner: Some(interner), ..self }
+    }
+
+    /// What the objects share their parts through, where they do.
+    pub(crate) fn interner(&self) -> Option<&Interner> {
+        self.interner.as_deref()
     }
 
     /// An origin of objects whose typed views are kept as long as there is room.

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! 1. What is buffered is one unfinished value, never more; a value that fits into a frame is never copied here.
+//! 1. What is buffered is one unfinished value, never more; a value that fits into a frame is never copied.
 //! 2. A value over its limit ends the body before it is buffered beyond the limit.
 
 pub(crate) mod frames;

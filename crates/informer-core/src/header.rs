@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use crate::texts::Texts;
 use crate::{Labels, Object, ObjectKey, ResourceVersion};
@@ -23,7 +24,7 @@ pub struct Header {
     pub(crate) generation: Option<i64>,
     pub(crate) deletion_timestamp: Option<Box<str>>,
     pub(crate) labels: Labels,
-    pub(crate) owners: Box<[OwnerReference]>,
+    pub(crate) owners: Arc<[OwnerReference]>,
 }
 
 impl Header {
@@ -36,7 +37,7 @@ impl Header {
             generation: None,
             deletion_timestamp: None,
             labels: Labels::default(),
-            owners: Box::default(),
+            owners: Arc::default(),
         }
     }
 
@@ -74,12 +75,25 @@ impl Header {
     }
 
     /// Sets `metadata.ownerReferences`.
-    pub fn with_owners(mut self, owners: impl Into<Box<[OwnerReference]>>) -> Self {
+    pub fn with_owners(mut self, owners: impl Into<Arc<[OwnerReference]>>) -> Self {
         self.owners = owners.into();
         self
     }
 
-    /// Heap bytes held, for accounts of memory.
+    /// Replaces labels and owners by what the functions make of them: equal ones, which other objects hold already.
+    ///
+    /// Objects of one workload have them in common; a source that remembers the last ones holds them once.
+    pub fn sharing(
+        mut self,
+        labels: impl FnOnce(Labels) -> Labels,
+        owners: impl FnOnce(Arc<[OwnerReference]>) -> Arc<[OwnerReference]>,
+    ) -> Self {
+        self.labels = labels(self.labels);
+        self.owners = owners(self.owners);
+        self
+    }
+
+    /// Heap bytes held, for accounts of memory. Labels and owners that are held with others count in full.
     pub fn held_bytes(&self) -> usize {
         let owners: usize = self.owners.iter().map(OwnerReference::held_bytes).sum();
         self.key.as_str().len() + self.uid.len() + self.labels.held_bytes() + owners

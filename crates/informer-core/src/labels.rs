@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::texts::{Parts, Texts};
 
-/// The labels of an object: a small sorted map in one allocation.
+/// The labels of an object: a small sorted map in one allocation, which clones share.
 ///
 /// Later duplicates of a key replace earlier ones, as a JSON object does. A lookup goes over the keys in their order: objects have few.
 ///

@@ -1,11 +1,13 @@
-//! Short texts that belong together, in one allocation.
+//! Short texts that belong together, in one allocation, which clones share.
 //!
 //! Each has its length before it, six bits a byte and the lowest first; all bytes but the last of a length have the seventh bit
 //! set. None has the eighth, so the whole is a text, too, and a part of it is one without being checked.
 
+use std::sync::Arc;
+
 /// Texts in their order. Equal where they are the same in the same order.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Texts(Box<str>);
+pub(crate) struct Texts(Arc<str>);
 
 impl Texts {
     /// Keeps texts, in memory of their own size.

@@ -2,36 +2,55 @@ mod json;
 mod protobuf;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use informer_cache::source::{
     ListEnd, ListPart, ListStream, Listed, SourceContext, SourceError, SourceErrorKind,
 };
 
 use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
-use super::reader::{Parts, Reader};
+use super::pieces::Pieces;
+use super::reader::{Decoded, Decoder, Parts, Reader};
 use super::reply::{self, Answer};
 use crate::Representation;
 use crate::represent::{Encoding, Origin};
-
-/// How many objects are read before others get their turn on the thread: a frame from the network holds fewer, one from
-/// a server in this process may hold a whole list.
-const BATCH_MAX: usize = 1000;
+use crate::splitter::Slice;
 
 /// The kind of a list of which the metadata alone was asked for. Servers that cannot do that send the whole list.
 const METADATA_LIST_KIND: &str = "PartialObjectMetadataList";
 
-/// What the bytes of one list become.
+/// What cuts one list.
 pub(super) struct ListParts<O: informer_core::Object> {
-    attempt: String,
-    body: ListBody<O>,
+    cutter: Cutter,
+    decoder: ListDecoder<O>,
 }
 
-/// What the bytes become, by their encoding.
-enum ListBody<O: informer_core::Object> {
-    Json(json::JsonList<O>),
-    Protobuf(protobuf::ProtobufList<O>),
+/// What cuts the body into its items, by its encoding.
+enum Cutter {
+    Json(json::JsonList),
+    Protobuf(protobuf::ProtobufList),
+}
+
+/// What reads the items of a list.
+pub(super) struct ListDecoder<O: informer_core::Object> {
+    attempt: Arc<str>,
+    encoding: Encoding,
+    objects: ObjectReader<O>,
+    expected: Arc<Expected>,
+    /// Whether an item did not say its kind, so that the kind of the list must; of all tasks that read items of it.
+    untyped_items: Arc<AtomicBool>,
+}
+
+/// What the list is to be.
+#[derive(Debug)]
+struct Expected {
+    list_kind: String,
+    api_version: String,
+    metadata_only: bool,
 }
 
 /// Why a body is no list of the kind.
@@ -53,42 +72,57 @@ pub(super) fn read<O: Representation>(
     context: SourceContext<O>,
 ) -> ListStream<O> {
     let objects = ObjectReader::new(origin, options.pruning.clone(), context);
-    let body = match answer.encoding {
-        Encoding::Json => ListBody::Json(json::JsonList::new(options.limits, objects)),
-        Encoding::Protobuf => ListBody::Protobuf(protobuf::ProtobufList::new(options.limits, objects)),
+    let expected = Arc::new(Expected {
+        list_kind: format!("{}List", objects.kind().kind()),
+        api_version: objects.api_version().to_owned(),
+        metadata_only: O::METADATA_ONLY,
+    });
+    let cutter = match answer.encoding {
+        Encoding::Json => Cutter::Json(json::JsonList::new(options.limits, Arc::clone(&expected))),
+        Encoding::Protobuf => {
+            Cutter::Protobuf(protobuf::ProtobufList::new(options.limits, Arc::clone(&expected)))
+        }
     };
-    ListStream::new(Reader::new(answer, options.list_idle_timeout, ListParts { attempt, body }))
+    let decoder = ListDecoder {
+        attempt: attempt.into(),
+        encoding: answer.encoding,
+        objects,
+        expected,
+        untyped_items: Arc::default(),
+    };
+    ListStream::new(Reader::new(answer, options.list_idle_timeout, ListParts { cutter, decoder }))
 }
 
 impl<O: Representation> Parts for ListParts<O> {
     type Part = ListPart<O>;
+    type Decoder = ListDecoder<O>;
 
-    fn read(
-        &mut self,
-        frame: &[u8],
-        at: &mut usize,
-        parts: &mut VecDeque<ListPart<O>>,
-    ) -> Result<(), SourceError> {
-        let read = match &mut self.body {
-            ListBody::Json(list) => list.read(frame, at, parts),
-            ListBody::Protobuf(list) => list.read(frame, at, parts),
+    fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError> {
+        let cut = match &mut self.cutter {
+            Cutter::Json(list) => list.cut(frame, at, pieces),
+            Cutter::Protobuf(list) => list.cut(frame, at, pieces),
         };
-        read.map_err(|problem| self.failed(problem))
+        cut.map_err(|problem| failed(&self.decoder.attempt, problem))
+    }
+
+    fn decoder(&mut self) -> &mut ListDecoder<O> {
+        &mut self.decoder
     }
 
     fn end(&mut self, parts: &mut VecDeque<ListPart<O>>) -> Result<(), SourceError> {
-        let end = match &mut self.body {
-            ListBody::Json(list) => list.end(),
-            ListBody::Protobuf(list) => list.end(),
+        let attempt = &*self.decoder.attempt;
+        let end = match &mut self.cutter {
+            Cutter::Json(list) => list.end(self.decoder.untyped_items.load(Ordering::Relaxed)),
+            Cutter::Protobuf(list) => list.end(),
         };
-        let (end, items, buffered_max) = end.map_err(|problem| self.failed(problem))?;
-        tracing::debug!(attempt = self.attempt, items, buffered_max, "a list was read");
+        let (end, items, buffered_max) = end.map_err(|problem| failed(attempt, problem))?;
+        tracing::debug!(attempt, items, buffered_max, "a list was read");
         parts.push_back(ListPart::End(end));
         Ok(())
     }
 
     fn attempt(&self) -> &str {
-        &self.attempt
+        &self.decoder.attempt
     }
 
     fn silence(&self, idle_timeout: Duration) -> String {
@@ -96,19 +130,58 @@ impl<O: Representation> Parts for ListParts<O> {
     }
 }
 
-impl<O: Representation> ListParts<O> {
-    fn failed(&self, problem: ListProblem) -> SourceError {
-        let attempt = &self.attempt;
-        match problem {
-            ListProblem::Protocol(problem) => reply::protocol(attempt, problem),
-            ListProblem::OtherKind(what) => {
-                reply::protocol(attempt, format_args!("{what}; check group and kind"))
-            }
-            ListProblem::BrokeOff(items) => {
-                let text =
-                    format!("{attempt}: the answer broke off after {items} objects; the list is repeated");
-                SourceError::new(SourceErrorKind::Connection, text)
-            }
+impl<O: informer_core::Object> Clone for ListDecoder<O> {
+    fn clone(&self) -> Self {
+        Self {
+            attempt: Arc::clone(&self.attempt),
+            encoding: self.encoding,
+            objects: self.objects.clone(),
+            expected: Arc::clone(&self.expected),
+            untyped_items: Arc::clone(&self.untyped_items),
+        }
+    }
+}
+
+impl<O: Representation> Decoder for ListDecoder<O> {
+    type Part = ListPart<O>;
+
+    fn decode(&mut self, pieces: &Pieces) -> Decoded<ListPart<O>> {
+        let mut parts = VecDeque::new();
+        let mut batch = Batch::new(&mut parts);
+        let problem = pieces.iter().find_map(|item| batch.take(self.object(item)).err());
+        batch.flush();
+        let failure = problem.map(|other| {
+            let expected = &self.expected.list_kind;
+            let problem = ListProblem::OtherKind(format!("expected a {expected}, but an item is {other}"));
+            failed(&self.attempt, problem)
+        });
+        Decoded { parts, failure }
+    }
+}
+
+impl<O: Representation> ListDecoder<O> {
+    fn object(&mut self, item: Slice<'_>) -> Read<O> {
+        if self.encoding == Encoding::Protobuf {
+            return self.objects.read_message(item.bytes, true);
+        }
+        let object = self.objects.read(item, true);
+        if !object.has_kind {
+            // Seen where the list ends: the tasks that read its items have ended then.
+            self.untyped_items.store(true, Ordering::Relaxed);
+        }
+        object.read
+    }
+}
+
+fn failed(attempt: &str, problem: ListProblem) -> SourceError {
+    match problem {
+        ListProblem::Protocol(problem) => reply::protocol(attempt, problem),
+        ListProblem::OtherKind(what) => {
+            reply::protocol(attempt, format_args!("{what}; check group and kind"))
+        }
+        ListProblem::BrokeOff(items) => {
+            let text = format!("{attempt}: the answer broke off after {items} objects; the list is repeated");
+            SourceError::new(SourceErrorKind::Connection, text)
         }
     }
 }
@@ -125,10 +198,6 @@ struct Batch<'p, O> {
 impl<'p, O> Batch<'p, O> {
     fn new(parts: &'p mut VecDeque<ListPart<O>>) -> Self {
         Self { items: Vec::new(), parts }
-    }
-
-    fn is_full(&self) -> bool {
-        self.items.len() >= BATCH_MAX
     }
 
     /// Takes an object; the error says which other kind it is of.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use informer_cache::Undecodable;
 use informer_cache::source::SourceContext;
-use informer_core::ResourceVersion;
+use informer_core::{Header, ResourceVersion};
 use informer_schema::Scan;
 
 use super::Wire;
@@ -18,7 +18,7 @@ pub(super) const METADATA_KIND: &str = "PartialObjectMetadata";
 /// Makes objects of their bytes.
 pub(super) struct ObjectReader<O: informer_core::Object> {
     origin: Arc<Origin>,
-    api_version: String,
+    api_version: Arc<str>,
     context: SourceContext<O>,
     pruning: Pruning,
     key: String,
@@ -40,9 +40,21 @@ pub(super) struct ReadObject<O> {
     pub(super) has_kind: bool,
 }
 
+impl<O: informer_core::Object> Clone for ObjectReader<O> {
+    fn clone(&self) -> Self {
+        Self {
+            origin: Arc::clone(&self.origin),
+            api_version: Arc::clone(&self.api_version),
+            context: self.context.clone(),
+            pruning: self.pruning.clone(),
+            key: String::new(),
+        }
+    }
+}
+
 impl<O: Representation> ObjectReader<O> {
     pub(super) fn new(origin: Origin, pruning: Pruning, context: SourceContext<O>) -> Self {
-        let api_version = origin.kind().gvk().api_version();
+        let api_version = origin.kind().gvk().api_version().into();
         Self { origin: Arc::new(origin), api_version, context, pruning, key: String::new() }
     }
 
@@ -73,6 +85,7 @@ impl<O: Representation> ObjectReader<O> {
             Ok(header) => header,
             Err(error) => return set_aside(&scan, error),
         };
+        let header = self.shared(header);
         let cut_managed_fields = self.pruning.cuts_managed_fields();
         let bytes = RawBytes::Protobuf { scan: &scan, message, cut_managed_fields };
         match O::decode(RawObject { header, bytes, origin: &self.origin }) {
@@ -136,6 +149,7 @@ impl<O: Representation> ObjectReader<O> {
             Ok(header) => header,
             Err(error) => return undecodable(raw, error),
         };
+        let header = self.shared(header);
         if !self.pruning.is_simple() {
             match self.pruning.cuts(text) {
                 Ok(cuts) => raw.cuts = cuts,
@@ -150,13 +164,21 @@ impl<O: Representation> ObjectReader<O> {
         }
     }
 
+    /// The header with what other objects hold already.
+    fn shared(&self, header: Header) -> Header {
+        match self.origin.interner() {
+            Some(interner) => interner.header(header),
+            None => header,
+        }
+    }
+
     fn other_kind(&self, raw: &RawHeader<'_>) -> Option<String> {
         let expected = self.origin.kind();
         let kind = raw.kind.as_deref()?;
         if O::METADATA_ONLY && kind == METADATA_KIND {
             return None;
         }
-        let other_version = raw.api_version.as_deref().filter(|version| *version != self.api_version);
+        let other_version = raw.api_version.as_deref().filter(|version| *version != &*self.api_version);
         if kind == expected.kind() && other_version.is_none() {
             return None;
         }

@@ -2,8 +2,10 @@ mod json;
 mod protobuf;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use informer_cache::source::{
     ServerStatus, SourceError, SourceErrorKind, WatchEvent, WatchRequest, WatchStream,
 };
@@ -11,23 +13,28 @@ use informer_core::ResourceVersion;
 
 use super::ReadOptions;
 use super::objects::{ObjectReader, Read};
-use super::reader::{Parts, Reader};
+use super::pieces::Pieces;
+use super::reader::{Decoded, Decoder, Parts, Reader};
 use super::reply::{self, Answer};
 use crate::Representation;
 use crate::represent::{Encoding, Origin};
 use crate::splitter::frames::Frames;
 use crate::splitter::lengths::Lengths;
+use crate::splitter::{Slice, SplitError};
 
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// How many events are read before others get their turn on the thread.
-const BATCH_MAX: usize = 1000;
-
-/// What the bytes of one watch become.
+/// What cuts one watch.
 pub(super) struct WatchParts<O: informer_core::Object> {
-    attempt: String,
     cutter: Cutter,
+    decoder: WatchDecoder<O>,
+}
+
+/// What reads the events of a watch.
+pub(super) struct WatchDecoder<O: informer_core::Object> {
+    attempt: Arc<str>,
+    encoding: Encoding,
     objects: ObjectReader<O>,
 }
 
@@ -69,39 +76,41 @@ pub(super) fn read<O: Representation>(
         Encoding::Protobuf => Cutter::Protobuf(Lengths::new(options.limits)),
     };
     let idle_timeout = request.timeout.saturating_add(options.watch_idle_margin);
-    WatchStream::new(Reader::new(answer, idle_timeout, WatchParts { attempt, cutter, objects }))
+    let decoder = WatchDecoder { attempt: attempt.into(), encoding: answer.encoding, objects };
+    WatchStream::new(Reader::new(answer, idle_timeout, WatchParts { cutter, decoder }))
 }
 
 impl<O: Representation> Parts for WatchParts<O> {
     type Part = WatchEvent<O>;
+    type Decoder = WatchDecoder<O>;
 
-    fn read(
-        &mut self,
-        frame: &[u8],
-        at: &mut usize,
-        events: &mut VecDeque<WatchEvent<O>>,
-    ) -> Result<(), SourceError> {
-        while events.len() < BATCH_MAX {
-            match self.next(frame, at).map_err(|problem| reply::protocol(&self.attempt, problem))? {
-                Some(event) => events.push_back(event),
+    fn cut(&mut self, frame: &Bytes, at: &mut usize, pieces: &mut Pieces) -> Result<(), SourceError> {
+        while !pieces.is_full() {
+            let event = self.cutter.next(frame, at);
+            match event.map_err(|error| reply::protocol(&self.decoder.attempt, error))? {
+                Some(event) => pieces.push(frame, event),
                 None => break,
             }
         }
         Ok(())
     }
 
+    fn decoder(&mut self) -> &mut WatchDecoder<O> {
+        &mut self.decoder
+    }
+
     fn end(&mut self, _: &mut VecDeque<WatchEvent<O>>) -> Result<(), SourceError> {
         if !self.cutter.may_end() {
-            let text = format!("{}: the stream broke off within an event", self.attempt);
+            let text = format!("{}: the stream broke off within an event", self.decoder.attempt);
             return Err(SourceError::new(SourceErrorKind::Connection, text));
         }
         let buffered_max = self.cutter.buffered_max();
-        tracing::debug!(attempt = self.attempt, buffered_max, "the server closed a watch");
+        tracing::debug!(attempt = &*self.decoder.attempt, buffered_max, "the server closed a watch");
         Ok(())
     }
 
     fn attempt(&self) -> &str {
-        &self.attempt
+        &self.decoder.attempt
     }
 
     fn silence(&self, idle_timeout: Duration) -> String {
@@ -109,29 +118,59 @@ impl<O: Representation> Parts for WatchParts<O> {
     }
 }
 
-impl<O: Representation> WatchParts<O> {
-    /// The next event; `None` where the frame is used up. The error says why the stream cannot go on.
-    fn next(&mut self, frame: &[u8], at: &mut usize) -> Result<Option<WatchEvent<O>>, String> {
-        match &mut self.cutter {
-            Cutter::Json(frames) => {
-                let Some(value) = frames.next(frame, at).map_err(|error| error.to_string())? else {
-                    *at = frame.len();
-                    return Ok(None);
-                };
-                let event = json::Event::parse(value).map_err(|error| error.to_string())?;
-                convert(&event, &mut self.objects).map(Some)
+impl<O: informer_core::Object> Clone for WatchDecoder<O> {
+    fn clone(&self) -> Self {
+        let (attempt, encoding) = (Arc::clone(&self.attempt), self.encoding);
+        Self { attempt, encoding, objects: self.objects.clone() }
+    }
+}
+
+impl<O: Representation> Decoder for WatchDecoder<O> {
+    type Part = WatchEvent<O>;
+
+    fn decode(&mut self, pieces: &Pieces) -> Decoded<WatchEvent<O>> {
+        let (mut parts, mut failure) = (VecDeque::new(), None);
+        for event in pieces.iter() {
+            match self.event(event) {
+                Ok(event) => parts.push_back(event),
+                Err(problem) => {
+                    failure = Some(reply::protocol(&self.attempt, problem));
+                    break;
+                }
             }
-            Cutter::Protobuf(lengths) => {
-                let Some(bytes) = lengths.next(frame, at).map_err(|error| error.to_string())? else {
-                    return Ok(None);
-                };
-                convert(&protobuf::Event::parse(bytes)?, &mut self.objects).map(Some)
+        }
+        Decoded { parts, failure }
+    }
+}
+
+impl<O: Representation> WatchDecoder<O> {
+    /// One event; the error says why the stream cannot go on.
+    fn event(&mut self, event: Slice<'_>) -> Result<WatchEvent<O>, String> {
+        match self.encoding {
+            Encoding::Json => {
+                let event = json::Event::parse(event).map_err(|error| error.to_string())?;
+                convert(&event, &mut self.objects)
             }
+            Encoding::Protobuf => convert(&protobuf::Event::parse(event.bytes)?, &mut self.objects),
         }
     }
 }
 
 impl Cutter {
+    /// The next event; `None` where the frame is used up.
+    fn next<'a>(&'a mut self, frame: &'a [u8], at: &mut usize) -> Result<Option<Slice<'a>>, SplitError> {
+        match self {
+            Self::Json(frames) => {
+                let event = frames.next(frame, at)?;
+                if event.is_none() {
+                    *at = frame.len();
+                }
+                Ok(event)
+            }
+            Self::Protobuf(lengths) => Ok(lengths.next(frame, at)?.map(|bytes| Slice { bytes, spans: &[] })),
+        }
+    }
+
     /// True where the body may end: between two events.
     fn may_end(&self) -> bool {
         match self {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use informer_core::{FieldPath, Header, Labels, Object};
 use kube_core::{DynamicObject, Resource};
 
-use super::{DecodeError, RawObject, Representation};
+use super::{DecodeError, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
 /// The metadata of an object and nothing else: the server sends no more.
@@ -46,12 +46,20 @@ impl<K: 'static> Representation for Metadata<K> {
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            annotations: raw.annotations()?,
+            annotations: shared(raw.annotations()?, raw.origin()),
             finalizers: raw.finalizers()?,
             creation_timestamp: raw.creation_timestamp()?,
             header: raw.into_header(),
             kind: PhantomData,
         })
+    }
+}
+
+/// Annotations are mostly those of the template.
+fn shared(annotations: Labels, origin: &Origin) -> Labels {
+    match origin.interner() {
+        Some(interner) => interner.annotations(annotations),
+        None => annotations,
     }
 }
 

@@ -8,7 +8,7 @@
 //! # Lock order
 //!
 //! `training`, and `writers` and `readers` by themselves. Compression happens under none of them; a dictionary is trained under
-//! `training`, by the reader of the list, which is one.
+//! `training`, and other tasks that read objects of the list wait for it: what they pack meanwhile would be packed without.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,19 +1,19 @@
-use std::collections::VecDeque;
+use std::sync::Arc;
 
-use informer_cache::source::{ListEnd, ListPart};
+use bytes::Bytes;
+use informer_cache::source::ListEnd;
 use informer_core::ResourceVersion;
 use serde::Deserialize;
 
-use super::{Batch, Ended, ListProblem, METADATA_LIST_KIND};
-use crate::list_watch::objects::ObjectReader;
+use super::{Ended, Expected, ListProblem, METADATA_LIST_KIND};
+use crate::Limits;
+use crate::list_watch::pieces::Pieces;
 use crate::splitter::list::{ListSplitter, Member, Part};
-use crate::{Limits, Representation};
 
 /// A list in JSON.
-pub(super) struct JsonList<O: informer_core::Object> {
+pub(super) struct JsonList {
     splitter: ListSplitter,
-    objects: ObjectReader<O>,
-    expected: String,
+    expected: Arc<Expected>,
     envelope: Envelope,
 }
 
@@ -23,8 +23,6 @@ struct Envelope {
     kind: Option<String>,
     metadata: ListMetadata,
     items: u64,
-    /// True where an item did not say its kind, so that the kind of the list must.
-    untyped_items: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -38,22 +36,20 @@ struct ListMetadata {
     remaining_item_count: Option<i64>,
 }
 
-impl<O: Representation> JsonList<O> {
-    pub(super) fn new(limits: Limits, objects: ObjectReader<O>) -> Self {
-        let expected = format!("{}List", objects.kind().kind());
-        Self { splitter: ListSplitter::new(limits), objects, expected, envelope: Envelope::default() }
+impl JsonList {
+    pub(super) fn new(limits: Limits, expected: Arc<Expected>) -> Self {
+        Self { splitter: ListSplitter::new(limits), expected, envelope: Envelope::default() }
     }
 
-    pub(super) fn read(
+    pub(super) fn cut(
         &mut self,
-        frame: &[u8],
+        frame: &Bytes,
         at: &mut usize,
-        parts: &mut VecDeque<ListPart<O>>,
+        pieces: &mut Pieces,
     ) -> Result<(), ListProblem> {
-        let mut batch = Batch::new(parts);
-        while !batch.is_full() {
+        while !pieces.is_full() {
             let part = self.splitter.next(frame, at);
-            let item = match part.map_err(|error| ListProblem::Protocol(error.to_string()))? {
+            match part.map_err(|error| ListProblem::Protocol(error.to_string()))? {
                 None => {
                     *at = frame.len();
                     break;
@@ -61,30 +57,29 @@ impl<O: Representation> JsonList<O> {
                 Some(Part::Member(member, text)) => {
                     let read = self.envelope.read(member, text);
                     read.map_err(|error| ListProblem::Protocol(error.to_string()))?;
-                    continue;
                 }
-                Some(Part::Item(item)) => item,
-            };
-            let object = self.objects.read(item, true);
-            self.envelope.items += 1;
-            self.envelope.untyped_items |= !object.has_kind;
-            let taken = batch.take(object.read);
-            taken.map_err(|other| self.other_kind(&format!("an item is {other}")))?;
+                Some(Part::Item(item)) => {
+                    self.envelope.items += 1;
+                    pieces.push(frame, item);
+                }
+            }
         }
-        batch.flush();
         Ok(())
     }
 
-    pub(super) fn end(&mut self) -> Result<Ended, ListProblem> {
+    /// What the list ends with. `untyped_items` says whether an item did not say its kind.
+    pub(super) fn end(&mut self, untyped_items: bool) -> Result<Ended, ListProblem> {
         if !self.splitter.is_complete() {
             return Err(ListProblem::BrokeOff(self.envelope.items));
         }
         let kind = self.envelope.kind.as_deref().unwrap_or_default();
         // A custom resource may name its list as it likes; then its items say what they are.
         let named = kind.ends_with("List") || self.envelope.items > 0;
-        let metadata = O::METADATA_ONLY && kind == METADATA_LIST_KIND;
-        if kind != self.expected && !metadata && (self.envelope.untyped_items || !named) {
-            return Err(self.other_kind(&format!("it is {kind:?}")));
+        let expected = &self.expected;
+        let metadata = expected.metadata_only && kind == METADATA_LIST_KIND;
+        if kind != expected.list_kind && !metadata && (untyped_items || !named) {
+            let expected = &expected.list_kind;
+            return Err(ListProblem::OtherKind(format!("expected a {expected}, but it is {kind:?}")));
         }
         let metadata = std::mem::take(&mut self.envelope.metadata);
         let end = ListEnd {
@@ -93,10 +88,6 @@ impl<O: Representation> JsonList<O> {
             remaining: metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok()),
         };
         Ok((end, self.envelope.items, self.splitter.buffered_max()))
-    }
-
-    fn other_kind(&self, what: &str) -> ListProblem {
-        ListProblem::OtherKind(format!("expected a {}, but {what}", self.expected))
     }
 }
 

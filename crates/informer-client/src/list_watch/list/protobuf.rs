@@ -1,22 +1,20 @@
-use std::collections::VecDeque;
+use std::sync::Arc;
 
-use informer_cache::source::{ListEnd, ListPart};
+use bytes::Bytes;
+use informer_cache::source::ListEnd;
 use informer_core::ResourceVersion;
 use informer_schema::{ListPart as WirePart, ListSplitter};
 
-use super::{Batch, Ended, ListProblem, METADATA_LIST_KIND};
-use crate::list_watch::objects::ObjectReader;
-use crate::{Limits, Representation};
-
-/// How many bytes are cut before others get their turn on the thread: some hundred objects of the usual size.
-const STEP_BYTES: usize = 1 << 20;
+use super::{Ended, Expected, ListProblem, METADATA_LIST_KIND};
+use crate::Limits;
+use crate::list_watch::pieces::{BATCH_BYTES, Pieces};
+use crate::splitter::Slice;
 
 /// A list in protobuf.
-pub(super) struct ProtobufList<O: informer_core::Object> {
+pub(super) struct ProtobufList {
     splitter: ListSplitter,
     limits: Limits,
-    objects: ObjectReader<O>,
-    expected: String,
+    expected: Arc<Expected>,
     end: ListEnd,
     items: u64,
     /// How long the body is so far.
@@ -25,13 +23,12 @@ pub(super) struct ProtobufList<O: informer_core::Object> {
     named: bool,
 }
 
-impl<O: Representation> ProtobufList<O> {
-    pub(super) fn new(limits: Limits, objects: ObjectReader<O>) -> Self {
+impl ProtobufList {
+    pub(super) fn new(limits: Limits, expected: Arc<Expected>) -> Self {
         Self {
             splitter: ListSplitter::new(limits.object_bytes),
             limits,
-            expected: format!("{}List", objects.kind().kind()),
-            objects,
+            expected,
             end: ListEnd { version: ResourceVersion::unset(), continue_token: None, remaining: None },
             items: 0,
             bytes: 0,
@@ -39,14 +36,14 @@ impl<O: Representation> ProtobufList<O> {
         }
     }
 
-    pub(super) fn read(
+    pub(super) fn cut(
         &mut self,
-        frame: &[u8],
+        frame: &Bytes,
         at: &mut usize,
-        parts: &mut VecDeque<ListPart<O>>,
+        pieces: &mut Pieces,
     ) -> Result<(), ListProblem> {
         let rest = &frame[*at..];
-        let step = &rest[..rest.len().min(STEP_BYTES)];
+        let step = &rest[..rest.len().min(BATCH_BYTES)];
         *at += step.len();
         self.bytes += step.len() as u64;
         if self.bytes > self.limits.page_bytes {
@@ -55,36 +52,34 @@ impl<O: Representation> ProtobufList<O> {
                 "the list is over the limit of {limit} bytes (Limits::page_bytes)"
             )));
         }
-        let (mut batch, mut problem) = (Batch::new(parts), None);
+        let mut problem = None;
+        let (expected, named, items, end) =
+            (&*self.expected, &mut self.named, &mut self.items, &mut self.end);
         let cut = self.splitter.push(step, |part| {
             if problem.is_some() {
                 return;
             }
-            problem = match part {
+            match part {
                 WirePart::Names { api_version, kind } => {
-                    self.named = true;
-                    wrong_names(&self.objects, &self.expected, (api_version, kind))
+                    *named = true;
+                    problem = expected.wrong_names(api_version, kind);
                 }
                 WirePart::Metadata { resource_version, continue_token, remaining } => {
-                    self.end = end(resource_version, continue_token, remaining);
-                    None
+                    *end = list_end(resource_version, continue_token, remaining);
                 }
-                WirePart::Item(_) if !self.named => {
-                    Some("an item comes before the name of the list".to_owned())
+                WirePart::Item(_) if !*named => {
+                    problem = Some("an item comes before the name of the list".to_owned());
                 }
                 WirePart::Item(message) => {
-                    self.items += 1;
-                    if batch.is_full() {
-                        batch.flush();
-                    }
-                    batch.take(self.objects.read_message(message, true)).err()
+                    *items += 1;
+                    pieces.push(frame, Slice { bytes: message, spans: &[] });
                 }
-            };
+            }
         });
-        batch.flush();
         match (problem, cut) {
             (Some(problem), _) => {
-                Err(ListProblem::OtherKind(format!("expected a {}, but {problem}", self.expected)))
+                let expected = &self.expected.list_kind;
+                Err(ListProblem::OtherKind(format!("expected a {expected}, but {problem}")))
             }
             (None, Err(error)) => Err(ListProblem::Protocol(format!("{error}: {}", error.problem()))),
             (None, Ok(())) => Ok(()),
@@ -99,19 +94,17 @@ impl<O: Representation> ProtobufList<O> {
     }
 }
 
-/// Why a list is not the one that was asked for. Group and version are compared, too: the wire does not tell kinds apart by
-/// anything else.
-fn wrong_names<O: Representation>(
-    objects: &ObjectReader<O>,
-    expected: &str,
-    (api_version, kind): (&str, &str),
-) -> Option<String> {
-    let metadata = O::METADATA_ONLY && kind == METADATA_LIST_KIND;
-    let right = metadata || (kind == expected && api_version == objects.api_version());
-    (!right).then(|| format!("it is {kind} of {api_version}"))
+impl Expected {
+    /// Why a list is not the one that was asked for. Group and version are compared, too: the wire does not tell kinds apart by
+    /// anything else.
+    fn wrong_names(&self, api_version: &str, kind: &str) -> Option<String> {
+        let metadata = self.metadata_only && kind == METADATA_LIST_KIND;
+        let right = metadata || (kind == self.list_kind && api_version == self.api_version);
+        (!right).then(|| format!("it is {kind} of {api_version}"))
+    }
 }
 
-fn end(version: &str, continue_token: &str, remaining: Option<i64>) -> ListEnd {
+fn list_end(version: &str, continue_token: &str, remaining: Option<i64>) -> ListEnd {
     ListEnd {
         version: ResourceVersion::from(version),
         continue_token: Some(continue_token.to_owned()).filter(|token| !token.is_empty()),

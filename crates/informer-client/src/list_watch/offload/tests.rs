@@ -1,0 +1,89 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use super::Offload;
+
+fn begin<T: Send + 'static>(offload: &mut Offload<T>, work: impl FnOnce() -> T + Send + 'static) {
+    offload.room().expect("room").begin(work);
+}
+
+async fn all<T: Send + 'static>(offload: &mut Offload<T>) -> Vec<T> {
+    let mut outcomes = Vec::new();
+    while let Some(outcome) = poll_fn(|context| offload.poll_next(context)).await {
+        outcomes.push(outcome.unwrap());
+    }
+    outcomes
+}
+
+#[tokio::test]
+async fn a_runtime_of_one_thread_is_given_nothing() {
+    let mut offload = Offload::<()>::here();
+    assert!(!offload.has_room());
+    assert!(offload.room().is_none());
+}
+
+#[test]
+fn outside_of_a_runtime_nothing_is_handed_over() {
+    assert!(!Offload::<()>::here().has_room());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_come_in_the_order_in_which_the_work_was_begun() {
+    // The work of the first waits for that of the second.
+    let (sender, receiver) = mpsc::channel();
+    tokio::spawn(async {
+        let mut offload = Offload::here();
+        let first = move || {
+            receiver.recv().expect("the second runs meanwhile");
+            1
+        };
+        begin(&mut offload, first);
+        let second = move || {
+            sender.send(()).expect("the first waits");
+            2
+        };
+        begin(&mut offload, second);
+        assert_eq!(all(&mut offload).await, [1, 2]);
+        assert!(offload.is_idle());
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_is_under_way_than_there_is_room_for() {
+    let mut offload = Offload::here();
+    let mut begun = 0;
+    while offload.has_room() {
+        begin(&mut offload, || ());
+        begun += 1;
+    }
+    assert_eq!(begun, 3);
+    assert!(offload.room().is_none());
+    assert_eq!(all(&mut offload).await.len(), 3);
+    assert!(offload.has_room());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[should_panic(expected = "a decoder's own bug")]
+async fn a_panic_in_the_work_goes_on_in_the_task_that_asked_for_it() {
+    let mut offload = Offload::<()>::here();
+    begin(&mut offload, || panic!("a decoder's own bug"));
+    all(&mut offload).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_holds_nothing_any_more() {
+    let held = Arc::new(AtomicUsize::new(0));
+    let mut offload = Offload::here();
+    while offload.has_room() {
+        let held = Arc::clone(&held);
+        begin(&mut offload, move || held.fetch_add(1, Ordering::Relaxed));
+    }
+    drop(offload);
+    while Arc::strong_count(&held) > 1 {
+        tokio::task::yield_now().await;
+    }
+}

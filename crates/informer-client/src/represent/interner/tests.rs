@@ -1,0 +1,45 @@
+use std::ptr;
+
+use informer_core::{Header, Labels, Object, ObjectKey, OwnerReference};
+
+use super::{Interner, PLACES, STRIPES};
+
+fn header(name: &str, app: &str) -> Header {
+    let owner = OwnerReference::new("apps/v1", "ReplicaSet", app, "u-1", true);
+    Header::new(ObjectKey::new("a", name).unwrap()).with_labels([("app", app)]).with_owners([owner])
+}
+
+fn app(header: &Header) -> &str {
+    header.labels().get("app").unwrap()
+}
+
+#[test]
+fn equal_labels_and_owners_of_two_objects_are_held_once() {
+    let interner = Interner::default();
+    let (first, second) = (interner.header(header("x", "web")), interner.header(header("y", "web")));
+    assert_eq!((first.key().name(), second.key().name()), ("x", "y"));
+    assert!(ptr::eq(app(&first), app(&second)));
+    assert!(ptr::eq(first.owners(), second.owners()));
+}
+
+#[test]
+fn what_differs_stays_what_it_is() {
+    let interner = Interner::default();
+    let headers: Vec<Header> =
+        (0..10 * STRIPES * PLACES).map(|n| interner.header(header("x", &format!("app-{n}")))).collect();
+    for (n, header) in headers.iter().enumerate() {
+        assert_eq!(app(header), format!("app-{n}"));
+        assert_eq!(header.owners()[0].name(), format!("app-{n}"));
+    }
+}
+
+#[test]
+fn labels_are_never_taken_for_annotations_and_nothing_is_kept_of_what_is_empty() {
+    let interner = Interner::default();
+    let labelled = interner.header(header("x", "web"));
+    let annotations: Labels = [("app", "web")].into_iter().collect();
+    let own = interner.annotations(annotations.clone());
+    assert_eq!(own, annotations);
+    assert!(!ptr::eq(own.get("app").unwrap(), app(&labelled)));
+    assert!(interner.annotations(Labels::default()).is_empty());
+}
