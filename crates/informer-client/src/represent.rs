@@ -238,8 +238,8 @@ impl Origin {
     }
 
     #[cfg(feature = "packed")]
-    pub(crate) fn packing(&self) -> Arc<Packing> {
-        Arc::clone(&self.packing)
+    pub(crate) fn packing(&self) -> &Packing {
+        &self.packing
     }
 
     /// An origin of objects that share what they have in common with others.

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use crate::texts::Texts;
 use crate::{Labels, Object, ObjectKey, ResourceVersion};
 
+/// No server counts to it.
+pub(crate) const NO_GENERATION: i64 = i64::MIN;
+
 /// What a cache knows of every object without decoding it.
 ///
 /// Each representation (lazy, typed, dynamic, metadata) carries one; the decoder fills it in the same scan that
@@ -21,7 +24,8 @@ pub struct Header {
     pub(crate) key: ObjectKey,
     pub(crate) uid: Box<str>,
     pub(crate) version: ResourceVersion,
-    pub(crate) generation: Option<i64>,
+    /// [`NO_GENERATION`] where there is none: eight bytes less for each object than with a mark beside it.
+    pub(crate) generation: i64,
     pub(crate) deletion_timestamp: Option<Box<str>>,
     pub(crate) labels: Labels,
     pub(crate) owners: Arc<[OwnerReference]>,
@@ -34,7 +38,7 @@ impl Header {
             key,
             uid: Box::default(),
             version: ResourceVersion::unset(),
-            generation: None,
+            generation: NO_GENERATION,
             deletion_timestamp: None,
             labels: Labels::default(),
             owners: Arc::default(),
@@ -53,9 +57,9 @@ impl Header {
         self
     }
 
-    /// Sets `metadata.generation`.
+    /// Sets `metadata.generation`, which servers count from 1. `i64::MIN` counts as none.
     pub fn with_generation(mut self, generation: Option<i64>) -> Self {
-        self.generation = generation;
+        self.generation = generation.unwrap_or(NO_GENERATION);
         self
     }
 

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use crate::header::NO_GENERATION;
 use crate::{FieldPath, Header, Labels, ObjectKey, OwnerReference, ResourceVersion};
 
 /// Anything that an informer can hold.
@@ -29,7 +30,7 @@ pub trait Object: Send + Sync + 'static {
 
     /// `metadata.generation`, where held.
     fn generation(&self) -> Option<i64> {
-        self.header().generation
+        Some(self.header().generation).filter(|generation| *generation != NO_GENERATION)
     }
 
     /// `metadata.deletionTimestamp` as the server wrote it: set while the object waits for its finalizers.

@@ -13,8 +13,8 @@ use kube_core::Resource;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::body::{BodyRef, Form};
-use super::packing::{self, Packing};
+use super::body::BodyRef;
+use super::packing;
 use super::{DecodeError, Encoding, Lazy, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
@@ -29,8 +29,6 @@ use crate::{ResourceKind, StaticKind};
 pub struct Packed<K> {
     header: Header,
     packed: packing::Packed,
-    form: Form,
-    packing: Arc<Packing>,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -76,15 +74,15 @@ impl<K> Packed<K> {
 
     /// How the packed bytes are written: as the object came.
     pub fn encoding(&self) -> Encoding {
-        self.form.encoding()
+        self.packed.form().encoding()
     }
 
     fn unpacked(&self) -> Result<Vec<u8>, DecodeError> {
-        self.packing.unpack(&self.packed).map_err(|error| self.failed(&error))
+        self.origin.packing().unpack(&self.packed).map_err(|error| self.failed(&error))
     }
 
     fn body<'a>(&self, bytes: &'a [u8]) -> Result<BodyRef<'a>, DecodeError> {
-        BodyRef::new(self.form, bytes).ok_or_else(|| self.failed("text that is not UTF-8"))
+        BodyRef::new(self.packed.form(), bytes).ok_or_else(|| self.failed("text that is not UTF-8"))
     }
 
     fn failed(&self, problem: impl ToString) -> DecodeError {
@@ -99,10 +97,9 @@ impl<K: Send + Sync + 'static> Representation for Packed<K> {
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let (body, origin) = (raw.body()?, Arc::clone(raw.origin()));
-        let (packing, form) = (origin.packing(), body.borrow().form());
-        let packed = packing.pack(origin.kind(), body.borrow().bytes());
+        let packed = origin.packing().pack(origin.kind(), body.borrow());
         let packed = packed.map_err(|error| raw.error(error.to_string()))?;
-        Ok(Self { header: raw.header, packed, form, packing, view: Mutex::new(Weak::new()), origin })
+        Ok(Self { header: raw.header, packed, view: Mutex::new(Weak::new()), origin })
     }
 }
 

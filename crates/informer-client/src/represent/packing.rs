@@ -16,6 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
 
+use super::body::{BodyRef, Form};
 use crate::ResourceKind;
 
 /// Of levels above 3, none saves more than some percent of such short inputs.
@@ -79,6 +80,7 @@ struct Window {
 pub(crate) struct Packed {
     bytes: Box<[u8]>,
     length: u32,
+    form: Form,
     dictionary: Option<Arc<Dictionary>>,
 }
 
@@ -89,7 +91,8 @@ pub(crate) struct PackError(&'static str);
 
 impl Packing {
     /// Packs the bytes of an object. Neighbours that come later are packed better.
-    pub(crate) fn pack(&self, kind: &ResourceKind, bytes: &[u8]) -> Result<Packed, PackError> {
+    pub(crate) fn pack(&self, kind: &ResourceKind, body: BodyRef<'_>) -> Result<Packed, PackError> {
+        let (bytes, form) = (body.bytes(), body.form());
         let length = u32::try_from(bytes.len()).map_err(|_| PackError("pack an object of 4 GiB"))?;
         let dictionary = match is_secret(kind) {
             true => None,
@@ -106,7 +109,7 @@ impl Packing {
         if !is_secret(kind) {
             self.training.lock().note(bytes.len(), out.len());
         }
-        Ok(Packed { bytes: out.into(), length, dictionary })
+        Ok(Packed { bytes: out.into(), length, form, dictionary })
     }
 
     /// The bytes as they were.
@@ -191,6 +194,11 @@ impl Window {
 }
 
 impl Packed {
+    /// How the bytes are written.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
