@@ -36,7 +36,8 @@ pub(crate) struct Page {
 }
 
 /// What a continue token says.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -206,10 +207,19 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
         // A letter too few: Go points at the last one.
         _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
     })?;
-    let token: Token = serde_json::from_slice(&bytes).map_err(|_| {
-        let first = bytes.first().map_or(' ', |byte| char::from(*byte));
-        error(format!("invalid character '{first}' looking for beginning of value"))
-    })?;
+    let token = match crate::http::read_json(&bytes).map_err(error)? {
+        // No token at all is one without members.
+        serde_json::Value::Null => Token::default(),
+        value @ serde_json::Value::Object(_) => {
+            serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
+        }
+        other => {
+            let found = crate::write::json_type(&other);
+            return Err(error(format!(
+                "json: cannot unmarshal {found} into Go value of type storage.continueToken"
+            )));
+        }
+    };
     if token.v != "meta.k8s.io/v1" {
         return Err(error(format!("server does not recognize this encoded version {}", token.v)));
     }

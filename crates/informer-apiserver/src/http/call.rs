@@ -330,14 +330,16 @@ impl Call<'_> {
     async fn delete(&self, body: &[u8]) -> Result<Answer, ApiError> {
         let given = match body.is_empty() {
             true => None,
-            false => Some(options::delete_body(self.decode(body).map_err(|why| match why {
-                Undecoded::Syntax(why) => {
-                    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
-                }
-                Undecoded::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
-                Undecoded::MediaType => unsupported_body(),
-                Undecoded::NoProtobuf | Undecoded::Cut => ApiError::bad_request("unexpected EOF"),
-            })?)?),
+            false => {
+                Some(options::delete_body(self.decode(body).and_then(members).map_err(|why| match why {
+                    Undecoded::Syntax(why) => {
+                        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+                    }
+                    Undecoded::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
+                    Undecoded::MediaType => unsupported_body(),
+                    Undecoded::NoProtobuf | Undecoded::Cut => ApiError::bad_request("unexpected EOF"),
+                })?)?)
+            }
         };
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();
@@ -369,7 +371,10 @@ impl Call<'_> {
     /// The value in a body, JSON or YAML.
     fn decode(&self, body: &[u8]) -> Result<Value, Undecoded> {
         match media_type(self.head) {
-            "" | "application/json" => super::read_json(body).map_err(Undecoded::Syntax),
+            "application/json" => super::read_json(body).map_err(Undecoded::Syntax),
+            "" if header(self.head, CONTENT_TYPE).is_empty() => {
+                super::read_json(body).map_err(Undecoded::Syntax)
+            }
             "application/yaml" => super::read_yaml_value(body)
                 .map_err(|error| Undecoded::Yaml(super::yaml::problem(body, &error))),
             "application/vnd.kubernetes.protobuf" => self.read_protobuf(body),
@@ -387,14 +392,7 @@ impl Call<'_> {
 
     /// The object in a body.
     pub(super) fn object(&self, body: &[u8]) -> Result<Value, ApiError> {
-        let decoded = self.decode(body).and_then(|value| match value {
-            Value::Object(_) => Ok(value),
-            other => Err(Undecoded::Syntax(format!(
-                "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
-                 omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                crate::write::json_type(&other)
-            ))),
-        });
+        let decoded = self.decode(body).and_then(members);
         decoded.map_err(|error| match error {
             Undecoded::MediaType => unsupported_body(),
             Undecoded::Cut => {
@@ -433,6 +431,19 @@ impl Call<'_> {
                 ))
             }
         })
+    }
+}
+
+/// A value as an object; nothing is one without members.
+fn members(value: Value) -> Result<Value, Undecoded> {
+    match value {
+        Value::Object(_) => Ok(value),
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        other => Err(Undecoded::Syntax(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
+             omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            crate::write::json_type(&other)
+        ))),
     }
 }
 

@@ -146,6 +146,14 @@ impl PatchType {
                         json_type(&patch)
                     )));
                 };
+                if let Some(wrong) =
+                    operations.iter().find(|operation| !operation.is_object() && !operation.is_null())
+                {
+                    return Err(undecodable(format!(
+                        "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                        json_type(wrong)
+                    )));
+                }
                 match operations.len() {
                     count if count > OPERATIONS_MAX => Err(ApiError::new(
                         413,
@@ -158,7 +166,13 @@ impl PatchType {
                 }
             }
             "application/strategic-merge-patch+json" if !kind.is_custom() => {
-                Ok(Self::Strategic(read_json(body).map_err(ApiError::bad_request)?))
+                match read_json(body).map_err(ApiError::bad_request)? {
+                    patch @ (Value::Object(_) | Value::Null) => Ok(Self::Strategic(patch)),
+                    other => Err(ApiError::bad_request(format!(
+                        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                        json_type(&other)
+                    ))),
+                }
             }
             "application/strategic-merge-patch+json" => Err(ApiError::new(
                 415,

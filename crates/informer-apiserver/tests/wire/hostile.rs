@@ -180,3 +180,15 @@ async fn bodies_that_are_no_text_and_verbs_that_are_none_are_refused() {
         assert_eq!(refused(&server, request, broken.clone()).await, is(code, reason), "{request:?}");
     }
 }
+
+#[tokio::test]
+async fn a_body_that_is_no_object_deletes_nothing() {
+    let server = server();
+    for body in ["[]", "5", "\"x\""] {
+        let delete = ("DELETE", ITEM, "application/json");
+        assert_eq!(refused(&server, delete, body).await, is(400, "BadRequest"), "{body}");
+    }
+    let odd = ("POST", MAPS, ";;");
+    assert_eq!(refused(&server, odd, "{}").await, is(415, "UnsupportedMediaType"));
+    assert_eq!(send(&server, ("DELETE", ITEM, "application/json"), "null").await.0, 200);
+}
