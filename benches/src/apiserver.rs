@@ -1,4 +1,5 @@
-//! What an API server is measured with: the same program for the embedded one and for a real one, over TLS or without.
+//! What an API server is measured with: the same program for the embedded one and for a real one, over TLS or without, and for an embedded
+//! one in the process of the program itself.
 //!
 //! `apiserver-bench load` fills an empty server and measures what that, lists and watches cost; `apiserver-bench start` measures how
 //! soon a program answers; `apiserver-bench floor` what the sockets of the machine take by themselves. Each prints one JSON object of
@@ -59,9 +60,9 @@ enum Command {
 /// What to measure, and where.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Load {
-    /// The URL of the server.
+    /// The URL of the server. Without one a server in this process is called without a socket, as a test may do.
     #[arg(long)]
-    server: String,
+    server: Option<String>,
     /// Whom to trust, where it is `https`.
     #[arg(long)]
     authority: Option<PathBuf>,
@@ -121,12 +122,19 @@ async fn main() -> ExitCode {
 }
 
 async fn measured(load: &Load) -> Result<Figures, Failure> {
-    let target = Target::new(&load.server, load.authority.as_deref(), load.token.as_deref())?;
+    let target = match &load.server {
+        Some(url) => Target::new(url, load.authority.as_deref(), load.token.as_deref())?,
+        None => Target::here(),
+    };
     let server = Processes { server: load.pids.clone(), beside: load.beside.clone() };
     let mut figures = Figures::default();
     create::measure(&target, &server, load, &mut figures).await?;
     lists::measure(&target, &server, load, &mut figures).await?;
     watches::measure(&target, &server, load, &mut figures).await?;
     watches::stall(&target, &server, load, &mut figures).await?;
+    if load.pids.is_empty() {
+        // There is no process of the server's own to be looked at.
+        figures.0.retain(|name, _| !name.contains("RSS") && !name.contains("CPU"));
+    }
     Ok(figures)
 }

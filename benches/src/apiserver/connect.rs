@@ -1,37 +1,48 @@
-//! Connections to a server: HTTP/1.1, each on a socket of its own, over TLS where the URL says so.
+//! Connections to a server: HTTP/1.1, each on a socket of its own, over TLS where the URL says so; or calls of a server in this
+//! process.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use informer_apiserver::{ApiBody, ApiServer, ApiService};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tower::Service;
 
 use crate::Failure;
 
 /// What is read from a socket at once: TLS by itself asks for 4 KB at a time, and the reader would be what is measured.
-const READ_BYTES: usize = 64 << 10;
+pub(crate) const READ_BYTES: usize = 64 << 10;
+
+/// The body of an answer, from a socket or from this process.
+pub(crate) type Body = Either<Incoming, ApiBody>;
 
 /// Where a server is, and how it is spoken to.
 #[derive(Clone)]
 pub(crate) struct Target {
-    address: String,
-    tls: Option<TlsConnector>,
+    place: Place,
     token: Option<HeaderValue>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Socket { address: String, tls: Option<TlsConnector> },
+    Here(ApiService),
 }
 
 /// One connection.
 pub(crate) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    sender: Sender,
     host: String,
     token: Option<HeaderValue>,
 }
@@ -43,6 +54,11 @@ pub(crate) struct Ask<'a> {
     pub(crate) path: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) accept: &'a str,
+}
+
+enum Sender {
+    Socket(SendRequest<Full<Bytes>>),
+    Here(ApiService),
 }
 
 impl<'a> Ask<'a> {
@@ -67,20 +83,37 @@ impl Target {
             _ => None,
         };
         let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
-        Ok(Self { address: address.trim_end_matches('/').to_owned(), tls, token })
+        let address = address.trim_end_matches('/').to_owned();
+        Ok(Self { place: Place::Socket { address, tls }, token })
+    }
+
+    /// A new server in this process, called without a socket.
+    pub(crate) fn here() -> Self {
+        Self { place: Place::Here(ApiServer::builder().build().service()), token: None }
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        let stream = TcpStream::connect(&self.address).await?;
+        let token = self.token.clone();
+        let (address, tls) = match &self.place {
+            Place::Socket { address, tls } => (address, tls),
+            Place::Here(service) => {
+                return Ok(Connection {
+                    sender: Sender::Here(service.clone()),
+                    host: "here".to_owned(),
+                    token,
+                });
+            }
+        };
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let sender = match &self.tls {
+        let sender = match tls {
             None => handshake(stream).await?,
             Some(tls) => {
                 let stream = BufReader::with_capacity(READ_BYTES, stream);
                 handshake(tls.connect(ServerName::try_from("127.0.0.1")?, stream).await?).await?
             }
         };
-        Ok(Connection { sender, host: self.address.clone(), token: self.token.clone() })
+        Ok(Connection { sender: Sender::Socket(sender), host: address.clone(), token })
     }
 }
 
@@ -108,7 +141,7 @@ where
 
 impl Connection {
     /// The answer, as soon as its head is there.
-    pub(crate) async fn ask(&mut self, ask: Ask<'_>, body: Bytes) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn ask(&mut self, ask: Ask<'_>, body: Bytes) -> Result<Response<Body>, Failure> {
         let mut request =
             Request::builder().method(ask.method).uri(ask.path).header(header::HOST, &self.host);
         request = request.header(header::ACCEPT, ask.accept);
@@ -118,8 +151,14 @@ impl Connection {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, token);
         }
-        self.sender.ready().await?;
-        Ok(self.sender.send_request(request.body(Full::new(body))?).await?)
+        let request = request.body(Full::new(body))?;
+        match &mut self.sender {
+            Sender::Socket(sender) => {
+                sender.ready().await?;
+                Ok(sender.send_request(request).await?.map(Either::Left))
+            }
+            Sender::Here(service) => Ok(service.call(request).await?.map(Either::Right)),
+        }
     }
 
     /// Sends a request that must succeed, and reads its answer to the end; how long that is, and its last byte.

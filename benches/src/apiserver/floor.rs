@@ -1,20 +1,32 @@
-//! What sockets take by themselves: the bytes of creates, lists and watches through as many connections, without HTTP, without TLS and
-//! without anybody who looks at them. Writers and readers share the cores, as a server and its clients do on one machine.
+//! What sockets take by themselves: the bytes of creates, lists and watches through as many connections, without HTTP and without
+//! anybody who looks at them; and what TLS makes of a list. Writers and readers share the cores, as a server and its clients do on one machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use informer_apiserver::CertificateAuthority;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::{Failure, Figures};
 
 /// What one write of a list is, and how much is read at once.
 const PART: usize = 256 << 10;
+
+/// What a list may be encrypted by: both servers choose the first.
+const SUITES: [(&str, CipherSuite); 2] =
+    [("AES-128", CipherSuite::TLS13_AES_128_GCM_SHA256), ("AES-256", CipherSuite::TLS13_AES_256_GCM_SHA384)];
+
+/// Whom the certificate is for.
+const HOST: &str = "127.0.0.1";
 
 /// How much to send.
 #[derive(Clone, Debug, Args)]
@@ -43,7 +55,17 @@ pub(crate) async fn measured(floor: &Floor) -> Result<Figures, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut figures = Figures::default();
     figures.put("creates, a second", creates(floor, &listener).await?);
-    figures.put("list, objects a second", list(floor, &listener).await?);
+    let (client, server) = pair(&listener).await?;
+    figures.put("list, objects a second", list(floor, client, server).await?);
+    for (name, suite) in SUITES {
+        let (client, server) = pair(&listener).await?;
+        let (accepts, connects) = tls(suite)?;
+        let client = BufReader::with_capacity(crate::connect::READ_BYTES, client);
+        let host = ServerName::try_from(HOST)?;
+        let (client, server) = tokio::join!(connects.connect(host, client), accepts.accept(server));
+        let rate = list(floor, client?, server?).await?;
+        figures.put(&format!("list over TLS with {name}, objects a second"), rate);
+    }
     figures.put("one write at a time, deliveries a second", deliveries(floor, &listener).await?);
     Ok(figures)
 }
@@ -94,8 +116,33 @@ async fn turns(
     Ok(())
 }
 
-async fn list(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> {
-    let (mut client, mut server) = pair(listener).await?;
+/// Both ends of TLS, as an embedded server and the program that measures it have them.
+fn tls(suite: CipherSuite) -> Result<(TlsAcceptor, TlsConnector), Failure> {
+    let authority = CertificateAuthority::new("floor")?;
+    let certificate = authority.issue_for([HOST])?;
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.retain(|known| known.suite() == suite);
+    let provider = Arc::new(provider);
+    let chain = CertificateDer::pem_slice_iter(certificate.chain().as_bytes()).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.key().as_bytes())?;
+    let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok((TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client))))
+}
+
+async fn list(
+    floor: &Floor,
+    mut client: impl AsyncRead + Unpin,
+    mut server: impl AsyncWrite + Unpin + Send + 'static,
+) -> Result<f64, Failure> {
     let total = floor.object * floor.objects;
     let began = Instant::now();
     let writer = tokio::spawn(async move {
@@ -106,7 +153,7 @@ async fn list(floor: &Floor, listener: &TcpListener) -> Result<f64, Failure> {
             server.write_all(&part[..length]).await?;
             left -= length;
         }
-        Ok::<_, std::io::Error>(())
+        server.flush().await
     });
     let (mut into, mut read) = (vec![0; PART], 0);
     while read < total {

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::connect::{Ask, Connection, Target};
+use crate::connect::{Ask, Body, Connection, Target};
 use crate::process::Processes;
 use crate::{Failure, Figures, Load, create};
 
@@ -123,7 +122,7 @@ async fn fill(writer: &mut Connection, namespace: &str, count: usize) -> Result<
 }
 
 /// A watch that begins with the state.
-async fn open(target: &Target, namespace: &str) -> Result<(Connection, Incoming), Failure> {
+async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Failure> {
     let mut connection = target.connect().await?;
     let path =
         format!("/api/v1/namespaces/{namespace}/pods?watch=true&resourceVersion=0&timeoutSeconds=3000");
@@ -143,7 +142,7 @@ async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) 
 }
 
 /// Counts events: each is one line, and they come in the order of the writes.
-async fn read(_connection: Connection, mut body: Incoming, told: Arc<Told>) {
+async fn read(_connection: Connection, mut body: Body, told: Arc<Told>) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };

@@ -23,8 +23,11 @@ pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// Lists are handed on in pieces of this size: large enough for few system calls, small beside a socket's buffers.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Objects that are written as protobuf for the first time before others may run: some milliseconds.
-const WIRED_AT_ONCE: usize = 64;
+/// Objects that a thread writes as protobuf for the first time before others may run: some milliseconds.
+const WIRED_AT_ONCE: usize = 128;
+
+/// Threads that write the objects of one list. More would take the cores from those who ask.
+const WIRING_THREADS_MAX: usize = 8;
 
 /// One page of a list.
 #[derive(Debug)]
@@ -322,19 +325,45 @@ impl Page {
         json.extend_from_slice(&tail);
         let empty = wiring.schema.to_protobuf(&json).ok()?;
         let envelope = Envelope::parse(&empty).ok()?;
-        let (mut length, mut written) = (envelope.raw.len(), 0);
+        self.write_items(wiring).await;
+        let mut length = envelope.raw.len();
         for item in &self.items {
-            if item.wired().is_none() {
-                written += 1;
-                if written % WIRED_AT_ONCE == 0 {
-                    tokio::task::yield_now().await;
-                }
-            }
             length += item.wire(wiring)?.item().len();
         }
         let mut head = envelope_head(envelope.api_version, envelope.kind, length);
         head.extend_from_slice(envelope.raw);
         Some(head)
+    }
+
+    /// Writes the items as protobuf that nobody has asked for before: on several cores where there are many. The threads end before
+    /// anybody else runs, so that this is as good as any other work in the eyes of a runtime, and of one whose time is paused.
+    async fn write_items(&self, wiring: Wiring<'_>) {
+        let unwritten: Vec<&Stored> =
+            self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
+        let threads = match unwritten.len() > WIRED_AT_ONCE {
+            true => std::thread::available_parallelism().map_or(1, usize::from).min(WIRING_THREADS_MAX),
+            false => 1,
+        };
+        let write = |part: &[&Stored]| {
+            for item in part {
+                item.wire(wiring);
+            }
+        };
+        for bite in unwritten.chunks(WIRED_AT_ONCE * threads) {
+            std::thread::scope(|scope| {
+                let mut parts = bite.chunks(bite.len().div_ceil(threads));
+                let own = parts.next().unwrap_or_default();
+                for part in parts {
+                    // What no thread can be had for is written when it is asked for.
+                    let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
+                    if let Err(error) = started {
+                        tracing::debug!(%error, "a list is written by fewer threads");
+                    }
+                }
+                write(own);
+            });
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The page as a table.

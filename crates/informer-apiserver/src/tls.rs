@@ -16,7 +16,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{CipherSuite, RootCertStore, ServerConfig};
 
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use authority::CertificateAuthority;
@@ -138,7 +138,7 @@ impl Tls {
 
     /// What a listener needs. Client certificates are asked for where there is an authority for them.
     pub(crate) fn configure(&self, clients: Option<&ClientCa>) -> Result<Accepting, TlsError> {
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+        let builder = ServerConfig::builder_with_provider(Arc::new(quick_first(&self.provider)))
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Key(Box::new(error)))?;
         let witness = clients.map(|clients| Witness::new(clients, &self.provider)).transpose()?;
@@ -147,6 +147,7 @@ impl Tls {
             None => builder.with_no_client_auth().with_cert_resolver(resolver),
             Some(witness) => builder.with_client_cert_verifier(witness.asking()).with_cert_resolver(resolver),
         };
+        config.ignore_client_order = true;
         config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
         Ok(Accepting { config: Arc::new(config), witness })
     }
@@ -183,6 +184,22 @@ impl std::str::FromStr for ClientCa {
         }
         Ok(Self { roots: Arc::new(roots) })
     }
+}
+
+/// The provider with AES of 128 bits before what takes more time, as upstream's server chooses whatever order its client has. The others
+/// keep theirs.
+fn quick_first(provider: &CryptoProvider) -> CryptoProvider {
+    let mut provider = provider.clone();
+    provider.cipher_suites.sort_by_key(|suite| {
+        let quick = matches!(
+            suite.suite(),
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        );
+        (suite.tls13().is_none(), !quick)
+    });
+    provider
 }
 
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {

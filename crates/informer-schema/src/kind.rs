@@ -24,7 +24,7 @@ pub(crate) struct MessageData {
 }
 
 /// Where the search for a name begins. Names of one type differ in most of this.
-fn slot(name: &str) -> usize {
+pub(crate) fn slot(name: &str) -> usize {
     let bytes = name.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return 0 };
     let middle = bytes[bytes.len() / 2];
@@ -92,14 +92,19 @@ impl<'s> Message<'s> {
 
     /// The field of that name in JSON.
     pub fn field(self, name: &str) -> Option<Field<'s>> {
+        let place = self.place(name)?;
+        Some(Field { schema: self.schema, data: &self.schema.fields[place] })
+    }
+
+    /// The place of that field in the whole table: of an embedded type it is among that one's fields.
+    pub(crate) fn place(self, name: &str) -> Option<usize> {
         let table = self.data.by_name.get_or_init(|| self.by_name());
         let mask = table.len() - 1;
         let mut at = slot(name) & mask;
         // At least half of the table is empty.
         while let Some(place) = usize::from(table[at]).checked_sub(1) {
-            let data = &self.schema.fields[place];
-            if data.name == name {
-                return Some(Field { schema: self.schema, data });
+            if self.schema.fields[place].name == name {
+                return Some(place);
             }
             at = (at + 1) & mask;
         }

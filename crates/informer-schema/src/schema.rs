@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informer_core::{Gvk, Gvr};
 
 use crate::field::{Base, FieldData};
-use crate::kind::{Kind, KindData, Message, MessageData};
+use crate::kind::{Kind, KindData, Message, MessageData, slot};
 use crate::resource::{GroupVersionData, Resource, ResourceData};
 
 mod load;
@@ -33,6 +33,8 @@ pub struct Schema {
     pub(crate) server_version: &'static str,
     pub(crate) types_version: &'static str,
     by_name: HashMap<&'static str, MessageId>,
+    /// The kinds by what they are called, each with its place plus 1: at least half of it is empty.
+    by_kind: Box<[u16]>,
 }
 
 impl Schema {
@@ -60,9 +62,16 @@ impl Schema {
 
     fn index_of(&self, group: &str, version: &str, kind: &str) -> Option<usize> {
         let find = |group: &str, version: &str| {
-            self.kinds
-                .binary_search_by(|data| (data.group, data.version, data.kind).cmp(&(group, version, kind)))
-                .ok()
+            let mask = self.by_kind.len() - 1;
+            let mut at = kind_slot(group, version, kind) & mask;
+            while let Some(place) = usize::from(self.by_kind[at]).checked_sub(1) {
+                let data = &self.kinds[place];
+                if (data.kind, data.version, data.group) == (kind, version, group) {
+                    return Some(place);
+                }
+                at = (at + 1) & mask;
+            }
+            None
         };
         find(group, version).or_else(|| find("meta.k8s.io", "v1"))
     }
@@ -151,6 +160,17 @@ impl Schema {
         usize::from(*run.get(number as usize)?).checked_sub(1)
     }
 
+    /// The place of a message's own field in it, by its name in JSON.
+    pub(crate) fn place_named(&self, id: MessageId, name: &str) -> Option<usize> {
+        let range = self.range_of(id);
+        match self.message_at(id).place(name) {
+            Some(place) if range.contains(&place) => Some(place - range.start),
+            // An embedded type has one of that name, and may come before this one's own.
+            Some(_) => self.fields[range].iter().position(|field| field.name == name && !field.flags.inline),
+            None => None,
+        }
+    }
+
     /// For each protobuf number the place of the field in its message, plus 1.
     pub(crate) fn numbers_of(&self, id: MessageId) -> &[u8] {
         let run = &self.messages[usize::from(id.0)].numbers;
@@ -173,6 +193,11 @@ impl Schema {
             _ => None,
         }
     }
+}
+
+/// Where the search for a kind begins.
+fn kind_slot(group: &str, version: &str, kind: &str) -> usize {
+    slot(kind) * 3 + slot(version) * 5 + slot(group) * 7
 }
 
 /// A [`Kind`] with a share of its table.

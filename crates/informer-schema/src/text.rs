@@ -204,6 +204,7 @@ impl Parser<'_> {
         let mut escaped = false;
         self.at += 1;
         loop {
+            self.at += plain_length(&self.bytes[self.at..]);
             match self.peek()? {
                 b'"' => break,
                 b'\\' => {
@@ -211,8 +212,7 @@ impl Parser<'_> {
                     self.at += 1;
                     self.escape()?;
                 }
-                0..0x20 => return Err(self.wrong()),
-                _ => self.at += 1,
+                _ => return Err(self.wrong()),
             }
         }
         self.at += 1;
@@ -290,6 +290,26 @@ impl Parser<'_> {
     fn wrong(&self) -> Problem {
         Problem::Json { at: self.at }
     }
+}
+
+/// How many bytes come before the first one that ends a string, escapes something, or is not allowed in one: eight at a time.
+fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    // The lowest high bit of these is right; those above it may not be, since a byte borrows from the next one.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
+    let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let mut at = 0;
+    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let found = equal(word, b'"') | equal(word, b'\\') | below(word, 0x20);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let last = bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+    last.map_or(bytes.len(), |more| at + more)
 }
 
 /// What stands between quotes, its escapes read. Halves of pairs become U+FFFD, as in Go.

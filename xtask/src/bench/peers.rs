@@ -272,6 +272,25 @@ impl Samples {
         }
         text
     }
+
+    /// How many times those of a peer the medians are, as a table in Markdown: of throughput more is better, of all else less.
+    pub(crate) fn times(&self, programs: &[Program], peer: &str) -> String {
+        let mut text = format!("| to {peer} |");
+        programs.iter().for_each(|program| text.extend([" ", program.name, " |"]));
+        text.push_str("\n|---|");
+        programs.iter().for_each(|_| text.push_str("---|"));
+        for case in self.cases.keys().filter(|case| self.median(peer, case).is_some()) {
+            text.extend(["\n| ", case, " |"]);
+            for program in programs {
+                text.push_str(&match self.ratio(program.name, peer, case) {
+                    Some(ratio) if ratio > 1.0 => format!(" 1/{} |", rounded(ratio)),
+                    Some(ratio) if ratio > 0.0 => format!(" {} times |", rounded(1.0 / ratio)),
+                    _ => " |".to_owned(),
+                });
+            }
+        }
+        text
+    }
 }
 
 /// Three digits, which is more than such figures are worth.

@@ -8,7 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use informer_apiserver::{ApiServer, Certificate, CertificateAuthority, Listening, Tls, Tokens, User};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CipherSuite, ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -77,6 +77,17 @@ impl Served {
         connection.abort();
         (status, serde_json::from_slice(&body).unwrap())
     }
+}
+
+#[tokio::test]
+async fn aes_with_128_bits_is_chosen_before_256_as_upstream_does() {
+    let provider = rustls::crypto::ring::default_provider();
+    let longer = provider.cipher_suites.first().map(|suite| suite.suite());
+    assert_eq!(longer, Some(CipherSuite::TLS13_AES_256_GCM_SHA384), "the client would have the longer one");
+    let served = Served::start().await;
+    let stream = served.connect("http/1.1", None).await;
+    let chosen = stream.get_ref().1.negotiated_cipher_suite().map(|suite| suite.suite());
+    assert_eq!(chosen, Some(CipherSuite::TLS13_AES_128_GCM_SHA256));
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ pub(super) fn parse(text: &'static str) -> Schema {
         server_version: "",
         types_version: "",
         by_name: names(text),
+        by_kind: Box::default(),
     };
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (tag, rest) = line.split_once('\t').expect(MADE_HERE);
@@ -39,7 +40,21 @@ pub(super) fn parse(text: &'static str) -> Schema {
     number(&mut schema);
     // The table is sorted as text, where a slash stands between the parts.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
+    schema.by_kind = by_kind(&schema.kinds);
     schema
+}
+
+fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
+    let mut table = vec![0; (2 * kinds.len()).next_power_of_two()];
+    let mask = table.len() - 1;
+    for (place, data) in (1..).zip(kinds) {
+        let mut at = super::kind_slot(data.group, data.version, data.kind) & mask;
+        while table[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        table[at] = place;
+    }
+    table.into()
 }
 
 fn cells<const N: usize>(rest: &'static str) -> [&'static str; N] {

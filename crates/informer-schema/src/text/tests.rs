@@ -20,6 +20,22 @@ fn values_are_found_where_they_stand() {
 }
 
 #[test]
+fn a_string_ends_where_it_ends_wherever_that_is() {
+    for (length, sign) in (0..20).flat_map(|length| {
+        ["", "\\n", "\\\"", "\n", "\u{1f}", "\u{e9}", "\u{80}!#[]"].map(|sign| (length, sign))
+    }) {
+        let text = format!("[\"{}{sign}{}\",7]", "a".repeat(length), "!b#".repeat(3));
+        let known: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        let found = Tape::parse(text.as_bytes()).ok();
+        assert_eq!(found.is_some(), known.is_some(), "{text:?}");
+        let Some(tape) = found else { continue };
+        let first = tape.entries(tape.root()).next().and_then(|at| tape.string(at));
+        assert_eq!(first.as_deref(), known.as_ref().and_then(|known| known[0].as_str()), "{text:?}");
+        assert_eq!(tape.entries(tape.root()).count(), 2, "{text:?}");
+    }
+}
+
+#[test]
 fn what_is_no_json_is_refused() {
     for bad in [
         "",

@@ -44,7 +44,9 @@ impl<'t> Walk<'_, 't> {
         self.depth += 1;
         let schema = self.schema;
         let fields = schema.fields_of(id);
-        let members = self.members(fields, objects)?;
+        let members = self.members(id, objects)?;
+        // One bit for each place, or some: most fields of most types are not there.
+        let there = members.iter().fold(0_u64, |there, (place, _)| there | 1 << (place % 64));
         for place in schema.places_from_the_end(id) {
             let field = &fields[place];
             if field.flags.inline {
@@ -54,24 +56,30 @@ impl<'t> Walk<'_, 't> {
                 self.out.close(field.number, before);
                 continue;
             }
-            let start = members.partition_point(|(found, _)| usize::from(*found) < place);
-            let end = members.partition_point(|(found, _)| usize::from(*found) <= place);
-            self.field(field, &members[start..end]).map_err(|fault| fault.within(field.name))?;
+            let own = match there & 1 << (place % 64) {
+                0 => &[][..],
+                _ => {
+                    let start = members.partition_point(|(found, _)| usize::from(*found) < place);
+                    let end = members.partition_point(|(found, _)| usize::from(*found) <= place);
+                    &members[start..end]
+                }
+            };
+            self.field(field, own).map_err(|fault| fault.within(field.name))?;
         }
         self.depth -= 1;
         Ok(())
     }
 
     /// The members that the type has, by place, in the order of the text.
-    fn members(&self, fields: &[FieldData], objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
-        let mut members = Vec::with_capacity(fields.len().min(16));
+    fn members(&self, id: MessageId, objects: &[At]) -> Result<Vec<(u8, At)>, Fault> {
+        let mut members = Vec::with_capacity(self.schema.fields_of(id).len().min(16));
         for object in objects {
             if self.tape.kind(*object) != Kind::Object {
                 return Err(Problem::Value { expected: "an object" }.into());
             }
             for (key, value) in self.tape.members(*object) {
                 let Some(name) = self.tape.string(key) else { continue };
-                let place = fields.iter().position(|field| field.name == name && !field.flags.inline);
+                let place = self.schema.place_named(id, &name);
                 members.extend(place.map(|place| (place as u8, value)));
             }
         }
