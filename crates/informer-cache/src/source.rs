@@ -6,7 +6,7 @@
 //! turns the answers into changes for a queue.
 //!
 //! Neither answer is a collection: both are streams, so that a list of a million objects passes through the memory
-//! of one object and one network frame.
+//! of a few network frames.
 
 mod answer;
 mod error;

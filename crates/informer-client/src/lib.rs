@@ -20,7 +20,8 @@
 //!
 //! # Guarantees
 //!
-//! - Memory while listing, beyond the objects that are kept: one object and one network frame.
+//! - Memory while listing, beyond the objects that are kept: one object and one network frame; where several tasks decode a backlog,
+//!   what they decode, some 256 KiB each.
 //! - An object that cannot be read is set aside, and the others flow.
 //! - An object that is held already in the very version that is listed is not decoded.
 //! - No error, log or `Debug` shows a value of an object.

@@ -53,8 +53,12 @@ pub(crate) type Wire = SharedKind;
 ///
 /// Built-in kinds are asked for as protobuf, which is half the bytes and a third of the server's work; see [`Encodings`].
 /// Queries are as client-go sends them, in the order of their names; `resourceVersion=0` and `limit` are both sent
-/// where both are asked for. A body is read as it arrives: beyond the objects that are handed on, memory holds one
-/// object and one network frame. Nothing is retried here; every status is told as it came.
+/// where both are asked for. Nothing is retried here; every status is told as it came.
+///
+/// A body is read as it arrives: beyond the objects that are handed on, memory holds one object and one network frame. Where more
+/// arrives than one task reads, on a runtime of several threads, batches of some 256 KiB are decoded by tasks of their own, at most
+/// eight at once; objects and events come in the order of the body all the same. On a runtime of one thread everything is read
+/// where it arrives.
 pub struct KubeListWatch<O> {
     client: Client,
     kind: Arc<ResourceKind>,
