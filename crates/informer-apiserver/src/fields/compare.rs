@@ -166,11 +166,12 @@ fn members(
 ) -> Result<Comparison, TypeError> {
     let none = Map::new();
     let (left, right) = (left.unwrap_or(&none), right.unwrap_or(&none));
-    let new = right.keys().filter(|name| !left.contains_key(*name));
+    let old = left.iter().map(|(name, old)| (name, Some(old), right.get(name)));
+    let new = right.iter().filter(|(name, _)| left.is_empty() || !left.contains_key(*name));
     let mut parts = Vec::new();
-    for name in left.keys().chain(new) {
+    for (name, old, new) in old.chain(new.map(|(name, new)| (name, None, Some(new)))) {
         let of = map.member(name).map_or(Type::Whole, |member| member.of);
-        match part(of, left.get(name), right.get(name)) {
+        match part(of, old, new) {
             Ok(part) if part.is_nothing() => {}
             Ok(part) => parts.push((Element::field(name), part)),
             Err(error) => return Err(error.below(&Element::field(name))),

@@ -41,7 +41,11 @@ pub(super) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&V
 
 /// The value that a path without lists leads to.
 pub(super) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    let found = path.split('.').try_fold(value, |value, name| value.get(name));
+    let found = match path.as_bytes().contains(&b'.') {
+        true => path.split('.').try_fold(value, |value, name| value.get(name)),
+        // Most paths are names.
+        false => value.get(path),
+    };
     found.filter(|found| !found.is_null())
 }
 

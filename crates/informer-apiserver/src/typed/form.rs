@@ -5,15 +5,20 @@ use serde_json::{Map, Value};
 
 /// Brings an object into that form.
 pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
-    message.for_each_field(&mut |field| match object.get_mut(field.name()) {
-        None if field.is_always_written() => drop(object.insert(field.name().to_owned(), zero_of(field))),
-        None => {}
-        Some(value) if field.is_always_written() => match value {
-            Value::Null => *value = zero_of(field),
+    // Types have many fields, of which objects have few: it is the members that are looked up.
+    object.retain(|name, value| {
+        let Some(field) = message.field(name) else { return true };
+        match value {
+            Value::Null if field.is_always_written() => *value = zero_of(field),
+            value if !field.is_always_written() && is_empty(field, value) => return false,
             value => form_value(field, value),
-        },
-        Some(value) if is_empty(field, value) => drop(object.remove(field.name())),
-        Some(value) => form_value(field, value),
+        }
+        true
+    });
+    message.for_each_field(&mut |field| {
+        if field.is_always_written() && !object.contains_key(field.name()) {
+            object.insert(field.name().to_owned(), zero_of(field));
+        }
     });
 }
 
