@@ -1,8 +1,9 @@
 //! What sockets take by themselves: the bytes of creates, lists and watches through as many connections, without HTTP and without
-//! anybody who looks at them; and what TLS makes of a list. Writers and readers share the cores, as a server and its clients do on one machine.
+//! anybody who looks at them; what TLS makes of a list; and how soon a program that sleeps has what is sent to it. Writers and readers share the cores, as a server and its clients do on one machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clap::Args;
 use informer_apiserver::CertificateAuthority;
@@ -24,6 +25,10 @@ const PART: usize = 256 << 10;
 /// What a list may be encrypted by: both servers choose the first.
 const SUITES: [(&str, CipherSuite); 2] =
     [("AES-128", CipherSuite::TLS13_AES_128_GCM_SHA256), ("AES-256", CipherSuite::TLS13_AES_256_GCM_SHA384)];
+
+/// Events that are sent to a reader that sleeps, and how long it does so.
+const ALONE: usize = 400;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Whom the certificate is for.
 const HOST: &str = "127.0.0.1";
@@ -67,6 +72,9 @@ pub(crate) async fn measured(floor: &Floor) -> Result<Figures, Failure> {
         figures.put(&format!("list over TLS with {name}, objects a second"), rate);
     }
     figures.put("one write at a time, deliveries a second", deliveries(floor, &listener).await?);
+    let delays = delays(floor, &listener).await?;
+    figures.put("one event to a reader that sleeps, p50 us", delays[ALONE / 2].as_secs_f64() * 1e6);
+    figures.put("one event to a reader that sleeps, p99 us", delays[ALONE * 99 / 100].as_secs_f64() * 1e6);
     Ok(figures)
 }
 
@@ -199,4 +207,33 @@ async fn deliveries(floor: &Floor, listener: &TcpListener) -> Result<f64, Failur
         writer.await??;
     }
     Ok(rate)
+}
+
+/// How long events take to a reader that finds nothing else to do, sorted. The writer has a thread of its own, as a server has.
+async fn delays(floor: &Floor, listener: &TcpListener) -> Result<Vec<Duration>, Failure> {
+    let (mut client, server) = pair(listener).await?;
+    let (began, object, server) = (Instant::now(), floor.object.max(size_of::<u64>()), server.into_std()?);
+    let writer = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let (mut server, mut ticks) = (TcpStream::from_std(server)?, tokio::time::interval(PAUSE));
+            let mut out = vec![b' '; object];
+            for _ in 0..ALONE {
+                ticks.tick().await;
+                let now = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                out[..size_of::<u64>()].copy_from_slice(&now.to_le_bytes());
+                server.write_all(&out).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        })
+    });
+    let (mut into, mut delays) = (vec![0; object], Vec::with_capacity(ALONE));
+    for _ in 0..ALONE {
+        client.read_exact(&mut into).await?;
+        let sent = into.first_chunk().map_or(0, |sent| u64::from_le_bytes(*sent));
+        delays.push(began.elapsed().saturating_sub(Duration::from_nanos(sent)));
+    }
+    writer.join().map_err(|_| "the writer panicked")??;
+    delays.sort_unstable();
+    Ok(delays)
 }
