@@ -130,6 +130,9 @@ struct Where {
     /// Whether the first list is a list, not a watch that begins with the state.
     #[arg(long)]
     list: bool,
+    /// Whether the first list is asked for by namespaces, side by side.
+    #[arg(long)]
+    split: bool,
 }
 
 impl Where {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use informer::{
     Client, Dynamic, Encodings, KubeListWatch, LabelSelector, Lazy, Metadata, Packed, Representation,
-    SharedInformer, StreamingLists, Typed, on_event,
+    SharedInformer, SplitLists, StreamingLists, Typed, on_event,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use serde_json::{Map, Value};
@@ -106,7 +106,8 @@ pub(super) fn source<O: Representation>(client: &Client, place: &Where, at: usiz
         Encoding::Protobuf => Encodings::Auto,
     };
     let source = KubeListWatch::of(client, resource(place.kind, at));
-    source.streaming_lists(streaming).encodings(encodings)
+    let source = source.streaming_lists(streaming).encodings(encodings);
+    if place.split { source.split_lists(SplitLists::default()) } else { source }
 }
 
 /// One informer, and what it is asked.

@@ -3,6 +3,7 @@
 pub(super) const OURS: &str = "informer";
 pub(super) const JSON: &str = "informer, JSON";
 pub(super) const LIST: &str = "informer, list";
+pub(super) const SPLIT: &str = "informer, by namespaces";
 pub(super) const TYPED: &str = "informer, typed";
 pub(super) const PACKED: &str = "informer, packed";
 pub(super) const METADATA: &str = "informer, metadata";

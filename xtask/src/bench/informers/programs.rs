@@ -8,7 +8,7 @@ use super::arguments::Kind;
 use super::names::{
     CLIENT_GO, CLIENT_GO_DYNAMIC, CLIENT_GO_JSON, CLIENT_GO_METADATA, DRAIN, DRAIN_PROTOBUF,
     DRAIN_PROTOBUF_STREAM, DRAIN_STREAM, DYNAMIC, JSON, KUBE_RS, KUBE_RS_DYNAMIC, LIST, METADATA, OURS,
-    PACKED, TYPED,
+    PACKED, SPLIT, TYPED,
 };
 use super::server::Place;
 use crate::bench::peers::{BenchError, Program, build_kube_rs, build_ours};
@@ -142,6 +142,7 @@ impl Lineup<'_> {
         let mut programs = vec![self.ours(OURS, &[], !self.built_in() && !self.is_real())];
         if self.is_real() {
             programs.push(self.ours(LIST, &["--list"], true));
+            programs.push(self.ours(SPLIT, &["--split"], true));
         }
         match self.kind {
             Kind::Crd => programs.push(self.ours(DYNAMIC, &["--form", "dynamic"], true)),
