@@ -117,7 +117,7 @@ where
     let keys: Vec<ObjectRef<K>> = (0..place.objects)
         .map(|n| {
             let key = ObjectRef::new_with(&format!("object-{n:07}"), kind.clone());
-            if place.kind == "node" { key } else { key.within(&format!("team-{:02}", n % 80)) }
+            if place.kind == "node" { key } else { key.within(&format!("team-{:02}", n / 25 % 80)) }
         })
         .collect();
     let client = Client::try_from(place.config().await?)?;

@@ -178,7 +178,7 @@ func (b *bench) run() error {
 		return err
 	}
 	for n := range b.objects {
-		key := fmt.Sprintf("team-%02d/object-%07d", n%80, n)
+		key := fmt.Sprintf("team-%02d/object-%07d", n/25%80, n)
 		if b.kind == "node" {
 			key = fmt.Sprintf("object-%07d", n)
 		}
