@@ -1,15 +1,17 @@
 //! The header of an object, read from its bytes without serde: who it is, which version, and what can be cut away.
 //!
-//! One walk over the members of the object and of its `metadata`; everything else is skipped at the speed of
+//! One walk over the members of the object and of its `metadata`, whose places it keeps; everything else is skipped at the speed of
 //! [`Structure`](crate::scan::Structure). What a key means twice is what serde makes of it: the last one counts.
 
 mod build;
+mod layout;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use crate::prune::{Cuts, Members};
+pub(crate) use layout::{Layout, Role};
+
 use crate::scan::{Cursor, ScanError, Text};
 
 /// What the scan of one object found. Texts are borrowed where they hold no escapes.
@@ -20,8 +22,8 @@ pub(crate) struct RawHeader<'a> {
     pub(crate) metadata: Metadata<'a>,
     /// True once a `metadata` that is an object was seen.
     pub(crate) has_metadata: bool,
-    /// The members of `metadata` that the pruning cuts.
-    pub(crate) cuts: Cuts,
+    /// Where the members of `metadata` stand.
+    pub(crate) layout: Layout,
 }
 
 /// What stands in `metadata`. Parts with an inner structure are read when they are needed.
@@ -103,11 +105,7 @@ impl<'a> RawHeader<'a> {
     /// Reads the header of an object, into `self`, which keeps what was read before an error.
     ///
     /// The cursor stands at the beginning of the object.
-    pub(crate) fn scan(
-        &mut self,
-        mut cursor: Cursor<'a>,
-        cut_managed_fields: bool,
-    ) -> Result<(), HeaderError> {
+    pub(crate) fn scan(&mut self, mut cursor: Cursor<'a>) -> Result<(), HeaderError> {
         if cursor.peek() != Some(b'{') {
             return Err(HeaderError::new("", Problem::Type("an object")));
         }
@@ -115,7 +113,7 @@ impl<'a> RawHeader<'a> {
         let mut first = true;
         while let Some(key) = cursor.member(&mut first)? {
             if key.is("metadata") {
-                self.scan_metadata(&mut cursor, cut_managed_fields)?;
+                self.scan_metadata(&mut cursor)?;
             } else if key.is("apiVersion") {
                 self.api_version = string(&mut cursor, "apiVersion")?;
             } else if key.is("kind") {
@@ -130,8 +128,8 @@ impl<'a> RawHeader<'a> {
         }
     }
 
-    fn scan_metadata(&mut self, cursor: &mut Cursor<'a>, cut: bool) -> Result<(), HeaderError> {
-        // A second `metadata` replaces the first; what the first had to cut is cut all the same.
+    fn scan_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {
+        // A second `metadata` replaces the first.
         (self.metadata, self.has_metadata) = (Metadata::default(), false);
         if cursor.peek() == Some(b'n') {
             cursor.skip()?;
@@ -141,16 +139,11 @@ impl<'a> RawHeader<'a> {
             return Err(HeaderError::new("metadata", Problem::Type("an object")));
         }
         cursor.object()?;
-        let (mut members, mut first) = (Members::begin(cursor.at()), true);
+        self.layout.open(cursor.at());
+        let mut first = true;
         while let Some(key) = cursor.member(&mut first)? {
-            if cut && key.is("managedFields") {
-                let value = cursor.skip()?;
-                members.cut(&mut self.cuts, value.end);
-            } else {
-                members.keep(&mut self.cuts, key.start());
-                self.metadata.take(key, cursor)?;
-                members.ended(cursor.at());
-            }
+            let role = self.metadata.take(key, cursor)?;
+            self.layout.push(role, key.start(), cursor.at());
         }
         self.has_metadata = true;
         Ok(())
@@ -158,7 +151,7 @@ impl<'a> RawHeader<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    fn take(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>) -> Result<(), HeaderError> {
+    fn take(&mut self, key: Text<'a>, cursor: &mut Cursor<'a>) -> Result<Role, HeaderError> {
         if key.is("name") {
             self.name = string(cursor, "metadata.name")?;
         } else if key.is("namespace") {
@@ -175,16 +168,22 @@ impl<'a> Metadata<'a> {
             self.creation_timestamp = string(cursor, "metadata.creationTimestamp")?;
         } else if key.is("labels") {
             self.labels = container(cursor, b'{', "metadata.labels", "an object")?;
+            return Ok(Role::Labels);
         } else if key.is("annotations") {
             self.annotations = container(cursor, b'{', "metadata.annotations", "an object")?;
+            return Ok(Role::Annotations);
         } else if key.is("ownerReferences") {
             self.owners = container(cursor, b'[', "metadata.ownerReferences", "an array")?;
+            return Ok(Role::Owners);
         } else if key.is("finalizers") {
             self.finalizers = container(cursor, b'[', "metadata.finalizers", "an array")?;
         } else {
             cursor.skip()?;
+            if key.is("managedFields") {
+                return Ok(Role::ManagedFields);
+            }
         }
-        Ok(())
+        Ok(Role::Own)
     }
 }
 

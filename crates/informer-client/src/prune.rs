@@ -1,7 +1,7 @@
 //! Cutting members out of an object's text before anything is decoded.
 //!
 //! `metadata.managedFields` is a third of the bytes of a typical object and half of the time to decode it, and no
-//! controller reads it: the header scan cuts it in passing. Other paths are cut by a walk of their own, which is only
+//! controller reads it: the header scan finds its place in passing. Other paths are cut by a walk of their own, which is only
 //! taken where they are asked for.
 
 use std::ops::Range;
@@ -97,8 +97,8 @@ fn cut_members(cursor: &mut Cursor<'_>, paths: &[&[&str]], cuts: &mut Cuts) -> R
     Ok(())
 }
 
-/// Ranges of a text to leave out, in order and apart from each other. The usual one has a place of its own: managed fields are
-/// found in every object, also in one that is held already and needs no cut.
+/// Ranges of a text to leave out, in order and apart from each other. Mostly it is one, which has a place of its own: managed fields,
+/// with what stands beside them in the order of Go.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     first: Option<Range<usize>>,
@@ -106,11 +106,6 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
-    /// True where the text stays as it is.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
     fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
         self.first.iter().chain(&self.more)
     }

@@ -9,6 +9,7 @@
 //! | [`Metadata`] | header, annotations, finalizers | nothing; the rest is not there |
 
 mod body;
+mod common;
 mod decode_error;
 mod dynamic;
 mod interner;
@@ -18,6 +19,8 @@ mod metadata;
 mod packed;
 #[cfg(feature = "packed")]
 mod packing;
+mod splice;
+mod table;
 mod typed;
 mod views;
 
@@ -26,9 +29,10 @@ use std::sync::Arc;
 
 use informer_cache::{Undecodable, UndecodableLog};
 use informer_core::{Header, Labels, Object};
-use informer_schema::{Scan, SharedKind};
+use informer_schema::{Scan, SharedKind, TranscodeError};
 
-use body::{Body, BodyRef};
+use body::{Body, BodyRef, Own};
+use common::{Common, Runs};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
 pub(crate) use interner::Interner;
@@ -43,7 +47,6 @@ pub(crate) use views::Views;
 
 use crate::ResourceKind;
 use crate::header::RawHeader;
-use crate::prune::Cuts;
 
 /// A form of objects that the client can make from what a server sends.
 ///
@@ -86,7 +89,7 @@ pub struct RawObject<'a> {
 /// The bytes of an object, with what a scan found in them.
 #[derive(Clone, Copy)]
 pub(crate) enum RawBytes<'a> {
-    Json { raw: &'a RawHeader<'a>, text: &'a str, cuts: &'a Cuts },
+    Json { raw: &'a RawHeader<'a>, text: &'a str, cut_managed_fields: bool },
     Protobuf { scan: &'a Scan<'a>, message: &'a [u8], cut_managed_fields: bool },
 }
 
@@ -109,7 +112,7 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// How many bytes it was, before pruning.
+    /// How many bytes it was, with its managed fields.
     pub fn wire_bytes(&self) -> usize {
         match self.bytes {
             RawBytes::Json { text, .. } => text.len(),
@@ -124,10 +127,13 @@ impl<'a> RawObject<'a> {
     /// When it came as protobuf, and cannot be written as JSON.
     pub fn json(&self) -> Result<Cow<'a, str>, DecodeError> {
         match self.bytes {
-            RawBytes::Json { text, cuts, .. } if cuts.is_empty() => Ok(Cow::Borrowed(text)),
-            _ => {
-                let json = self.body()?.borrow().json(self.origin, &self.header)?.into_owned();
-                Ok(Cow::Owned(json))
+            RawBytes::Json { raw, text, cut_managed_fields: true } if raw.layout.has_managed_fields() => {
+                Ok(Cow::Owned(raw.layout.cuts([false; 3]).apply(text).into()))
+            }
+            RawBytes::Json { text, .. } => Ok(Cow::Borrowed(text)),
+            RawBytes::Protobuf { .. } => {
+                let whole = Body::new(self.own(None)?, None);
+                Ok(Cow::Owned(whole.borrow().json(self.origin, &self.header)?.into_owned()))
             }
         }
     }
@@ -148,8 +154,7 @@ impl<'a> RawObject<'a> {
                 raw.metadata.annotations(text).map_err(|error| self.error(error.to_string()))
             }
             RawBytes::Protobuf { scan, .. } => {
-                let annotations =
-                    scan.annotations().map_err(|error| self.error(error.problem().to_string()))?;
+                let annotations = scan.annotations().map_err(|error| self.unreadable(&error))?;
                 Ok(annotations.into_iter().collect())
             }
         }
@@ -162,8 +167,7 @@ impl<'a> RawObject<'a> {
                 raw.metadata.finalizers(text).map_err(|error| self.error(error.to_string()))
             }
             RawBytes::Protobuf { scan, .. } => {
-                let finalizers =
-                    scan.finalizers().map_err(|error| self.error(error.problem().to_string()))?;
+                let finalizers = scan.finalizers().map_err(|error| self.unreadable(&error))?;
                 Ok(finalizers.into_iter().map(Box::from).collect())
             }
         }
@@ -174,24 +178,56 @@ impl<'a> RawObject<'a> {
         match self.bytes {
             RawBytes::Json { raw, .. } => Ok(raw.metadata.creation_timestamp.as_deref().map(Box::from)),
             RawBytes::Protobuf { scan, .. } => {
-                scan.creation_timestamp().map_err(|error| self.error(error.problem().to_string()))
+                scan.creation_timestamp().map_err(|error| self.unreadable(&error))
             }
         }
     }
 
-    /// The bytes without what is cut, on their own.
+    /// The bytes without what is cut, and apart from them what other objects have, too.
     pub(crate) fn body(&self) -> Result<Body, DecodeError> {
-        match self.bytes {
-            RawBytes::Json { raw, text, cuts } => Ok(Body::json(cuts.apply(text), raw.has_type())),
-            RawBytes::Protobuf { message, cut_managed_fields: false, .. } => {
-                Ok(Body::Protobuf(message.into()))
+        let common = self.common()?;
+        Ok(Body::new(self.own(common.as_deref())?, common))
+    }
+
+    /// The bytes without what is cut, and without what is common.
+    fn own(&self, common: Option<&Common>) -> Result<Own, DecodeError> {
+        let chosen = common.map(Common::chosen);
+        Ok(match self.bytes {
+            RawBytes::Json { raw, text, cut_managed_fields } => {
+                let own = match cut_managed_fields {
+                    true => raw.layout.cuts(chosen.unwrap_or_default()).apply(text),
+                    false => text.into(),
+                };
+                Own::json(own, raw.has_type())
             }
+            RawBytes::Protobuf { message, cut_managed_fields: false, .. } => Own::Protobuf(message.into()),
             RawBytes::Protobuf { scan, .. } => {
-                let kept = scan.without_managed_fields();
-                let kept = kept.map_err(|error| self.error(error.problem().to_string()))?;
-                Ok(Body::Protobuf(kept.into_owned().into()))
+                let own = match chosen {
+                    Some(chosen) => scan.without_templated(chosen),
+                    None => scan.without_managed_fields().map(Cow::into_owned),
+                };
+                Own::Protobuf(own.map_err(|error| self.unreadable(&error))?.into())
             }
-        }
+        })
+    }
+
+    /// What other objects have, too. Where nothing is cut, bytes stay together as they came.
+    fn common(&self) -> Result<Option<Arc<Common>>, DecodeError> {
+        let Some(interner) = self.origin.interner() else { return Ok(None) };
+        let runs = match self.bytes {
+            RawBytes::Json { raw, text, cut_managed_fields: true } => {
+                Runs::Json(raw.layout.templated().map(|place| Some(&text[place?])))
+            }
+            RawBytes::Protobuf { scan, cut_managed_fields: true, .. } => {
+                Runs::Protobuf(scan.templated().map_err(|error| self.unreadable(&error))?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(interner.common(runs))
+    }
+
+    fn unreadable(&self, error: &TranscodeError) -> DecodeError {
+        self.error(error.problem().to_string())
     }
 
     fn error(&self, problem: String) -> DecodeError {

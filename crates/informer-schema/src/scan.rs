@@ -1,5 +1,7 @@
 //! What a cache needs of an object, read from its bytes on the wire without decoding it.
 
+mod cut;
+
 use std::borrow::Cow;
 
 use informer_core::{FieldPath, Header, ObjectKey, OwnerReference, ParseKeyError};
@@ -13,7 +15,7 @@ use crate::text::{self, Tape};
 use crate::time;
 use crate::transcode::each;
 use crate::transcode::view::{MessageView, Pieces, View, occurrences};
-use crate::wire::{Raw, Reader};
+use crate::wire::Raw;
 
 // The numbers of `metadata` in every kind, and of what is in it. A test holds them against the table.
 const METADATA: u32 = 1;
@@ -29,6 +31,8 @@ const ANNOTATIONS: u32 = 12;
 const OWNERS: u32 = 13;
 const FINALIZERS: u32 = 14;
 const MANAGED_FIELDS: u32 = 17;
+/// What a template gives all objects that are made from it.
+const TEMPLATED: [u32; 3] = [LABELS, ANNOTATIONS, OWNERS];
 
 /// An object on the wire, without its envelope, of which `metadata` was read.
 ///
@@ -261,9 +265,68 @@ impl<'a> Scan<'a> {
     /// None for what [`Scan::of`] has read; the type says that bytes are read again.
     pub fn without_managed_fields(&self) -> Result<Cow<'a, [u8]>, TranscodeError> {
         match self.managed {
-            true => cut(self.object).map(Cow::Owned).map_err(failed),
+            true => cut::without(self.object, &[MANAGED_FIELDS]).map(Cow::Owned).map_err(failed),
             false => Ok(Cow::Borrowed(self.object)),
         }
+    }
+
+    /// Labels, annotations and owners as they stand there, of which objects of one workload mostly have the same. `None` for a part
+    /// that is not there, or not in one piece.
+    ///
+    /// ```
+    /// use informer_core::Object;
+    /// use informer_schema::{Envelope, Scan, Schema};
+    ///
+    /// let json = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"web"}}}"#;
+    /// let wire = Schema::builtin().to_protobuf(json)?;
+    /// let object = Envelope::parse(&wire)?.raw;
+    /// let scan = Scan::of(object)?;
+    /// let [labels, annotations, _] = scan.templated()?;
+    /// assert_eq!(annotations, None);
+    ///
+    /// let own = scan.without_templated([true, false, false])?;
+    /// assert!(Scan::of(&own)?.header()?.labels().is_empty());
+    /// let labels = Scan::object_of_metadata(labels.ok_or("it has labels")?);
+    /// assert_eq!(Scan::with_metadata_of(&own, [labels.as_slice()])?, object);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// None for what [`Scan::of`] has read.
+    pub fn templated(&self) -> Result<[Option<&'a [u8]>; 3], TranscodeError> {
+        cut::runs(self.object, TEMPLATED).map_err(failed)
+    }
+
+    /// The object without `metadata.managedFields`, and without those of [`templated`](Self::templated) that are chosen.
+    ///
+    /// # Errors
+    ///
+    /// None for what [`Scan::of`] has read.
+    pub fn without_templated(&self, chosen: [bool; 3]) -> Result<Vec<u8>, TranscodeError> {
+        let mut unwanted = [MANAGED_FIELDS; 4];
+        for ((place, number), chosen) in unwanted.iter_mut().zip(TEMPLATED).zip(chosen) {
+            *place = if chosen { number } else { MANAGED_FIELDS };
+        }
+        cut::without(self.object, &unwanted).map_err(failed)
+    }
+
+    /// An object that has nothing but these fields of `metadata`, as [`templated`](Self::templated) answers them.
+    pub fn object_of_metadata(fields: &[u8]) -> Vec<u8> {
+        cut::object(fields)
+    }
+
+    /// The object, with the fields behind its own that the `metadata` of others have: what [`without_templated`](Self::without_templated)
+    /// left out is in it again.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is no message.
+    pub fn with_metadata_of<'b>(
+        object: &[u8],
+        others: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
+    ) -> Result<Vec<u8>, TranscodeError> {
+        cut::join(object, others.into_iter()).map_err(failed)
     }
 }
 
@@ -310,71 +373,6 @@ fn instant(data: &[u8]) -> Result<Option<Box<str>>, Problem> {
     let mut text = Vec::with_capacity(20);
     time::write(&mut text, seconds, None);
     String::from_utf8(text).map(|text| Some(text.into())).map_err(|_| Problem::Utf8)
-}
-
-/// Copies a message and leaves the managed fields of its metadata out. What it allocates is what it returns.
-fn cut(object: &[u8]) -> Result<Vec<u8>, Problem> {
-    let mut length = object.len();
-    parts(object, METADATA, |whole, content| {
-        if let Some(content) = content {
-            let kept = kept_length(content)?;
-            length = length - whole.len() + 1 + varint_length(kept) + kept;
-        }
-        Ok(())
-    })?;
-    let mut out = Vec::with_capacity(length);
-    parts(object, METADATA, |whole, content| {
-        let Some(metadata) = content else {
-            out.extend_from_slice(whole);
-            return Ok(());
-        };
-        out.push((METADATA << 3 | 2) as u8);
-        push_varint(&mut out, kept_length(metadata)?);
-        parts(metadata, MANAGED_FIELDS, |whole, content| {
-            if content.is_none() {
-                out.extend_from_slice(whole);
-            }
-            Ok(())
-        })
-    })?;
-    Ok(out)
-}
-
-fn kept_length(metadata: &[u8]) -> Result<usize, Problem> {
-    let mut kept = 0;
-    parts(metadata, MANAGED_FIELDS, |whole, content| {
-        kept += if content.is_none() { whole.len() } else { 0 };
-        Ok(())
-    })?;
-    Ok(kept)
-}
-
-/// The fields of a message as they stand there, and the content of those with the number `wanted`.
-fn parts<'a>(
-    message: &'a [u8],
-    wanted: u32,
-    mut part: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let mut reader = Reader::new(message);
-    let mut start = 0;
-    while let Some((number, raw)) = reader.next()? {
-        let content = if number == wanted { Some(raw.bytes()?) } else { None };
-        part(&message[start..reader.position()], content)?;
-        start = reader.position();
-    }
-    Ok(())
-}
-
-fn varint_length(value: usize) -> usize {
-    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-fn push_varint(out: &mut Vec<u8>, mut value: usize) {
-    while value > 0x7f {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 impl Kind<'_> {

@@ -219,6 +219,49 @@ fn managed_fields_are_cut_and_nothing_else() {
 }
 
 #[test]
+fn what_a_template_gives_is_taken_out_and_put_in_again() {
+    let (schema, mut count) = (&*SCHEMA, 0);
+    for sample in &*SAMPLES {
+        let envelope = Envelope::parse(&sample.wire).unwrap();
+        let Ok(scan) = Scan::of(envelope.raw) else { continue };
+        if schema.kind(&sample.kind).unwrap().field("metadata").is_none() {
+            continue;
+        }
+        let json = |object: &[u8]| {
+            let whole = informer_schema::enclose(envelope.api_version, envelope.kind, object);
+            schema.decode::<Value>(&whole).unwrap()
+        };
+        let runs = scan.templated().unwrap();
+        let own = scan.without_templated(runs.map(|run| run.is_some())).unwrap();
+        let mut without = json(envelope.raw);
+        let metadata = without["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        for (name, run) in ["labels", "annotations", "ownerReferences"].into_iter().zip(runs) {
+            assert_eq!(run.is_some(), metadata.remove(name).is_some(), "{name} of {:?}", sample.kind);
+        }
+        assert_eq!(json(&own), without);
+
+        let others: Vec<Vec<u8>> = runs.into_iter().flatten().map(Scan::object_of_metadata).collect();
+        let again = Scan::with_metadata_of(&own, others.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(json(&again), json(&scan.without_managed_fields().unwrap()));
+        count += usize::from(!others.is_empty());
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn parts_that_are_scattered_or_of_two_metadata_are_not_taken_for_one() {
+    let label = |key: &str| [b"\x5a\x05\x0a\x01", key.as_bytes(), b"\x12\x00"].concat();
+    let (name, finalizer) = (b"\x0a\x01n".as_slice(), b"\x72\x01f".as_slice());
+    let object = |fields: &[&[u8]]| Scan::object_of_metadata(&fields.concat());
+    let labels = |object: &[u8]| Scan::of(object).unwrap().templated().unwrap()[0].map(<[u8]>::to_vec);
+    let (a, b) = (label("a"), label("b"));
+    assert_eq!(labels(&object(&[name, &a, &b])), Some([a.clone(), b.clone()].concat()));
+    assert_eq!(labels(&object(&[name, &a, finalizer, &b])), None);
+    assert_eq!(labels(&[object(&[name, &a]), object(&[&b])].concat()), None);
+}
+
+#[test]
 fn an_error_names_the_field_and_shows_no_value() {
     let schema = &*SCHEMA;
     let json = br#"{"apiVersion":"v1","kind":"Secret","data":{"password":"not base64!"}}"#;
@@ -347,7 +390,8 @@ proptest! {
         }
         let _ = (schema.to_json(&bytes), schema.to_protobuf(&bytes), schema.watch_event_to_json(&bytes));
         if let Ok(scan) = Scan::of(&bytes) {
-            let _ = (scan.header(), scan.without_managed_fields());
+            let _ = (scan.header(), scan.without_managed_fields(), scan.templated());
+            let _ = scan.without_templated([true; 3]).map(|own| Scan::with_metadata_of(&own, [bytes.as_slice()]));
         }
         let _ = kind.scalar(&bytes, &"metadata.labels.app".parse().unwrap());
     }

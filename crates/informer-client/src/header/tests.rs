@@ -52,9 +52,13 @@ fn optional<'a, T>(value: Option<&'a Value>, read: impl Fn(&'a Value) -> Option<
 
 fn scanned(text: &str) -> Result<(Header, Box<str>), String> {
     let mut raw = RawHeader::default();
-    raw.scan(Cursor::new(text), true).map_err(|error| error.to_string())?;
+    raw.scan(Cursor::new(text)).map_err(|error| error.to_string())?;
     let header = raw.build(text).map_err(|error| error.to_string())?;
-    Ok((header, raw.cuts.apply(text)))
+    let cuts = match raw.layout.is_regular() {
+        true => raw.layout.cuts([false; 3]),
+        false => crate::Pruning::default().cuts(text).map_err(|error| error.to_string())?,
+    };
+    Ok((header, cuts.apply(text)))
 }
 
 proptest! {

@@ -124,8 +124,7 @@ impl<O: Representation> ObjectReader<O> {
         may_be_known: bool,
     ) -> ReadObject<O> {
         let mut raw = RawHeader::default();
-        let cut = self.pruning.cuts_managed_fields() && self.pruning.is_simple();
-        let scanned = raw.scan(cursor, cut);
+        let scanned = raw.scan(cursor);
         let has_kind = raw.kind.is_some();
         let read = if let Some(other) = self.other_kind(&raw) {
             Read::OtherKind(other)
@@ -134,7 +133,7 @@ impl<O: Representation> ObjectReader<O> {
         } else if may_be_known && let Some(known) = self.known(&raw) {
             Read::Known(known)
         } else {
-            self.decode(text, &mut raw)
+            self.decode(text, &raw)
         };
         ReadObject { read, has_kind }
     }
@@ -144,21 +143,28 @@ impl<O: Representation> ObjectReader<O> {
         self.context.unchanged(key, raw.uid(), &raw.version())
     }
 
-    fn decode(&self, text: &str, raw: &mut RawHeader<'_>) -> Read<O> {
+    fn decode(&self, text: &str, raw: &RawHeader<'_>) -> Read<O> {
         let header = match raw.build(text) {
-            Ok(header) => header,
+            Ok(header) => self.shared(header),
             Err(error) => return undecodable(raw, error),
         };
-        let header = self.shared(header);
-        if !self.pruning.is_simple() {
-            match self.pruning.cuts(text) {
-                Ok(cuts) => raw.cuts = cuts,
-                Err(error) => return undecodable(raw, HeaderError::from(error)),
-            }
+        let cut = self.pruning.cuts_managed_fields();
+        if self.pruning.is_simple() && (!cut || raw.layout.is_regular()) {
+            return self.make(header, text, raw, cut);
         }
-        let object =
-            RawObject { header, bytes: RawBytes::Json { raw, text, cuts: &raw.cuts }, origin: &self.origin };
-        match O::decode(object) {
+        let pruned = match self.pruning.cuts(text) {
+            Ok(cuts) => cuts.apply(text),
+            Err(error) => return undecodable(raw, HeaderError::from(error)),
+        };
+        // There may be no metadata left. What the object is was read above, as the server said it.
+        let mut rest = RawHeader::default();
+        let is_regular = rest.scan(Cursor::new(&pruned)).is_ok() && rest.layout.is_regular();
+        self.make(header, &pruned, &rest, cut && is_regular)
+    }
+
+    fn make(&self, header: Header, text: &str, raw: &RawHeader<'_>, cut_managed_fields: bool) -> Read<O> {
+        let bytes = RawBytes::Json { raw, text, cut_managed_fields };
+        match O::decode(RawObject { header, bytes, origin: &self.origin }) {
             Ok(object) => Read::Fresh(Arc::new(object)),
             Err(error) => undecodable(raw, error),
         }

@@ -1,18 +1,29 @@
 //! The bytes of one object, in the encoding in which they came.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels};
 use informer_schema::{Scan, SharedKind, TranscodeError};
 use serde::de::DeserializeOwned;
 
+use super::common::Common;
 use super::decode_error::{self, DecodeError};
-use super::{Encoding, Origin};
+use super::{Encoding, Origin, splice};
 use crate::fields;
+use crate::header::RawHeader;
+use crate::scan::Cursor;
 
-/// The bytes that a form keeps, without what was pruned, in an allocation of their own size.
+/// The bytes that a form keeps, without what was pruned, in an allocation of their own size; and what other objects have, too.
 #[derive(Debug, Clone)]
-pub(crate) enum Body {
+pub(crate) struct Body {
+    own: Own,
+    common: Option<Arc<Common>>,
+}
+
+/// Bytes that one object has by itself.
+#[derive(Debug, Clone)]
+pub(crate) enum Own {
     /// Text that does not say its `apiVersion` and `kind`, as items of built-in lists.
     Json(Box<str>),
     /// Text that says its kind itself.
@@ -29,24 +40,48 @@ pub(crate) enum Form {
     Protobuf,
 }
 
-/// The same, lent.
+/// A body, lent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum BodyRef<'a> {
+pub(crate) struct BodyRef<'a> {
+    own: Encoded<'a>,
+    common: Option<&'a Common>,
+}
+
+/// Bytes of an object, lent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Encoded<'a> {
     Json { text: &'a str, has_type: bool },
     Protobuf(&'a [u8]),
 }
 
-impl Body {
+impl Own {
     pub(crate) fn json(text: Box<str>, has_type: bool) -> Self {
         if has_type { Self::WholeJson(text) } else { Self::Json(text) }
     }
 
-    pub(crate) fn borrow(&self) -> BodyRef<'_> {
+    fn borrow(&self) -> Encoded<'_> {
         match self {
-            Self::Json(text) => BodyRef::Json { text, has_type: false },
-            Self::WholeJson(text) => BodyRef::Json { text, has_type: true },
-            Self::Protobuf(message) => BodyRef::Protobuf(message),
+            Self::Json(text) => Encoded::Json { text, has_type: false },
+            Self::WholeJson(text) => Encoded::Json { text, has_type: true },
+            Self::Protobuf(message) => Encoded::Protobuf(message),
         }
+    }
+}
+
+impl Body {
+    /// A body whose metadata lacks what is `common`.
+    pub(crate) fn new(own: Own, common: Option<Arc<Common>>) -> Self {
+        Self { own, common }
+    }
+
+    pub(crate) fn borrow(&self) -> BodyRef<'_> {
+        BodyRef { own: self.own.borrow(), common: self.common.as_deref() }
+    }
+
+    /// What the object has in common with others.
+    #[cfg(feature = "packed")]
+    pub(crate) fn into_common(self) -> Option<Arc<Common>> {
+        self.common
     }
 }
 
@@ -59,26 +94,13 @@ impl Form {
     }
 }
 
-impl<'a> BodyRef<'a> {
-    /// Bytes of a known form; `None` where they should be text and are not.
-    #[cfg(feature = "packed")]
-    pub(crate) fn new(form: Form, bytes: &'a [u8]) -> Option<Self> {
-        Some(match form {
-            Form::Protobuf => Self::Protobuf(bytes),
-            _ => Self::Json { text: std::str::from_utf8(bytes).ok()?, has_type: form == Form::WholeJson },
-        })
-    }
-
+impl<'a> Encoded<'a> {
     pub(crate) fn form(self) -> Form {
         match self {
             Self::Json { has_type: true, .. } => Form::WholeJson,
             Self::Json { .. } => Form::Json,
             Self::Protobuf(_) => Form::Protobuf,
         }
-    }
-
-    pub(crate) fn encoding(self) -> Encoding {
-        self.form().encoding()
     }
 
     pub(crate) fn bytes(self) -> &'a [u8] {
@@ -88,19 +110,91 @@ impl<'a> BodyRef<'a> {
         }
     }
 
+    /// The scalar at the end of a path.
+    fn scalar<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json { text, .. } => fields::scalar(text, path),
+            Self::Protobuf(message) => origin.wire()?.kind().scalar_at(message, path).ok()?,
+        }
+    }
+
+    /// `metadata.annotations`; none where they cannot be read.
+    fn annotations(self) -> Labels {
+        match self {
+            Self::Json { text, .. } => {
+                let mut raw = RawHeader::default();
+                let scanned = raw.scan(Cursor::new(text));
+                scanned.and_then(|()| raw.metadata.annotations(text)).unwrap_or_default()
+            }
+            Self::Protobuf(message) => {
+                let annotations = Scan::of(message).and_then(|scan| scan.annotations());
+                annotations.unwrap_or_default().into_iter().collect()
+            }
+        }
+    }
+}
+
+impl<'a> BodyRef<'a> {
+    /// Bytes that have nothing in common with others.
+    pub(crate) fn of(own: Encoded<'a>) -> Self {
+        Self { own, common: None }
+    }
+
+    /// Bytes of a known form, with what the object has in common with others; `None` where they should be text and are not.
+    #[cfg(feature = "packed")]
+    pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Common>) -> Option<Self> {
+        let own = match form {
+            Form::Protobuf => Encoded::Protobuf(bytes),
+            _ => Encoded::Json { text: std::str::from_utf8(bytes).ok()?, has_type: form == Form::WholeJson },
+        };
+        Some(Self { own, common })
+    }
+
+    pub(crate) fn encoding(self) -> Encoding {
+        self.own.form().encoding()
+    }
+
+    /// What the object has by itself.
+    pub(crate) fn own(self) -> Encoded<'a> {
+        self.own
+    }
+
+    /// What other objects have, too.
+    #[cfg(test)]
+    pub(crate) fn common(self) -> Option<&'a Common> {
+        self.common
+    }
+
+    /// How many bytes the whole has, give or take a few.
+    pub(crate) fn len(self) -> usize {
+        self.own.bytes().len() + self.common.map_or(0, Common::len)
+    }
+
+    /// The whole bytes.
+    pub(crate) fn bytes(self) -> Cow<'a, [u8]> {
+        match self.own {
+            Encoded::Json { text, .. } => match self.spliced(text, "") {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            Encoded::Protobuf(message) => self.joined(message),
+        }
+    }
+
     /// The typed object.
     pub(crate) fn decode<K: DeserializeOwned>(
         self,
         origin: &Origin,
         header: &Header,
     ) -> Result<K, DecodeError> {
-        match self {
-            Self::Json { .. } => {
+        match self.own {
+            Encoded::Json { .. } => {
                 decode_error::decode(&self.typed_json(origin, header)?, origin.kind(), header)
             }
-            Self::Protobuf(message) => {
+            Encoded::Protobuf(message) => {
                 let wire = wire(origin, header)?;
-                wire.kind().decode_message(message).or_else(|_| self.decode_by_json(origin, header))
+                let decoded = wire.kind().decode_message(&self.joined(message));
+                decoded.or_else(|_| self.decode_by_json(origin, header))
             }
         }
     }
@@ -114,29 +208,60 @@ impl<'a> BodyRef<'a> {
 
     /// The object as JSON; items of lists of built-in kinds do not say what they are.
     pub(crate) fn json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
-        let message = match self {
-            Self::Json { text, .. } => return Ok(Cow::Borrowed(text)),
-            Self::Protobuf(message) => message,
-        };
-        let json = wire(origin, header)?.kind().message_to_json(message);
-        let json = json.map_err(|error| unreadable(origin, header, &error))?;
-        let text = String::from_utf8(json);
-        text.map(Cow::Owned)
-            .map_err(|_| DecodeError::new(origin.kind(), header, "", "text that is not UTF-8"))
+        match self.own {
+            Encoded::Json { text, .. } => Ok(self.spliced(text, "")),
+            Encoded::Protobuf(message) => self.transcoded(message, origin, header).map(Cow::Owned),
+        }
     }
 
     /// The object as JSON with `apiVersion` and `kind`.
     pub(crate) fn typed_json(self, origin: &Origin, header: &Header) -> Result<Cow<'a, str>, DecodeError> {
-        let text = self.json(origin, header)?;
-        if !matches!(self, Self::Json { has_type: true, .. })
-            && let Some(rest) = text.trim_start().strip_prefix('{')
-        {
-            let gvk = origin.kind().gvk();
-            let (api_version, kind) = (gvk.api_version(), &gvk.kind);
-            let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-            return Ok(format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}"{comma}{rest}"#).into());
+        let gvk = origin.kind().gvk();
+        let type_meta = || format!(r#""apiVersion":"{}","kind":"{}""#, gvk.api_version(), gvk.kind);
+        match self.own {
+            Encoded::Json { text, has_type: true } => Ok(self.spliced(text, "")),
+            Encoded::Json { text, .. } => Ok(self.spliced(text, &type_meta())),
+            Encoded::Protobuf(message) => {
+                let text = self.transcoded(message, origin, header)?;
+                let whole = BodyRef::of(Encoded::Json { text: &text, has_type: false });
+                Ok(Cow::Owned(whole.spliced(&text, &type_meta()).into_owned()))
+            }
         }
-        Ok(text)
+    }
+
+    /// The text with more `members` at the beginning of the object, and with what is common at the beginning of its metadata.
+    fn spliced(self, text: &'a str, members: &str) -> Cow<'a, str> {
+        if members.is_empty() && self.common.is_none() {
+            return Cow::Borrowed(text);
+        }
+        let begin = splice::object(text);
+        let metadata = self.common.and_then(|_| splice::metadata(text)).unwrap_or(text.len());
+        let mut out = String::with_capacity(self.len() + members.len() + 1);
+        out.push_str(&text[..begin]);
+        splice::push_members(&mut out, members, &text[begin..]);
+        out.push_str(&text[begin..metadata]);
+        for member in self.common.iter().flat_map(|common| common.members()) {
+            splice::push_members(&mut out, member, &text[metadata..]);
+        }
+        out.push_str(&text[metadata..]);
+        Cow::Owned(out)
+    }
+
+    /// The message with what is common in its metadata. Both were read when they came.
+    fn joined(self, message: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.common {
+            None => Cow::Borrowed(message),
+            Some(common) => {
+                Scan::with_metadata_of(message, common.messages()).map_or(Cow::Borrowed(message), Cow::Owned)
+            }
+        }
+    }
+
+    fn transcoded(self, message: &'a [u8], origin: &Origin, header: &Header) -> Result<String, DecodeError> {
+        let json = wire(origin, header)?.kind().message_to_json(&self.joined(message));
+        let json = json.map_err(|error| unreadable(origin, header, &error))?;
+        String::from_utf8(json)
+            .map_err(|_| DecodeError::new(origin.kind(), header, "", "text that is not UTF-8"))
     }
 
     /// The scalar at the end of a path; see [`Object::field`](informer_core::Object::field). Every object says its kind
@@ -146,35 +271,31 @@ impl<'a> BodyRef<'a> {
         match (segments.next(), segments.next()) {
             (Some("kind"), None) => Some(origin.kind().kind().to_owned().into()),
             (Some("apiVersion"), None) => Some(origin.kind().gvk().api_version().into()),
-            _ => self.scalar(path.segments(), origin),
+            _ => self.scalar(|| path.segments(), origin),
         }
+    }
+
+    /// One of `metadata.annotations`.
+    pub(crate) fn annotation(self, name: &str, origin: &Origin) -> Option<Cow<'a, str>> {
+        self.scalar(|| ["metadata", "annotations", name].into_iter(), origin)
     }
 
     /// `metadata.annotations`; none where they cannot be read.
     pub(crate) fn annotations(self) -> Labels {
-        match self {
-            Self::Json { text, .. } => {
-                let mut raw = crate::header::RawHeader::default();
-                let scanned = raw.scan(crate::scan::Cursor::new(text), false);
-                scanned.and_then(|()| raw.metadata.annotations(text)).unwrap_or_default()
-            }
-            Self::Protobuf(message) => {
-                let annotations = Scan::of(message).and_then(|scan| scan.annotations());
-                annotations.unwrap_or_default().into_iter().collect()
-            }
-        }
+        let common = self.common.and_then(|common| common.part("annotations"));
+        common.unwrap_or(self.own).annotations()
     }
 
-    /// The scalar at the end of a path in the bytes.
-    pub(crate) fn scalar<'p>(
+    /// The scalar at the end of a path in the bytes: each member of metadata stands in one place alone.
+    fn scalar<'p, P: Iterator<Item = &'p str>>(
         self,
-        path: impl IntoIterator<Item = &'p str>,
+        path: impl Fn() -> P,
         origin: &Origin,
     ) -> Option<Cow<'a, str>> {
-        match self {
-            Self::Json { text, .. } => fields::scalar(text, path),
-            Self::Protobuf(message) => origin.wire()?.kind().scalar_at(message, path).ok()?,
-        }
+        let mut segments = path();
+        let common = self.common.filter(|_| segments.next() == Some("metadata"));
+        let part = common.and_then(|common| common.part(segments.next()?));
+        part.unwrap_or(self.own).scalar(path(), origin)
     }
 }
 

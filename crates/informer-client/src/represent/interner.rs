@@ -15,6 +15,8 @@ use foldhash::fast::RandomState;
 use informer_core::{Header, Labels, OwnerReference};
 use parking_lot::Mutex;
 
+use super::common::{Common, Commons, Runs};
+
 /// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
 const STRIPES: usize = 8;
 
@@ -27,6 +29,7 @@ pub(crate) struct Interner {
     labels: Table<Labels>,
     annotations: Table<Labels>,
     owners: Table<Arc<[OwnerReference]>>,
+    commons: Commons,
 }
 
 #[derive(Default)]
@@ -42,6 +45,11 @@ impl Interner {
             |labels| if labels.is_empty() { labels } else { self.labels.share(labels) },
             |owners| if owners.is_empty() { owners } else { self.owners.share(owners) },
         )
+    }
+
+    /// What of a body was seen before.
+    pub(crate) fn common(&self, runs: Runs<'_>) -> Option<Arc<Common>> {
+        self.commons.of(runs)
     }
 
     /// The annotations that were seen before, where they are equal.

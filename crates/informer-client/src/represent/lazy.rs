@@ -19,7 +19,7 @@ use kube_core::{DynamicObject, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::body::Body;
+use super::body::{Body, Own};
 use super::{DecodeError, Encoding, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
@@ -49,7 +49,7 @@ use crate::{ResourceKind, StaticKind};
 /// ```
 pub struct Lazy<K> {
     header: Header,
-    body: Body,
+    pub(super) body: Body,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -80,7 +80,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
 
 impl<K> Lazy<K> {
     /// The object as JSON, without what was pruned: the text that came, or what the server would have sent instead of protobuf.
-    /// Items of a list of a built-in kind carry neither `apiVersion` nor `kind`.
+    /// Items of a list of a built-in kind carry neither `apiVersion` nor `kind`. Labels, annotations and owners come first in the
+    /// metadata where they are held with other objects.
     ///
     /// # Errors
     ///
@@ -89,8 +90,9 @@ impl<K> Lazy<K> {
         self.body.borrow().json(&self.origin, &self.header)
     }
 
-    /// The bytes that are held, without what was pruned: a text, or a protobuf message without envelope.
-    pub fn raw(&self) -> &[u8] {
+    /// The bytes, without what was pruned: a text, or a protobuf message without envelope. They are put together where other
+    /// objects have a part of them, too.
+    pub fn raw(&self) -> Cow<'_, [u8]> {
         self.body.borrow().bytes()
     }
 
@@ -108,11 +110,11 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Lazy<K> {
     /// When the text is not JSON, or the header in it cannot be read.
     pub fn from_json(text: &str) -> Result<Self, crate::HeaderError> {
         let mut raw = crate::header::RawHeader::default();
-        raw.scan(crate::scan::Cursor::new(text), false)?;
+        raw.scan(crate::scan::Cursor::new(text))?;
         let header = raw.build(text)?;
         let origin =
             Arc::new(Origin::new(ResourceKind::of::<K>(), informer_cache::UndecodableLog::default()));
-        let body = Body::json(text.into(), raw.has_type());
+        let body = Body::new(Own::json(text.into(), raw.has_type()), None);
         Ok(Self { header, body, view: Mutex::new(Weak::new()), origin })
     }
 }
@@ -137,7 +139,7 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.body.borrow().scalar(["metadata", "annotations", name], &self.origin)
+        self.body.borrow().annotation(name, &self.origin)
     }
 
     fn annotations(&self) -> Cow<'_, Labels> {
@@ -149,7 +151,7 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + self.raw().len()
+        size_of::<Self>() + self.header.held_bytes() + self.body.borrow().len()
     }
 }
 

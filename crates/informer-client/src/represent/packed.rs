@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::body::BodyRef;
+use super::common::Common;
 use super::packing;
 use super::{DecodeError, Encoding, Lazy, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
@@ -29,6 +30,7 @@ use crate::{ResourceKind, StaticKind};
 pub struct Packed<K> {
     header: Header,
     packed: packing::Packed,
+    common: Option<Arc<Common>>,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -81,8 +83,9 @@ impl<K> Packed<K> {
         self.origin.packing().unpack(&self.packed).map_err(|error| self.failed(&error))
     }
 
-    fn body<'a>(&self, bytes: &'a [u8]) -> Result<BodyRef<'a>, DecodeError> {
-        BodyRef::new(self.packed.form(), bytes).ok_or_else(|| self.failed("text that is not UTF-8"))
+    fn body<'a>(&'a self, bytes: &'a [u8]) -> Result<BodyRef<'a>, DecodeError> {
+        let body = BodyRef::new(self.packed.form(), bytes, self.common.as_deref());
+        body.ok_or_else(|| self.failed("text that is not UTF-8"))
     }
 
     fn failed(&self, problem: impl ToString) -> DecodeError {
@@ -97,9 +100,10 @@ impl<K: Send + Sync + 'static> Representation for Packed<K> {
 
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError> {
         let (body, origin) = (raw.body()?, Arc::clone(raw.origin()));
-        let packed = origin.packing().pack(origin.kind(), body.borrow());
+        let packed = origin.packing().pack(origin.kind(), body.borrow().own());
         let packed = packed.map_err(|error| raw.error(error.to_string()))?;
-        Ok(Self { header: raw.header, packed, view: Mutex::new(Weak::new()), origin })
+        let common = body.into_common();
+        Ok(Self { header: raw.header, packed, common, view: Mutex::new(Weak::new()), origin })
     }
 }
 
@@ -110,7 +114,7 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
 
     fn annotation(&self, name: &str) -> Option<Cow<'_, str>> {
         let bytes = self.unpacked().ok()?;
-        let found = self.body(&bytes).ok()?.scalar(["metadata", "annotations", name], &self.origin)?;
+        let found = self.body(&bytes).ok()?.annotation(name, &self.origin)?;
         Some(Cow::Owned(found.into_owned()))
     }
 
@@ -130,7 +134,8 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
     }
 
     fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes()
+        let common = self.common.as_deref().map_or(0, Common::len);
+        size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes() + common
     }
 }
 

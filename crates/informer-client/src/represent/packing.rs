@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
 
-use super::body::{BodyRef, Form};
+use super::body::{Encoded, Form};
 use crate::ResourceKind;
 
 /// Of levels above 3, none saves more than some percent of such short inputs.
@@ -91,8 +91,8 @@ pub(crate) struct PackError(&'static str);
 
 impl Packing {
     /// Packs the bytes of an object. Neighbours that come later are packed better.
-    pub(crate) fn pack(&self, kind: &ResourceKind, body: BodyRef<'_>) -> Result<Packed, PackError> {
-        let (bytes, form) = (body.bytes(), body.form());
+    pub(crate) fn pack(&self, kind: &ResourceKind, own: Encoded<'_>) -> Result<Packed, PackError> {
+        let (bytes, form) = (own.bytes(), own.form());
         let length = u32::try_from(bytes.len()).map_err(|_| PackError("pack an object of 4 GiB"))?;
         let dictionary = match is_secret(kind) {
             true => None,

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::Encoding;
 use super::body::BodyRef;
 
 /// What a decoded object takes of memory, in bytes of its JSON: a pod of 5.9 KB takes 26.
@@ -61,11 +62,11 @@ impl Views {
 
 /// What a view takes, about.
 fn typed_bytes(view: &View, body: BodyRef<'_>) -> usize {
-    let times = match body {
-        BodyRef::Json { .. } => TYPED_PER_JSON,
-        BodyRef::Protobuf(_) => TYPED_PER_PROTOBUF,
+    let times = match body.encoding() {
+        Encoding::Json => TYPED_PER_JSON,
+        Encoding::Protobuf => TYPED_PER_PROTOBUF,
     };
-    size_of_val(&**view).saturating_add(body.bytes().len().saturating_mul(times))
+    size_of_val(&**view).saturating_add(body.len().saturating_mul(times))
 }
 
 impl Kept {

@@ -72,7 +72,7 @@ impl RawEvent for Event<'_> {
     fn mark(&self) -> Result<(ResourceVersion, bool), String> {
         let mut raw = RawHeader::default();
         // What could be read before an error is all that is asked for.
-        let _ = raw.scan(Cursor::new(self.object), false);
+        let _ = raw.scan(Cursor::new(self.object));
         let mark = fields::scalar(self.object, ["metadata", "annotations", INITIAL_EVENTS_END]);
         Ok((raw.version(), mark.as_deref() == Some("true")))
     }

@@ -17,7 +17,7 @@ fn object(seed: u64, number: usize) -> Vec<u8> {
 }
 
 fn pack_all(packing: &Packing, kind: &ResourceKind, seed: u64, count: usize) -> Vec<Packed> {
-    (0..count).map(|number| packing.pack(kind, BodyRef::Protobuf(&object(seed, number))).unwrap()).collect()
+    (0..count).map(|number| packing.pack(kind, Encoded::Protobuf(&object(seed, number))).unwrap()).collect()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn what_is_packed_is_unpacked_whichever_dictionary_it_was_packed_with() {
     }
     let (before, after) = (packed[0].held_bytes(), packed[SAMPLES].held_bytes());
     assert!(after * 3 < before, "{before} bytes without a dictionary, {after} with one");
-    let empty = packing.pack(&kind, BodyRef::Protobuf(b"")).unwrap();
+    let empty = packing.pack(&kind, Encoded::Protobuf(b"")).unwrap();
     assert_eq!(packing.unpack(&empty).unwrap(), b"");
 }
 
@@ -79,7 +79,7 @@ fn noise_has_nothing_in_common_and_is_packed_all_the_same() {
                 (state >> 56) as u8
             })
             .collect();
-        let packed = packing.pack(&kind("Pod"), BodyRef::Protobuf(&bytes)).unwrap();
+        let packed = packing.pack(&kind("Pod"), Encoded::Protobuf(&bytes)).unwrap();
         assert_eq!(packing.unpack(&packed).unwrap(), bytes);
     }
 }

@@ -3,7 +3,7 @@ use std::sync::{Arc, Weak};
 use proptest::prelude::*;
 
 use super::{TURNS_MAX, TYPED_PER_JSON, TYPED_PER_PROTOBUF, Views};
-use crate::represent::body::BodyRef;
+use crate::represent::body::{BodyRef, Encoded};
 
 /// A text whose view, of a type without a size, is estimated at so many bytes.
 fn text(estimate: usize) -> String {
@@ -11,7 +11,7 @@ fn text(estimate: usize) -> String {
 }
 
 fn body(text: &str) -> BodyRef<'_> {
-    BodyRef::Json { text, has_type: false }
+    BodyRef::of(Encoded::Json { text, has_type: false })
 }
 
 /// Keeps a new view of so many bytes; how to find it again.
@@ -46,7 +46,7 @@ fn the_oldest_make_room_and_what_is_too_large_takes_the_place_of_nobody() {
 #[test]
 fn a_view_counts_with_its_own_size_and_protobuf_counts_for_more() {
     let views = Views::within(80 + TYPED_PER_PROTOBUF * 10).unwrap();
-    views.keep(Arc::new([0_u64; 10]), BodyRef::Protobuf(&[0; 10]));
+    views.keep(Arc::new([0_u64; 10]), BodyRef::of(Encoded::Protobuf(&[0; 10])));
     assert_eq!(views.kept.lock().bytes, views.budget);
     assert!(format!("{views:?}").starts_with("Views { count: 1, "), "{views:?}");
 }

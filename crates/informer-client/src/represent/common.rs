@@ -1,0 +1,163 @@
+//! Labels, annotations and owners that bodies have in common, held once: what a template gives is the same in all its objects.
+//!
+//! A body then has only what is its own, an object like any other but for the members that it lacks; and each part is an object
+//! that has nothing else, so that both are read as all bytes are.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use informer_schema::Scan;
+
+use super::body::Encoded;
+use super::table::Table;
+
+/// Shorter parts are not worth the pointer to them.
+const PART_BYTES_MIN: usize = 32;
+
+/// How many parts there are: labels, annotations and owners, in this order.
+const PARTS: usize = 3;
+
+/// Their names, in JSON.
+const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
+
+/// What an object has in common with others.
+#[derive(Debug)]
+pub(crate) struct Common {
+    parts: [Option<Arc<Part>>; PARTS],
+}
+
+/// One member of `metadata`, as an object that has nothing else.
+#[derive(Debug)]
+enum Part {
+    Json(Box<str>),
+    Protobuf {
+        object: Box<[u8]>,
+        /// Where its fields begin.
+        head: usize,
+    },
+}
+
+/// The parts of the bytes of an object, as they stand there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Runs<'a> {
+    Json([Option<&'a str>; PARTS]),
+    Protobuf([Option<&'a [u8]>; PARTS]),
+}
+
+/// What the bodies of one source have in common.
+#[derive(Debug, Default)]
+pub(super) struct Commons {
+    hasher: RandomState,
+    parts: Table<Part>,
+    commons: Table<Common>,
+}
+
+const JSON_HEAD: &str = r#"{"metadata":{"#;
+const JSON_TAIL: &str = "}}";
+
+impl Commons {
+    /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its own.
+    pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Common>> {
+        let parts = match runs {
+            Runs::Json(runs) => {
+                runs.map(|run| self.part(run?.as_bytes(), || Part::json(run.unwrap_or_default())))
+            }
+            Runs::Protobuf(runs) => {
+                runs.map(|run| self.part(run?, || Part::protobuf(run.unwrap_or_default())))
+            }
+        };
+        if parts.iter().all(Option::is_none) {
+            return None;
+        }
+        let addresses = parts.each_ref().map(address);
+        let is_it = |common: &Common| common.parts.each_ref().map(address) == addresses;
+        Some(
+            self.commons
+                .find_or_insert(self.hasher.hash_one(addresses), is_it, || Common { parts: parts.clone() }),
+        )
+    }
+
+    fn part(&self, run: &[u8], new: impl FnOnce() -> Part) -> Option<Arc<Part>> {
+        if run.len() < PART_BYTES_MIN {
+            return None;
+        }
+        self.parts.find_or_insert_again(self.hasher.hash_one(run), |part| part.is(run), new)
+    }
+}
+
+fn address(part: &Option<Arc<Part>>) -> usize {
+    part.as_ref().map_or(0, |part| Arc::as_ptr(part).addr())
+}
+
+impl Part {
+    fn json(member: &str) -> Self {
+        Self::Json([JSON_HEAD, member, JSON_TAIL].concat().into())
+    }
+
+    fn protobuf(fields: &[u8]) -> Self {
+        let object = Scan::object_of_metadata(fields);
+        Self::Protobuf { head: object.len() - fields.len(), object: object.into() }
+    }
+
+    /// Whether it was made of `run`.
+    fn is(&self, run: &[u8]) -> bool {
+        match self {
+            Self::Json(_) => self.member().is_some_and(|member| member.as_bytes() == run),
+            Self::Protobuf { object, head } => &object[*head..] == run,
+        }
+    }
+
+    /// The member alone, where it is text.
+    fn member(&self) -> Option<&str> {
+        match self {
+            Self::Json(text) => text.strip_prefix(JSON_HEAD)?.strip_suffix(JSON_TAIL),
+            Self::Protobuf { .. } => None,
+        }
+    }
+
+    fn borrow(&self) -> Encoded<'_> {
+        match self {
+            Self::Json(text) => Encoded::Json { text, has_type: false },
+            Self::Protobuf { object, .. } => Encoded::Protobuf(object),
+        }
+    }
+}
+
+impl Common {
+    /// Which parts are here.
+    pub(crate) fn chosen(&self) -> [bool; PARTS] {
+        self.parts.each_ref().map(Option::is_some)
+    }
+
+    /// How many bytes the parts have.
+    pub(crate) fn len(&self) -> usize {
+        self.encoded().map(|part| part.bytes().len()).sum()
+    }
+
+    /// The part of that name, as an object.
+    pub(super) fn part(&self, name: &str) -> Option<Encoded<'_>> {
+        let place = NAMES.iter().position(|known| *known == name)?;
+        self.parts[place].as_deref().map(Part::borrow)
+    }
+
+    /// The members of the parts, where they are text.
+    pub(super) fn members(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().flatten().filter_map(|part| part.member())
+    }
+
+    /// The parts as messages, where they are protobuf.
+    pub(super) fn messages(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.encoded().filter_map(|part| match part {
+            Encoded::Protobuf(message) => Some(message),
+            Encoded::Json { .. } => None,
+        })
+    }
+
+    fn encoded(&self) -> impl Iterator<Item = Encoded<'_>> + Clone {
+        self.parts.iter().flatten().map(|part| part.borrow())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Fields of `metadata` taken out of a message, and put in again; all else stays byte for byte.
+
+use super::METADATA;
+use crate::error::Problem;
+use crate::wire::{Raw, Reader};
+
+/// Copies a message and leaves fields of its metadata out. What it allocates is what it returns.
+pub(super) fn without(object: &[u8], unwanted: &[u32]) -> Result<Vec<u8>, Problem> {
+    let mut length = object.len();
+    each_metadata(object, |whole, metadata| {
+        if let Some(metadata) = metadata {
+            length = length - whole.len() + block_length(kept_length(metadata, unwanted)?);
+        }
+        Ok(())
+    })?;
+    let mut out = Vec::with_capacity(length);
+    each_metadata(object, |whole, metadata| match metadata {
+        None => {
+            out.extend_from_slice(whole);
+            Ok(())
+        }
+        Some(metadata) => {
+            push_head(&mut out, kept_length(metadata, unwanted)?);
+            each_field(metadata, |number, whole, _| {
+                if !unwanted.contains(&number) {
+                    out.extend_from_slice(whole);
+                }
+                Ok(())
+            })
+        }
+    })?;
+    Ok(out)
+}
+
+fn kept_length(metadata: &[u8], unwanted: &[u32]) -> Result<usize, Problem> {
+    let mut kept = 0;
+    each_field(metadata, |number, whole, _| {
+        kept += if unwanted.contains(&number) { 0 } else { whole.len() };
+        Ok(())
+    })?;
+    Ok(kept)
+}
+
+/// Where the fields of one number stand in a message.
+#[derive(Clone, Copy)]
+enum Run {
+    Not,
+    Piece(usize, usize),
+    Scattered,
+}
+
+impl Run {
+    fn with(self, start: usize, end: usize) -> Self {
+        match self {
+            Self::Not => Self::Piece(start, end),
+            Self::Piece(begin, until) if until == start => Self::Piece(begin, end),
+            Self::Piece(..) | Self::Scattered => Self::Scattered,
+        }
+    }
+}
+
+/// The fields of each number, where they stand side by side in the one `metadata` of an object.
+pub(super) fn runs<const N: usize>(object: &[u8], wanted: [u32; N]) -> Result<[Option<&[u8]>; N], Problem> {
+    let mut found: Option<&[u8]> = None;
+    let mut several = false;
+    each_metadata(object, |_, metadata| {
+        if let Some(metadata) = metadata {
+            several |= found.replace(metadata).is_some();
+        }
+        Ok(())
+    })?;
+    let Some(metadata) = found.filter(|_| !several) else { return Ok([None; N]) };
+    let (mut runs, mut at) = ([Run::Not; N], 0);
+    each_field(metadata, |number, whole, _| {
+        if let Some(place) = wanted.iter().position(|wanted| *wanted == number) {
+            runs[place] = runs[place].with(at, at + whole.len());
+        }
+        at += whole.len();
+        Ok(())
+    })?;
+    Ok(runs.map(|run| match run {
+        Run::Piece(start, end) => Some(&metadata[start..end]),
+        Run::Not | Run::Scattered => None,
+    }))
+}
+
+/// An object of which `metadata` alone is there, with these fields.
+pub(super) fn object(fields: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(block_length(fields.len()));
+    push_head(&mut out, fields.len());
+    out.extend_from_slice(fields);
+    out
+}
+
+/// The object, with the fields of the others' metadata behind its own.
+pub(super) fn join<'a>(
+    object: &[u8],
+    others: impl Iterator<Item = &'a [u8]> + Clone,
+) -> Result<Vec<u8>, Problem> {
+    let each_other = |mut fields: &mut dyn FnMut(&[u8])| {
+        for other in others.clone() {
+            each_metadata(other, |_, metadata| {
+                metadata.map(&mut fields);
+                Ok(())
+            })?;
+        }
+        Ok::<(), Problem>(())
+    };
+    let mut added = 0;
+    each_other(&mut |fields| added += fields.len())?;
+    let mut out = Vec::with_capacity(object.len() + added + head_length(added));
+    let mut is_joined = false;
+    each_metadata(object, |whole, metadata| {
+        let Some(metadata) = metadata.filter(|_| !std::mem::replace(&mut is_joined, true)) else {
+            out.extend_from_slice(whole);
+            return Ok(());
+        };
+        push_head(&mut out, metadata.len() + added);
+        out.extend_from_slice(metadata);
+        each_other(&mut |fields| out.extend_from_slice(fields))
+    })?;
+    if !is_joined {
+        push_head(&mut out, added);
+        each_other(&mut |fields| out.extend_from_slice(fields))?;
+    }
+    Ok(out)
+}
+
+/// The fields of an object as they stand there, and the content of those that are its metadata.
+fn each_metadata<'a>(
+    object: &'a [u8],
+    mut part: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    each_field(object, |number, whole, raw| match number {
+        METADATA => part(whole, Some(raw.bytes()?)),
+        _ => part(whole, None),
+    })
+}
+
+/// The fields of a message, with all of their bytes.
+fn each_field<'a>(
+    message: &'a [u8],
+    mut field: impl FnMut(u32, &'a [u8], Raw<'a>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let mut reader = Reader::new(message);
+    let mut start = 0;
+    while let Some((number, raw)) = reader.next()? {
+        field(number, &message[start..reader.position()], raw)?;
+        start = reader.position();
+    }
+    Ok(())
+}
+
+/// What a block of that length takes with its head.
+fn block_length(length: usize) -> usize {
+    head_length(length) + length
+}
+
+fn head_length(length: usize) -> usize {
+    1 + (usize::BITS - (length | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+fn push_head(out: &mut Vec<u8>, mut length: usize) {
+    out.push((METADATA << 3 | 2) as u8);
+    while length > 0x7f {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+}
