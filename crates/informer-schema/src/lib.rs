@@ -28,6 +28,7 @@
 //! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`Kind::decode_message`] |
 //! | find members that a kind does not have, or that are there twice | [`Kind::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
+//! | read a length of time as Go does | [`read_duration`] |
 //!
 //! # Bad input
 //!
@@ -40,6 +41,7 @@
 //! shares it.
 
 mod de;
+mod duration;
 mod envelope;
 mod error;
 mod field;
@@ -57,6 +59,7 @@ mod transcode;
 mod wire;
 
 pub use de::DecodeError;
+pub use duration::{DurationError, read_duration};
 pub use envelope::{
     ENVELOPE_TAIL, Envelope, MAGIC, block_head, enclose, envelope_head, frame, frame_length, watch_event,
     write_frame,

@@ -1,4 +1,4 @@
-//! Instants and lengths of time, as Go writes and reads them.
+//! Instants, as Go writes and reads them.
 
 use crate::error::Problem;
 
@@ -6,10 +6,8 @@ use crate::error::Problem;
 pub(crate) const ZERO: i64 = -62_135_596_800;
 
 const DAY: i64 = 86_400;
-const NANOS: i64 = 1_000_000_000;
 
 const INSTANT: Problem = Problem::Value { expected: "an instant as RFC 3339 writes it" };
-const DURATION: Problem = Problem::Value { expected: "a length of time such as 1h30m" };
 
 /// Writes an instant; with six digits of a second where `micros` is given.
 pub(crate) fn write(out: &mut Vec<u8>, seconds: i64, micros: Option<i64>) {
@@ -122,105 +120,6 @@ fn offset(zone: &[u8]) -> Option<i64> {
     let (hours, minutes) = (number(&[h, i])?, number(&[m, n])?);
     let seconds = hours * 3600 + minutes * 60;
     (hours < 24 && minutes < 60).then_some(if sign == b'-' { -seconds } else { seconds })
-}
-
-/// Writes a length of time: `1h0m0.5s`, `1.5ms`, `0s`.
-pub(crate) fn write_duration(out: &mut Vec<u8>, nanos: i64) {
-    use std::io::Write;
-    let size = nanos.unsigned_abs();
-    if nanos < 0 {
-        out.push(b'-');
-    }
-    let done = match size {
-        0 => write!(out, "0s"),
-        1..1_000 => write!(out, "{size}ns"),
-        1_000..1_000_000 => write!(out, "{}\u{b5}s", decimal(size, 1_000)),
-        1_000_000..1_000_000_000 => write!(out, "{}ms", decimal(size, 1_000_000)),
-        _ => {
-            let (minutes, rest) = (size / (60 * NANOS.unsigned_abs()), size % (60 * NANOS.unsigned_abs()));
-            let seconds = decimal(rest, NANOS.unsigned_abs());
-            match minutes {
-                0 => write!(out, "{seconds}s"),
-                1..60 => write!(out, "{minutes}m{seconds}s"),
-                _ => write!(out, "{}h{}m{seconds}s", minutes / 60, minutes % 60),
-            }
-        }
-    };
-    done.expect("a Vec takes everything");
-}
-
-fn decimal(value: u64, unit: u64) -> String {
-    let (whole, rest) = (value / unit, value % unit);
-    if rest == 0 {
-        return whole.to_string();
-    }
-    let width = unit.ilog10() as usize;
-    let digits = format!("{rest:0width$}");
-    format!("{whole}.{}", digits.trim_end_matches('0'))
-}
-
-/// Reads a length of time as Go does: signed numbers, each with a unit.
-pub(crate) fn read_duration(text: &str) -> Result<i64, Problem> {
-    let (negative, mut rest) = match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    let mut total = 0_u64;
-    loop {
-        let (nanos, after) = part(rest).ok_or(DURATION)?;
-        total = total.checked_add(nanos).filter(|total| *total <= 1 << 63).ok_or(DURATION)?;
-        rest = after;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    match (negative, i64::try_from(total)) {
-        (true, _) => Ok(0_i64.wrapping_sub_unsigned(total)),
-        (false, Ok(total)) => Ok(total),
-        (false, Err(_)) => Err(DURATION),
-    }
-}
-
-/// One number with its unit.
-fn part(text: &str) -> Option<(u64, &str)> {
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let whole_end = digits(text);
-    let (whole, mut rest) = text.split_at(whole_end);
-    let mut fraction = "";
-    if let Some(after) = rest.strip_prefix('.') {
-        (fraction, rest) = after.split_at(digits(after));
-    }
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let unit_end = rest.bytes().take_while(|byte| *byte != b'.' && !byte.is_ascii_digit()).count();
-    let (name, rest) = (rest.get(..unit_end)?, rest.get(unit_end..)?);
-    let unit = unit(name)?;
-    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
-    let mut nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= 1 << 63)?;
-    // Digits beyond what 63 bits hold change nothing that a nanosecond can show.
-    let kept = &fraction[..fraction.len().min(18)];
-    if !kept.is_empty() {
-        let scale = 10_u128.pow(u32::try_from(kept.len()).ok()?);
-        nanos += u64::try_from(kept.parse::<u128>().ok()? * u128::from(unit) / scale).ok()?;
-    }
-    (nanos <= 1 << 63).then_some((nanos, rest))
-}
-
-fn unit(name: &str) -> Option<u64> {
-    Some(match name {
-        "ns" => 1,
-        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use informer_schema::read_duration;
+
 use super::query::Query;
 use crate::error::ApiError;
 use crate::requests::Verb;
@@ -23,64 +25,13 @@ pub(super) fn time_limit(query: &Query, verb: Verb) -> Result<Duration, ApiError
     if text.is_empty() {
         return Ok(longest);
     }
-    let asked = duration(text).map_err(|why| {
-        ApiError::bad_request(format!("invalid timeout specified in the request URL - time: {why}"))
+    let asked = read_duration(text).map_err(|why| {
+        ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))
     })?;
-    Ok(if asked.is_zero() { longest } else { asked.min(longest) })
-}
-
-/// Reads a duration, and says what is wrong with it in Go's words. Negative ones are none.
-fn duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("invalid duration {text:?}");
-    let negative = text.starts_with('-');
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return Ok(Duration::ZERO);
+    match u64::try_from(asked) {
+        Err(_) | Ok(0) => Ok(longest),
+        Ok(nanos) => Ok(Duration::from_nanos(nanos).min(longest)),
     }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut nanoseconds = 0_u128;
-    while !rest.is_empty() {
-        let number = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.').unwrap_or(rest.len());
-        let (digits, unit) = rest.split_at(number);
-        if !digits.bytes().any(|byte| byte.is_ascii_digit()) || digits.matches('.').count() > 1 {
-            return Err(invalid());
-        }
-        let end = unit.find(|byte: char| byte.is_ascii_digit() || byte == '.').unwrap_or(unit.len());
-        let (unit, more) = unit.split_at(end);
-        let one = match unit {
-            "" => return Err(format!("missing unit in duration {text:?}")),
-            "ns" => 1,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            unit => return Err(format!("unknown unit {unit:?} in duration {text:?}")),
-        };
-        nanoseconds += amount(digits, one).ok_or_else(invalid)?;
-        rest = more;
-    }
-    match u64::try_from(nanoseconds).ok().filter(|all| i64::try_from(*all).is_ok()) {
-        Some(_) if negative => Ok(Duration::ZERO),
-        Some(all) => Ok(Duration::from_nanos(all)),
-        None => Err(invalid()),
-    }
-}
-
-/// So many units of `one`; `None` where it is more than anybody counts. Of the fraction, digits beyond a nanosecond's make no difference.
-fn amount(digits: &str, one: u128) -> Option<u128> {
-    const FRACTION_DIGITS: usize = 15;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut part = 0;
-    let mut unit = one * 10_u128.pow(15);
-    for digit in fraction.bytes().take(FRACTION_DIGITS) {
-        unit /= 10;
-        part += u128::from(digit - b'0') * unit;
-    }
-    Some(u128::from(whole) * one + part / 10_u128.pow(15))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::MAX_DEPTH;
+use crate::duration::read_duration;
 use crate::error::{Fault, Problem};
 use crate::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
@@ -212,7 +213,9 @@ impl<'t> Walk<'_, 't> {
                 }
             }
             Base::Duration => {
-                let nanos = last.map_or(Ok(0), |at| time::read_duration(&self.string(at)?))?;
+                const EXPECTED: Problem = Problem::Value { expected: "a length of time such as 1h30m" };
+                let read = |at| read_duration(&self.string(at)?).map_err(|_| EXPECTED);
+                let nanos = last.map_or(Ok(0), read)?;
                 self.out.number(1, nanos.cast_unsigned());
             }
             Base::Quantity => self.quantity(last)?,

@@ -12,7 +12,7 @@ use crate::error::{Fault, Problem};
 use crate::field::{Base, FieldData, Shape};
 use crate::schema::{MessageId, Schema};
 use crate::wire::{Raw, Reader};
-use crate::{quantity, time};
+use crate::{duration, quantity, time};
 
 /// The bytes of one message. Protobuf may bring it in pieces, which are one message when put together.
 #[derive(Clone, Debug)]
@@ -319,7 +319,7 @@ impl<'s> Context<'s> {
             Base::Bytes => View::Text(STANDARD.encode(block(last)?).into()),
             Base::Time => instant(block(last)?, false)?,
             Base::MicroTime => instant(block(last)?, true)?,
-            Base::Duration => duration(block(last)?)?,
+            Base::Duration => length_of_time(block(last)?)?,
             Base::Quantity => amount(block(last)?)?,
             Base::IntOrString => int_or_string(&Pieces::of(raws)?)?,
             Base::Raw | Base::Fields | Base::Json => match embedded(&Pieces::of(raws)?)? {
@@ -418,7 +418,7 @@ fn instant<'s, 'a>(data: &'a [u8], micro: bool) -> Result<View<'s, 'a>, Problem>
     Ok(read.map_or(View::Null, |instant| instant.told(|text| View::Text(text.to_owned().into()))))
 }
 
-fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
+fn length_of_time<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
     let mut nanos = 0;
     super::each(data, |number, raw| {
         if number == 1 {
@@ -427,7 +427,7 @@ fn duration<'s, 'a>(data: &'a [u8]) -> Result<View<'s, 'a>, Problem> {
         Ok(())
     })?;
     let mut text = Vec::with_capacity(16);
-    time::write_duration(&mut text, nanos);
+    duration::write(&mut text, nanos);
     written(text)
 }
 
