@@ -5,6 +5,8 @@ mod conversion;
 mod costs;
 mod definition;
 mod lifecycle;
+#[cfg(feature = "cel")]
+mod parts;
 mod rules;
 mod shape;
 mod validate;

@@ -68,7 +68,7 @@ fn refuse_messages(compiled: &mut CompiledSchema) {
     for rule in &mut compiled.validations {
         let Ok(result) = &*rule else { continue };
         let programs = [Some(&result.program), result.message_program.as_ref()];
-        if programs.into_iter().flatten().any(|program| super::costs::makes_messages(program.expression())) {
+        if programs.into_iter().flatten().any(|program| super::parts::makes_messages(program.expression())) {
             let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
             *rule = Err(kube_cel::CompilationError::Parse { rule: rule_text, source });
         }

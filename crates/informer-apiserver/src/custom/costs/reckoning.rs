@@ -1,0 +1,157 @@
+//! What one rule may cost.
+
+use std::rc::Rc;
+
+use kube_cel::cel::IdedExpr;
+use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue};
+use serde_json::Value;
+
+use super::super::parts::parts;
+use super::LOOKS_MAX;
+use super::shape::{Shape, size};
+
+/// A list, or an object, that a rule makes.
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+
+/// Reckons one rule.
+pub(super) struct Reckoning<'a, 'r> {
+    /// Values that were looked at.
+    looks: u64,
+    /// What names stand for; the last one of a name counts.
+    names: Vec<(&'r str, Shape<'a>)>,
+    /// The size of the value that the rule is about.
+    whole: u64,
+}
+
+impl<'a, 'r> Reckoning<'a, 'r> {
+    /// Reckons a rule about this value, after so many looks for others.
+    pub(super) fn new(value: &'a Value, old: Option<&'a Value>, looks: u64) -> Self {
+        let names = vec![("self", Shape::of(value)), ("oldSelf", Shape::of(old.unwrap_or(&Value::Null)))];
+        Self { looks, names, whole: size(value) }
+    }
+
+    /// So many values have been looked at in the end, all of the rule's own among them.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.saturating_add(self.whole)
+    }
+
+    /// What an expression may cost, and what it may come to.
+    pub(super) fn cost(&mut self, expr: &'r IdedExpr) -> (u64, Shape<'a>) {
+        if self.looks > LOOKS_MAX {
+            return (u64::MAX, Shape::Length(0));
+        }
+        let (cost, shape) = match &expr.expr {
+            Expr::Literal(LiteralValue::String(text)) => (0, Shape::Length(text.inner().len() as u64)),
+            Expr::Literal(_) => (0, Shape::Length(0)),
+            Expr::Ident(name) => (1, self.named(name)),
+            Expr::Select(select) => {
+                let (cost, operand) = self.cost(&select.operand);
+                let shape = if select.test { Shape::Length(0) } else { self.field(&operand, &select.field) };
+                (cost.saturating_add(1), shape)
+            }
+            Expr::List(_) => self.made(LIST_COST, parts(expr)),
+            Expr::Map(_) => self.made(MAP_COST, parts(expr)),
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(all) => self.over(all),
+            // Rules with these do not come here.
+            Expr::Struct(_) | Expr::Unspecified => (u64::MAX, Shape::Length(0)),
+        };
+        if let Shape::Values(values) = &shape {
+            self.looks = self.looks.saturating_add(values.len() as u64);
+        }
+        self.looks = self.looks.saturating_add(1);
+        (cost, shape)
+    }
+
+    fn named(&self, name: &str) -> Shape<'a> {
+        let found = self.names.iter().rev().find(|(known, _)| *known == name);
+        found.map_or(Shape::Length(self.whole), |(_, shape)| shape.clone())
+    }
+
+    fn field(&self, operand: &Shape<'a>, name: &str) -> Shape<'a> {
+        match operand {
+            // Names that CEL cannot write have another form.
+            Shape::Values(values) if !name.contains("__") => {
+                Shape::gather(values, |value| value.get(name).into_iter())
+            }
+            _ => Shape::Length(self.whole),
+        }
+    }
+
+    fn made(&mut self, cost: u64, parts: Vec<&'r IdedExpr>) -> (u64, Shape<'a>) {
+        let count = parts.len() as u64;
+        let (mut cost, mut item) = (cost, Shape::Length(0));
+        for part in parts {
+            let (more, shape) = self.cost(part);
+            cost = cost.saturating_add(more);
+            item = self.either(item, shape);
+        }
+        (cost, Shape::Items(count, Rc::new(item)))
+    }
+
+    fn either(&self, one: Shape<'a>, other: Shape<'a>) -> Shape<'a> {
+        match (one, other) {
+            (Shape::Length(0), shape) | (shape, Shape::Length(0)) => shape,
+            (Shape::Values(one), Shape::Values(other)) => {
+                Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))
+            }
+            (Shape::Items(one, of), Shape::Items(other, others)) => {
+                let item = self.either(Shape::clone(&of), Shape::clone(&others));
+                Shape::Items(one.max(other), Rc::new(item))
+            }
+            (one, other) => Shape::Length(one.len().max(other.len()).max(self.whole)),
+        }
+    }
+
+    fn call(&mut self, call: &'r CallExpr) -> (u64, Shape<'a>) {
+        let all: Vec<(u64, Shape<'a>)> =
+            call.target.as_deref().into_iter().chain(&call.args).map(|part| self.cost(part)).collect();
+        let sum = |of: &dyn Fn(&Shape<'a>) -> u64| {
+            all.iter().map(|(_, shape)| of(shape)).fold(0, u64::saturating_add)
+        };
+        let plain = all.iter().fold(1, |cost: u64, (more, _)| cost.saturating_add(*more));
+        match (call.func_name.as_str(), all.as_slice()) {
+            ("_?_:_", [(asked, _), (one, first), (other, second)]) => {
+                let cost = asked.saturating_add(*one.max(other)).saturating_add(1);
+                (cost, self.either(first.clone(), second.clone()))
+            }
+            ("_[_]" | "_[?_]", [(_, operand), _]) => (plain, operand.entries()),
+            ("_+_", [(_, one), (_, other)]) if one.is_list() || other.is_list() => {
+                let item = self.either(one.items(), other.items());
+                (plain, Shape::Items(one.len().saturating_add(other.len()), Rc::new(item)))
+            }
+            ("_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size", _) => (plain, Shape::Length(0)),
+            ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in", _) => {
+                (plain.saturating_add(sum(&Shape::weight)), Shape::Length(0))
+            }
+            _ => (plain.saturating_add(sum(&Shape::weight)), Shape::Length(sum(&Shape::len))),
+        }
+    }
+
+    /// A loop.
+    fn over(&mut self, all: &'r ComprehensionExpr) -> (u64, Shape<'a>) {
+        let (range_cost, range) = self.cost(&all.iter_range);
+        let (init_cost, init) = self.cost(&all.accu_init);
+        let (steps, before) = (range.len(), self.names.len());
+        self.names.push((&all.iter_var, range.items()));
+        if let Some(second) = &all.iter_var2 {
+            self.names.push((second, range.entries()));
+        }
+        let gathers = init.is_list();
+        let gathered = if gathers { Shape::Items(steps, Rc::new(Shape::Length(0))) } else { init };
+        self.names.push((&all.accu_var, gathered));
+        let (asked, _) = self.cost(&all.loop_cond);
+        let (step, shape) = self.cost(&all.loop_step);
+        let gathered = match shape {
+            Shape::Items(_, item) if gathers => Shape::Items(steps, item),
+            shape => shape,
+        };
+        self.names.push((&all.accu_var, gathered));
+        let (result, shape) = self.cost(&all.result);
+        self.names.truncate(before);
+        let loops = steps.saturating_mul(asked.saturating_add(step));
+        let cost = [range_cost, init_cost, loops, asked, result].into_iter().fold(0, u64::saturating_add);
+        (cost, shape)
+    }
+}
