@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{DEPTH_MAX, complaint, read_json};
+use super::complaint::DEPTH_MAX;
+use super::{complaint, read_json};
 
 #[test]
 fn bytes_that_are_no_text_become_signs_one_by_one() {

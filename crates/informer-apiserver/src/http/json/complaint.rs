@@ -1,0 +1,207 @@
+//! What Go's reader finds wrong with JSON, in its words.
+
+use std::borrow::Cow;
+
+/// Levels of nesting that are read: what nests deeper would be walked on the small stack of a test's thread. Upstream has 10,000.
+pub(super) const DEPTH_MAX: usize = 127;
+
+/// What is wrong with a text, read up to there; `None` where it is well-formed.
+pub(super) fn complaint(body: &[u8]) -> Option<String> {
+    let mut reader = Reader { body, at: 0 };
+    match reader.document() {
+        Ok(()) => None,
+        Err(Wrong::End) => Some("unexpected end of JSON input".to_owned()),
+        Err(Wrong::Byte(byte, why)) => Some(format!("invalid character {} {why}", quoted(byte))),
+    }
+}
+
+/// A byte as Go shows it.
+fn quoted(byte: u8) -> String {
+    match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        b'\\' => r"'\\'".to_owned(),
+        0x07 => r"'\a'".to_owned(),
+        0x08 => r"'\b'".to_owned(),
+        0x0b => r"'\v'".to_owned(),
+        0x0c => r"'\f'".to_owned(),
+        b'\n' => r"'\n'".to_owned(),
+        b'\r' => r"'\r'".to_owned(),
+        b'\t' => r"'\t'".to_owned(),
+        0..0x20 | 0x7f => format!("'\\x{byte:02x}'"),
+        0x80..=0xa0 | 0xad => format!("'\\u{byte:04x}'"),
+        byte => format!("'{}'", char::from(byte)),
+    }
+}
+
+/// Why reading ends too early.
+enum Wrong {
+    End,
+    /// At a byte that cannot be there.
+    Byte(u8, Cow<'static, str>),
+}
+
+impl Wrong {
+    fn byte(byte: u8, why: &'static str) -> Self {
+        Self::Byte(byte, why.into())
+    }
+}
+
+struct Reader<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn document(&mut self) -> Result<(), Wrong> {
+        self.value(DEPTH_MAX)?;
+        match self.next() {
+            Ok(byte) => Err(Wrong::byte(byte, "after top-level value")),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A value, in which others may nest so deep.
+    fn value(&mut self, depth: usize) -> Result<(), Wrong> {
+        match (self.next()?, depth.checked_sub(1)) {
+            (byte @ (b'{' | b'['), None) => Err(Wrong::byte(byte, "exceeded max depth")),
+            (b'{', Some(depth)) => {
+                self.entries(b'}', "after object key:value pair", |reader| reader.member(depth))
+            }
+            (b'[', Some(depth)) => self.entries(b']', "after array element", |reader| reader.value(depth)),
+            (b'"', _) => self.string(),
+            (b't', _) => self.word("true"),
+            (b'f', _) => self.word("false"),
+            (b'n', _) => self.word("null"),
+            (b'-' | b'0'..=b'9', _) => self.number(),
+            (byte, _) => Err(Wrong::byte(byte, "looking for beginning of value")),
+        }
+    }
+
+    /// What stands between brackets, with commas between.
+    fn entries(
+        &mut self,
+        end: u8,
+        after: &'static str,
+        entry: impl Fn(&mut Self) -> Result<(), Wrong>,
+    ) -> Result<(), Wrong> {
+        self.at += 1;
+        if self.next()? == end {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            entry(self)?;
+            let byte = self.next()?;
+            if byte != end && byte != b',' {
+                return Err(Wrong::byte(byte, after));
+            }
+            self.at += 1;
+            if byte == end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The name of a member, the colon and the value.
+    fn member(&mut self, depth: usize) -> Result<(), Wrong> {
+        match self.next()? {
+            b'"' => self.string()?,
+            byte => return Err(Wrong::byte(byte, "looking for beginning of object key string")),
+        }
+        self.next()?;
+        self.take(|byte| byte == b':', "after object key")?;
+        self.value(depth)
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Wrong> {
+        self.at += 1;
+        for expected in word.bytes().skip(1) {
+            let byte = self.peek()?;
+            if byte != expected {
+                let expected = char::from(expected);
+                return Err(Wrong::Byte(byte, format!("in literal {word} (expecting '{expected}')").into()));
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Wrong> {
+        self.at += 1;
+        loop {
+            match self.peek()? {
+                b'\\' => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                byte @ 0..0x20 => return Err(Wrong::byte(byte, "in string literal")),
+                byte => {
+                    self.at += 1;
+                    if byte == b'"' {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self) -> Result<(), Wrong> {
+        let coded = self.peek()? == b'u';
+        self.take(|byte| b"bfnrt\\/\"u".contains(&byte), "in string escape code")?;
+        for _ in 0..if coded { 4 } else { 0 } {
+            self.take(|byte| byte.is_ascii_hexdigit(), "in \\u hexadecimal character escape")?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Wrong> {
+        self.skip(b"-");
+        match self.peek()? {
+            b'0' => self.at += 1,
+            _ => self.digits("in numeric literal")?,
+        }
+        if self.skip(b".") {
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if self.skip(b"eE") {
+            self.skip(b"+-");
+            self.digits("in exponent of numeric literal")?;
+        }
+        Ok(())
+    }
+
+    /// One digit at the least.
+    fn digits(&mut self, why: &'static str) -> Result<(), Wrong> {
+        self.take(|byte| byte.is_ascii_digit(), why)?;
+        while self.skip(b"0123456789") {}
+        Ok(())
+    }
+
+    /// The next byte that is no space, not taken yet.
+    fn next(&mut self) -> Result<u8, Wrong> {
+        while self.skip(b" \t\r\n") {}
+        self.peek()
+    }
+
+    fn peek(&self) -> Result<u8, Wrong> {
+        self.body.get(self.at).copied().ok_or(Wrong::End)
+    }
+
+    /// Takes the next byte if it is one of these.
+    fn skip(&mut self, these: &[u8]) -> bool {
+        let found = self.peek().is_ok_and(|byte| these.contains(&byte));
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes a byte that must be of some sort.
+    fn take(&mut self, fits: impl Fn(u8) -> bool, why: &'static str) -> Result<(), Wrong> {
+        match self.peek()? {
+            byte if fits(byte) => self.at += 1,
+            byte => return Err(Wrong::byte(byte, why)),
+        }
+        Ok(())
+    }
+}
