@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::heard::{Heard, UnderWay, Watched};
+use super::heard::{UnderWay, Watched};
 use super::patience::HEAD_WAIT;
 use super::socket::Socket;
 use crate::clock::Clock;
@@ -136,7 +136,7 @@ impl Connection {
     async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { service, clock, stop, mut cut, streams, reset, peer } = self;
         let watched = Watched::new(clock);
-        let io = Heard { io, watched: watched.clone() };
+        let io = watched.listen(io);
         let answering = Arc::new(Answering { service, reset, peer, leaving: Notify::new() });
         let service = {
             let (answering, watched) = (Arc::clone(&answering), watched.clone());

@@ -1,12 +1,10 @@
 //! A connection that is watched while it is read, so that nobody is waited for without end.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
 
 use super::patience::{Patience, Waiting};
 use crate::clock::Clock;
@@ -22,6 +20,17 @@ impl Watched {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let waiting = Arc::new(Mutex::new(Waiting::new(clock.elapsed())));
         Self { clock, waiting }
+    }
+
+    /// A connection whose bytes are noticed as they come.
+    pub(super) fn listen<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
+        let watched = self.clone();
+        InspectReader::new(io, move |bytes| {
+            // At the end of what the client sends there are none.
+            if !bytes.is_empty() {
+                watched.waiting.lock().heard(bytes, watched.clock.elapsed());
+            }
+        })
     }
 
     /// The head of a request is there: the answer is under way until what is returned is dropped.
@@ -60,56 +69,5 @@ pub(in crate::http) struct UnderWay(Watched);
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.waiting.lock().done(self.0.clock.elapsed());
-    }
-}
-
-/// A connection whose bytes are noticed as they come.
-pub(super) struct Heard<I> {
-    pub(super) io: I,
-    pub(super) watched: Watched,
-}
-
-impl<I: AsyncRead + Unpin> AsyncRead for Heard<I> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.io).poll_read(context, buffer);
-        if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.watched.waiting.lock().heard(bytes, self.watched.clock.elapsed());
-        }
-        polled
-    }
-}
-
-impl<I: AsyncWrite + Unpin> AsyncWrite for Heard<I> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 }
