@@ -12,6 +12,7 @@ mod namespace;
 mod own;
 mod patch;
 mod pods;
+mod retry;
 mod roles;
 mod scale;
 mod scope;
@@ -40,9 +41,8 @@ use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Draft, EventType, Expect, Stored, draft};
 use merge::{check_new, check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
+use retry::retry;
 
-/// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
-pub(super) const TRIES_MAX: usize = 16;
 /// Names tried for one generateName, as upstream.
 const NAMES_MAX: usize = 8;
 /// The longest prefix that generateName keeps, as upstream.
@@ -301,10 +301,10 @@ impl Shared {
         let warnings = self.shaped(scope, &mut object, false)?;
         metadata::check_url_name(&object, name)?;
         let given = metadata::version(&object)?;
-        for _ in 0..TRIES_MAX {
+        retry(kind, name, || {
             let current = match self.find(scope.resource, scope.namespace, name) {
                 Err(_) if kind.traits.has(Traits::UPSERT) && mode != WriteMode::Status => {
-                    return self.create_by_update(scope, object, mode);
+                    return self.create_by_update(scope, object.clone(), mode).map(Ok);
                 }
                 found => found?,
             };
@@ -322,13 +322,12 @@ impl Shared {
             match self.replace_shown(scope, (&current, shown, old), new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    return Ok(Written { warnings, ..written });
+                    Ok(Ok(Written { warnings: warnings.clone(), ..written }))
                 }
-                Err(Changed) if given.is_some() => return Err(ApiError::modified(kind, name)),
-                Err(Changed) => {}
+                Err(Changed) if given.is_some() => Err(ApiError::modified(kind, name)),
+                Err(Changed) => Ok(Err(Changed)),
             }
-        }
-        Err(ApiError::modified(kind, name))
+        })
     }
 
     fn create_by_update(
@@ -424,7 +423,7 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        for _ in 0..TRIES_MAX {
+        retry(kind, name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.present(&current)?;
             let old = parse(shown.as_slice());
@@ -439,13 +438,12 @@ impl Shared {
             match self.replace_shown(scope, (&current, shown, old), object, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    return Ok(Written { warnings, ..written });
+                    Ok(Ok(Written { warnings, ..written }))
                 }
-                Err(Changed) if patch.names_version() => return Err(ApiError::modified(kind, name)),
-                Err(Changed) => {}
+                Err(Changed) if patch.names_version() => Err(ApiError::modified(kind, name)),
+                Err(Changed) => Ok(Err(Changed)),
             }
-        }
-        Err(ApiError::modified(kind, name))
+        })
     }
 
     fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::own::{By, Ownership, put_fields};
-use super::{Changed, Object, Scope, TRIES_MAX, WriteMode, Written, metadata};
+use super::retry::retry;
+use super::{Changed, Object, Scope, WriteMode, Written, metadata};
 use crate::error::{ApiError, Cause, Details};
 use crate::fields::{Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate};
 use crate::kinds::Kind;
@@ -58,7 +59,7 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        for _ in 0..TRIES_MAX {
+        retry(kind, name, || {
             let current = match self.find(scope.resource, scope.namespace, name) {
                 Ok(current) => Some(current),
                 Err(missing) if mode != WriteMode::Main => return Err(missing),
@@ -71,15 +72,14 @@ impl Shared {
             match tried {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    return Ok(written);
+                    Ok(Ok(written))
                 }
                 Err(Changed) if !metadata::text(&apply.config, "resourceVersion").is_empty() => {
-                    return Err(ApiError::modified(kind, name));
+                    Err(ApiError::modified(kind, name))
                 }
-                Err(Changed) => {}
+                Err(Changed) => Ok(Err(Changed)),
             }
-        }
-        Err(ApiError::modified(kind, name))
+        })
     }
 
     fn apply_to(

@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::metadata::{self, metadata_of_mut};
-use super::{Drafted, Scope, TRIES_MAX, wire_time};
+use super::retry::retry;
+use super::{Drafted, Scope, wire_time};
 use crate::admission::Phase;
 use crate::custom::{CLEANUP_FINALIZER, mark_definition};
 use crate::error::{ApiError, Cause, success};
@@ -144,14 +145,11 @@ impl Shared {
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
         let kind = scope.kind();
-        for _ in 0..TRIES_MAX {
+        retry(kind, name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             check_preconditions(kind, &current, options)?;
-            if let Ok(deleted) = self.try_delete(scope, &current, options)? {
-                return Ok(deleted);
-            }
-        }
-        Err(ApiError::modified(kind, name))
+            self.try_delete(scope, &current, options)
+        })
     }
 
     fn try_delete(

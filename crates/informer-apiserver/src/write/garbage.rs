@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::metadata::{self, metadata_of_mut};
-use super::{DeleteOptions, Object, Scope, TRIES_MAX};
+use super::retry::retry;
+use super::{DeleteOptions, Object, Scope};
 use crate::kinds::Resource;
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
@@ -107,16 +108,15 @@ impl Shared {
 
     /// Changes an object that may change meanwhile.
     fn change(&self, of: &Dependent, change: impl Fn(&mut Object)) {
-        for _ in 0..TRIES_MAX {
-            let found = self.find(&of.resource, of.stored.key.namespace(), of.stored.key.name());
-            let Ok(current) = found else { return };
-            let Value::Object(mut object) = parse(current.as_slice()) else { return };
+        let name = of.stored.key.name();
+        let changed = retry(&of.resource.kind, name, || {
+            let current = self.find(&of.resource, of.stored.key.namespace(), name)?;
+            let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(Ok(())) };
             change(&mut object);
-            match self.settle(of.scope(), &current, &object) {
-                Ok(Ok(())) | Err(_) => return,
-                Ok(Err(_)) => {}
-            }
-        }
+            self.settle(of.scope(), &current, &object)
+        });
+        // Gone meanwhile: there is nothing left to change.
+        drop(changed);
     }
 
     fn dependents(&self, uid: &str) -> Vec<Dependent> {

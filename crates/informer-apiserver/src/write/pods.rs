@@ -5,7 +5,8 @@ use std::sync::Arc;
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
-use super::{DeleteOptions, Scope, TRIES_MAX, WriteMode, scale::selector_text};
+use super::retry::retry;
+use super::{DeleteOptions, Scope, WriteMode, scale::selector_text};
 use crate::error::{ApiError, Cause, Details};
 use crate::select::Filter;
 use crate::server::{Shared, parse};
@@ -24,7 +25,7 @@ impl Shared {
         if node.is_empty() {
             return Err(ApiError::new(500, "", "target.name: Required value"));
         }
-        for _ in 0..TRIES_MAX {
+        retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let mut pod = parse(current.as_slice());
             let bound = text(&pod["spec"]["nodeName"]);
@@ -52,11 +53,8 @@ impl Shared {
             );
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
             // The place is not part of what the generation counts, and its status comes along.
-            if self.put(scope, &current, &pod)?.is_ok() {
-                return Ok(());
-            }
-        }
-        Err(ApiError::modified(scope.kind(), name))
+            Ok(self.put(scope, &current, &pod)?.map(drop))
+        })
     }
 
     /// Deletes a pod, unless a disruption budget forbids it.
@@ -86,10 +84,10 @@ impl Shared {
     fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
-        for _ in 0..TRIES_MAX {
+        retry(budgets.kind(), pod_name, || {
             let matching = self.budgets_of(budgets, pod);
             let budget = match &matching[..] {
-                [] => return Ok(()),
+                [] => return Ok(Ok(())),
                 [budget] => budget,
                 _ => {
                     let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
@@ -128,11 +126,8 @@ impl Shared {
             }
             let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
             self.own_status(budgets.resource, budget, &mut object);
-            if self.replace(budgets, budget, object, WriteMode::Status)?.is_ok() {
-                return Ok(());
-            }
-        }
-        Err(ApiError::modified(budgets.kind(), pod_name))
+            Ok(self.replace(budgets, budget, object, WriteMode::Status)?.map(drop))
+        })
     }
 
     fn budgets_of(&self, scope: Scope<'_>, pod: &Value) -> Vec<Arc<Stored>> {
@@ -156,11 +151,11 @@ impl Shared {
     }
 
     fn mark_evicted(&self, scope: Scope<'_>, name: &str) -> Result<(), ApiError> {
-        for _ in 0..TRIES_MAX {
+        retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let mut pod = parse(current.as_slice());
             if super::is_terminating(&pod) {
-                return Ok(());
+                return Ok(Ok(()));
             }
             set_condition(
                 &mut pod,
@@ -170,11 +165,8 @@ impl Shared {
                 }),
             );
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
-            if self.put(scope, &current, &pod)?.is_ok() {
-                return Ok(());
-            }
-        }
-        Err(ApiError::modified(scope.kind(), name))
+            Ok(self.put(scope, &current, &pod)?.map(drop))
+        })
     }
 }
 

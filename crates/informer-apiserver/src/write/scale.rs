@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::own::{By, put_fields, set_fields, take_fields};
-use super::{Application, Object, PatchType, Scope, TRIES_MAX, WriteMode, metadata};
+use super::retry::retry;
+use super::{Application, Object, PatchType, Scope, WriteMode, metadata};
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
 use crate::fields::{Element, Managed};
@@ -37,7 +38,7 @@ impl Shared {
         new: &NewScale,
     ) -> Result<Value, ApiError> {
         let kind = scope.kind();
-        for _ in 0..TRIES_MAX {
+        retry(kind, name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(scope.present(&current)?.as_slice());
             let before = scale(kind, &old)?;
@@ -57,12 +58,11 @@ impl Shared {
             }
             let scope = Scope { admission: None, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
-                Ok(written) => return scale(kind, &parse(&written.object)),
-                Err(_) if !version.is_empty() => return Err(ApiError::modified(kind, name)),
-                Err(_) => {}
+                Ok(written) => scale(kind, &parse(&written.object)).map(Ok),
+                Err(_) if !version.is_empty() => Err(ApiError::modified(kind, name)),
+                Err(changed) => Ok(Err(changed)),
             }
-        }
-        Err(ApiError::modified(kind, name))
+        })
     }
 }
 
