@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 pub(crate) use addresses::keep_allocated;
 pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new};
 
-pub(crate) use checks::{LABEL_RULE, SUBDOMAIN_RULE, is_label};
+pub(crate) use checks::{LABEL_RULE, SUBDOMAIN_RULE, is_label, qualified_problems};
 pub(crate) use hook_checks::check_conversion;
 
 use crate::error::Cause;

@@ -1,10 +1,10 @@
 //! Selectors of a request, resolved against its kind.
 
+mod words;
+
 use std::sync::Arc;
 
-use informer_core::{
-    FieldOperator, FieldSelector, LabelSelector, ParseFieldSelectorError, ParseLabelSelectorError,
-};
+use informer_core::{FieldOperator, FieldSelector, LabelSelector};
 
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource, Traits};
@@ -45,11 +45,8 @@ impl Filter {
         labels: &str,
         fields: &str,
     ) -> Result<Self, ApiError> {
-        let labels = labels.parse().map_err(|error| ApiError::bad_request(label_text(&error)))?;
-        let selector: FieldSelector = fields.parse().map_err(|error: ParseFieldSelectorError| {
-            let (selector, term) = (error.selector(), error.term());
-            ApiError::bad_request(format!("invalid selector: '{selector}'; can't understand '{term}'"))
-        })?;
+        let labels = labels.parse().map_err(|error| ApiError::bad_request(words::of_labels(&error)))?;
+        let selector: FieldSelector = fields.parse().map_err(|error| words::of_fields(kind, &error))?;
         let terms = selector.requirements().iter().map(|requirement| {
             Ok(FieldTerm {
                 field: resolve(kind, requirement.field())?,
@@ -195,27 +192,3 @@ fn is_label_text(text: &str) -> bool {
 
 /// The longest name or value of a label.
 const LABEL_BYTES_MAX: usize = 63;
-
-/// The error of the selector parser in upstream's words.
-fn label_text(error: &ParseLabelSelectorError) -> String {
-    let detail = match error {
-        ParseLabelSelectorError::Unexpected { found, expected, .. } => match *expected {
-            // Upstream puts no comma into the errors of value lists.
-            expected if expected.contains('(') || expected.contains(')') => {
-                format!("found '{found}' expected: {expected}")
-            }
-            expected => format!("found '{found}', expected: {expected}"),
-        },
-        ParseLabelSelectorError::Key { key, .. } => format!("<nil>: Invalid value: {key:?}: {NAME_RULE}"),
-        ParseLabelSelectorError::Value { value, problem, .. } if problem.contains("integer") => {
-            format!(
-                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        }
-        ParseLabelSelectorError::Value { key, value, .. } => {
-            format!("values[0][{key}]: Invalid value: {value:?}: {VALUE_RULE}")
-        }
-        error => error.to_string(),
-    };
-    format!("unable to parse requirement: {detail}")
-}

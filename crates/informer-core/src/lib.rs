@@ -42,7 +42,9 @@ pub use header::{Header, OwnerReference};
 pub use key::{KeyError, ObjectKey, ParseKeyError};
 pub use labels::Labels;
 pub use object::Object;
-pub use selector::field::{FieldOperator, FieldRequirement, FieldSelector, ParseFieldSelectorError};
+pub use selector::field::{
+    FieldOperator, FieldRequirement, FieldSelector, FieldSelectorProblem, ParseFieldSelectorError,
+};
 pub use selector::label::{LabelOperator, LabelRequirement, LabelSelector};
 pub use selector::parse::ParseLabelSelectorError;
 pub use tombstone::Tombstone;

@@ -226,7 +226,8 @@ impl Form {
     }
 }
 
-fn qualified_problems(text: &str) -> Vec<String> {
+/// Why a text cannot be the key of a label, in upstream's words.
+pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
     crate::select::label_key_problems(text, |prefix| Form::Subdomain.fits(prefix))
 }
 

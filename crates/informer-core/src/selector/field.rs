@@ -104,9 +104,17 @@ impl FromStr for FieldSelector {
     type Err = ParseFieldSelectorError;
 
     fn from_str(text: &str) -> Result<Self, ParseFieldSelectorError> {
-        let terms = split_terms(text);
-        let requirements = terms.iter().filter(|term| !term.is_empty()).map(|term| parse_term(text, term));
-        Ok(Self { requirements: requirements.collect::<Result<_, _>>()? })
+        let mut terms = split_terms(text);
+        terms.retain(|term| !term.is_empty());
+        let requirements = terms.iter().map(|term| parse_term(term));
+        if let Ok(requirements) = requirements.collect() {
+            return Ok(Self { requirements });
+        }
+        // Of several errors that of the first term in alphabetical order is told, as servers do.
+        terms.sort_unstable();
+        let wrong = terms.into_iter().find_map(|term| Some((term, parse_term(term).err()?)));
+        let (term, problem) = wrong.unwrap_or((text, FieldSelectorProblem::NoOperator));
+        Err(ParseFieldSelectorError { selector: text.to_owned(), term: term.to_owned(), problem })
     }
 }
 
@@ -127,39 +135,38 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-fn parse_term(text: &str, term: &str) -> Result<FieldRequirement, ParseFieldSelectorError> {
-    let error =
-        |problem| ParseFieldSelectorError { selector: text.to_owned(), term: term.to_owned(), problem };
-    let at = term.find(['=', '!']).ok_or_else(|| error("it has no =, == or !="))?;
-    let (field, rest) = term.split_at(at);
-    let (operator, value) = match (rest.strip_prefix("!="), rest.strip_prefix("=="), rest.strip_prefix('=')) {
-        (Some(value), _, _) => (FieldOperator::NotEquals, value),
-        (_, Some(value), _) | (_, _, Some(value)) => (FieldOperator::Equals, value),
-        _ => return Err(error("'!' must be followed by '='")),
+fn parse_term(term: &str) -> Result<FieldRequirement, FieldSelectorProblem> {
+    let is_operator = |at: &usize| term[*at..].starts_with('=') || term[*at..].starts_with("!=");
+    let at = term.match_indices(['=', '!']).map(|(at, _)| at).find(is_operator);
+    let (field, rest) = term.split_at(at.ok_or(FieldSelectorProblem::NoOperator)?);
+    let (operator, value) = match rest.strip_prefix("!=") {
+        Some(value) => (FieldOperator::NotEquals, value),
+        None => (FieldOperator::Equals, rest.strip_prefix("==").unwrap_or(&rest[1..])),
     };
     if field.is_empty() {
-        return Err(error("it names no field"));
+        return Err(FieldSelectorProblem::NoField);
     }
-    let value =
-        unescape(value).ok_or_else(|| error("'\\' must precede '\\', ',' or '=', which must be escaped"))?;
-    Ok(FieldRequirement::new(field, operator, value))
+    Ok(FieldRequirement::new(field, operator, unescape(value)?))
 }
 
-/// Takes the escapes out; `None` where one is wrong or missing.
-fn unescape(value: &str) -> Option<String> {
+/// Takes the escapes out.
+fn unescape(value: &str) -> Result<String, FieldSelectorProblem> {
     let mut plain = String::with_capacity(value.len());
     let mut characters = value.chars();
     while let Some(character) = characters.next() {
         match character {
             '\\' => match characters.next() {
                 Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
-                _ => return None,
+                other => {
+                    let sequence = std::iter::once('\\').chain(other).collect();
+                    return Err(FieldSelectorProblem::Escape { sequence });
+                }
             },
-            ',' | '=' => return None,
+            ',' | '=' => return Err(FieldSelectorProblem::Unescaped { character }),
             _ => plain.push(character),
         }
     }
-    Some(plain)
+    Ok(plain)
 }
 
 impl fmt::Display for FieldSelector {
@@ -197,7 +204,31 @@ impl fmt::Display for FieldRequirement {
 pub struct ParseFieldSelectorError {
     selector: String,
     term: String,
-    problem: &'static str,
+    problem: FieldSelectorProblem,
+}
+
+/// What is wrong with a term of a field selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldSelectorProblem {
+    /// Nothing is compared.
+    #[error("it has no =, == or !=")]
+    NoOperator,
+    /// There is nothing in front of the operator.
+    #[error("it names no field")]
+    NoField,
+    /// A backslash in front of something else.
+    #[error("'\\' must precede '\\', ',' or '=', which must be escaped")]
+    Escape {
+        /// The backslash, and what follows it.
+        sequence: String,
+    },
+    /// A sign that must be escaped in a value.
+    #[error("'{character}' must be escaped with '\\'")]
+    Unescaped {
+        /// The sign.
+        character: char,
+    },
 }
 
 impl ParseFieldSelectorError {
@@ -209,5 +240,10 @@ impl ParseFieldSelectorError {
     /// The part that could not be read.
     pub fn term(&self) -> &str {
         &self.term
+    }
+
+    /// What is wrong with that part.
+    pub fn problem(&self) -> &FieldSelectorProblem {
+        &self.problem
     }
 }

@@ -41,6 +41,10 @@ pub enum ParseLabelSelectorError {
         value: String,
         /// What is wrong with it.
         problem: &'static str,
+        /// The operator.
+        operator: LabelOperator,
+        /// All values of the requirement, sorted; others may be wrong, too.
+        values: Vec<String>,
     },
     /// The number of values does not fit the operator.
     #[error("label selector: the operator on label {key} needs {needs}")]
@@ -69,7 +73,7 @@ const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", ">", "<", "(", ")", ","];
 impl<'a> Lexer<'a> {
     /// The next token and where it begins, without taking it.
     fn peek(&self) -> (Token<'a>, usize) {
-        let rest = self.text[self.at..].trim_start();
+        let rest = self.text[self.at..].trim_start_matches(is_space);
         let at = self.text.len() - rest.len();
         if rest.is_empty() {
             return (Token::End, at);
@@ -77,7 +81,7 @@ impl<'a> Lexer<'a> {
         match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             Some(symbol) => (Token::Symbol(&rest[..symbol.len()]), at),
             None => {
-                let stops = |c: char| c.is_whitespace() || "=!><(),".contains(c);
+                let stops = |c: char| is_space(c) || "=!><(),".contains(c);
                 (Token::Word(&rest[..rest.find(stops).unwrap_or(rest.len())]), at)
             }
         }
@@ -103,6 +107,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// What may stand between tokens; any other space is part of a word, which is no name then.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
 impl<'a> Token<'a> {
     fn text(self) -> &'a str {
         match self {
@@ -110,13 +119,19 @@ impl<'a> Token<'a> {
             Self::End => "",
         }
     }
+
+    fn begins_requirement(self) -> bool {
+        matches!(self, Self::Word(_) | Self::Symbol("!"))
+    }
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, ParseLabelSelectorError> {
     let mut lexer = Lexer { text, at: 0 };
     let mut requirements = Vec::new();
-    if lexer.peek().0 == Token::End {
-        return Ok(requirements);
+    match lexer.peek().0 {
+        Token::End => return Ok(requirements),
+        token if token.begins_requirement() => {}
+        _ => return lexer.unexpected("!, identifier, or 'end of string'"),
     }
     loop {
         requirements.push(requirement(&mut lexer)?);
@@ -125,6 +140,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, ParseLabelSelec
             Token::Symbol(",") => lexer.take(),
             _ => return lexer.unexpected("',' or 'end of string'"),
         };
+        if !lexer.peek().0.begins_requirement() {
+            return lexer.unexpected("identifier after ','");
+        }
     }
 }
 
@@ -134,6 +152,9 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, ParseLabelSele
         Token::Word(key) => key.to_owned(),
         _ => return lexer.unexpected("identifier"),
     };
+    if let Some(problem) = key_problem(&key) {
+        return Err(ParseLabelSelectorError::Key { key, problem });
+    }
     lexer.take();
     let (operator, values) = match absent {
         true => (LabelOperator::DoesNotExist, Vec::new()),
@@ -184,7 +205,9 @@ fn value_list(lexer: &mut Lexer<'_>) -> Result<Vec<String>, ParseLabelSelectorEr
                 lexer.take();
                 value.to_owned()
             }
-            _ => String::new(),
+            Token::Symbol("," | ")") => String::new(),
+            _ if values.is_empty() => return lexer.unexpected("',', ')' or identifier"),
+            _ => return lexer.unexpected("',', or identifier"),
         });
         if lexer.take_symbol(")") {
             return Ok(values);
@@ -220,13 +243,18 @@ pub(super) fn validate(requirement: &LabelRequirement) -> Result<(), ParseLabelS
     }
     let numeric = matches!(requirement.operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
     for value in &requirement.values {
-        let problem = match numeric {
-            true if value.parse::<i64>().is_err() => Some("for > and < it must be an integer"),
-            true => None,
+        let problem = match numeric && value.parse::<i64>().is_err() {
+            true => Some("for > and < it must be an integer"),
             false => value_problem(value),
         };
         if let Some(problem) = problem {
-            return Err(ParseLabelSelectorError::Value { key: key.clone(), value: value.clone(), problem });
+            return Err(ParseLabelSelectorError::Value {
+                key: key.clone(),
+                value: value.clone(),
+                problem,
+                operator: requirement.operator,
+                values: requirement.values.clone(),
+            });
         }
     }
     Ok(())

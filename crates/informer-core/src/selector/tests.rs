@@ -54,11 +54,16 @@ fn a_malformed_selector_says_what_was_expected_and_where() {
     for (text, found, at, expected) in [
         ("a===b", "=", 3, "identifier"),
         ("a in b", "b", 5, "'('"),
+        ("a in (", "", 6, "',', ')' or identifier"),
         ("a in (b", "", 7, "',' or ')'"),
+        ("a in (b,", "", 8, "',', or identifier"),
+        ("a in (b,(", "(", 8, "',', or identifier"),
         ("a b", "b", 2, "in, notin, =, ==, !=, gt, lt"),
-        (",a", ",", 0, "identifier"),
+        (",a", ",", 0, "!, identifier, or 'end of string'"),
         ("a=b c", "c", 4, "',' or 'end of string'"),
-        ("a,", "", 2, "identifier"),
+        ("a,", "", 2, "identifier after ','"),
+        ("a,,b", ",", 2, "identifier after ','"),
+        ("a,!", "", 3, "identifier"),
         ("!", "", 1, "identifier"),
     ] {
         let expected = ParseLabelSelectorError::Unexpected { found: found.to_owned(), at, expected };
@@ -68,9 +73,23 @@ fn a_malformed_selector_says_what_was_expected_and_where() {
 
 #[test]
 fn names_and_values_that_no_label_can_have_are_refused() {
-    for text in ["-x", "a=-x", "a in (b,-x)", "a>x", "/a", "a/", "EXAMPLE.com/a", "a=ä", &"k".repeat(64)] {
+    for text in [
+        "-x",
+        "a=-x",
+        "a in (b,-x)",
+        "a>x",
+        "a>-1",
+        "/a",
+        "a/",
+        "EXAMPLE.com/a",
+        "a=ä",
+        "a\u{a0}=b",
+        &"k".repeat(64),
+    ] {
         assert!(text.parse::<LabelSelector>().is_err(), "{text}");
     }
+    let error = "-x in (".parse::<LabelSelector>().unwrap_err();
+    assert!(matches!(error, ParseLabelSelectorError::Key { .. }), "the key comes first: {error}");
 }
 
 #[test]
@@ -97,23 +116,29 @@ fn an_absent_field_counts_as_empty() {
 
 #[test]
 fn malformed_field_selectors_are_refused_with_their_term() {
-    for (text, term) in [
-        ("foo", "foo"),
-        ("a=1,foo", "foo"),
-        ("=x", "=x"),
-        ("a!x", "a!x"),
-        (r"a=\x", r"a=\x"),
-        ("a=b=c", "a=b=c"),
+    use crate::FieldSelectorProblem::*;
+    let escape = |sequence: &str| Escape { sequence: sequence.to_owned() };
+    for (text, term, problem) in [
+        ("foo", "foo", NoOperator),
+        ("a=1,foo", "foo", NoOperator),
+        ("z,b", "b", NoOperator),
+        ("=x", "=x", NoField),
+        ("a!x", "a!x", NoOperator),
+        (r"a=\x", r"a=\x", escape(r"\x")),
+        (r"a=x\", r"a=x\", escape(r"\")),
+        ("a=b=c", "a=b=c", Unescaped { character: '=' }),
     ] {
-        assert_eq!(text.parse::<FieldSelector>().unwrap_err().term(), term);
+        let error = text.parse::<FieldSelector>().unwrap_err();
+        assert_eq!((error.term(), error.problem()), (term, &problem));
     }
+    assert_eq!("a!b=c".parse::<FieldSelector>().unwrap().requirements()[0].field(), "a!b");
 }
 
 fn requirement() -> impl Strategy<Value = LabelRequirement> {
     use crate::LabelOperator::*;
     let operator =
         prop::sample::select(vec![Exists, DoesNotExist, Equals, NotEquals, In, NotIn, GreaterThan, LessThan]);
-    ("[a-z]([a-z.-]{0,5}[a-z])?", operator, prop::collection::vec("[a-z0-9]{0,3}", 1..4), any::<i32>())
+    ("[a-z]([a-z.-]{0,5}[a-z])?", operator, prop::collection::vec("[a-z0-9]{0,3}", 1..4), any::<u32>())
         .prop_map(|(key, operator, values, number)| match operator {
             Exists | DoesNotExist => LabelRequirement::new(key, operator, Vec::<String>::new()).unwrap(),
             GreaterThan | LessThan => LabelRequirement::new(key, operator, [number.to_string()]).unwrap(),
