@@ -29,7 +29,7 @@ pub use error::TestServerError;
 #[cfg(feature = "runtime")]
 pub use fake::{FakeClient, FakeClientBuilder};
 pub use informer_apiserver::{
-    ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, ManualClock,
+    ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, Listening, ManualClock,
     RequestRecord, SnapshotError, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
@@ -123,7 +123,17 @@ impl TestServer {
         kube_client::Client::new(self.server.service(), "default")
     }
 
-    /// The server itself: history, clock, kinds, sockets.
+    /// Listens on a free port of the loopback device, for other programs and for clients with connections of their own:
+    /// [`Listening::kubeconfig`] leads them here. It ends when what is returned is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When there is no port left.
+    pub async fn listen(&self) -> std::io::Result<Listening> {
+        self.server.listen("127.0.0.1:0").await
+    }
+
+    /// The server itself: manifests, history, clock, kinds, TLS.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

@@ -1,6 +1,8 @@
 //! The test server through the facade.
 #![cfg(feature = "testing")]
 
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
+use informer::kube_client::{Api, Client, Config};
 use informer::testing::{TestServer, list, pod, watch};
 use informer::{Event, Object};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -56,4 +58,18 @@ async fn objects_are_written_read_and_deleted_by_type_and_key() {
     assert!(events.next().await.unwrap().is_deleted());
     let error = server.get::<ConfigMap>("ns/none").await.unwrap_err().to_string();
     assert_eq!(error, "cannot read an object of configmaps.v1 on the test server");
+}
+
+/// In real time, since sockets know no other.
+#[tokio::test]
+async fn its_kubeconfig_leads_other_programs_to_it() {
+    let server = TestServer::start().await;
+    server.create(&pod("default/web-0")).await.unwrap();
+    let listening = server.listen().await.unwrap();
+    let config = Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(Client::try_from(config).unwrap());
+    let seen = pods.get("web-0").await.unwrap();
+    assert_eq!(seen, server.get("default/web-0").await.unwrap());
+    assert!(listening.kubeconfig().contains(&listening.url()));
 }
