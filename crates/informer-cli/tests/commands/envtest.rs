@@ -4,6 +4,9 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
+use informer::kube_client::{Client, Config};
+use informer_apiserver::{CertificateAuthority, User};
 use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};
@@ -23,6 +26,12 @@ impl Installed {
         let ended = run(["envtest", "install", installed.path("bin").to_str().unwrap()]).await;
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         fs::write(installed.path("tokens.csv"), "secret,admin,admin,system:masters\n").unwrap();
+        let authority = CertificateAuthority::new("users").unwrap();
+        fs::write(installed.path("users.crt"), authority.certificate()).unwrap();
+        for (name, groups) in [("chief", &["system:masters"][..]), ("guest", &[])] {
+            let user = authority.issue_to(&User::new(name).groups(groups.iter().copied())).unwrap();
+            fs::write(installed.path(name), format!("{}{}", user.chain(), user.key())).unwrap();
+        }
         installed
     }
 
@@ -55,6 +64,7 @@ impl Installed {
             "--authorization-mode=RBAC".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--cert-dir={}", at("certs")),
+            format!("--client-ca-file={}", at("users.crt")),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd),
             "--event-ttl=1h0m0s".to_owned(),
@@ -68,11 +78,26 @@ impl Installed {
         apiserver
     }
 
+    /// A client of the API server with these credentials.
+    async fn client(&self, user: &str) -> Client {
+        let config = kubeconfig(self.apiserver, &self.path("certs/apiserver.crt"), user);
+        let config = Kubeconfig::from_yaml(&config).unwrap();
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
+    }
+
+    /// The same, proven by the certificate of this name.
+    async fn client_of(&self, name: &str) -> Client {
+        let path = self.path(name);
+        let path = path.display();
+        self.client(&format!("client-certificate: '{path}', client-key: '{path}'")).await
+    }
+
     /// The objects of a kind as `informer watch` tells them: key and version.
     async fn seen(&self, kind: &str, count: usize) -> Vec<(String, String)> {
         let config = self.path("kubeconfig");
         let authority = self.path("certs/apiserver.crt");
-        fs::write(&config, kubeconfig(self.apiserver, &authority)).unwrap();
+        fs::write(&config, kubeconfig(self.apiserver, &authority, "token: secret")).unwrap();
         let mut watch = start_with(["watch", kind, "-A", "-o", "json"], Some(&config));
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -87,12 +112,12 @@ impl Installed {
     }
 }
 
-fn kubeconfig(port: u16, authority: &Path) -> String {
+fn kubeconfig(port: u16, authority: &Path, user: &str) -> String {
     let authority = authority.display();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
          clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: '{authority}'}}}}]\n\
-         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{token: secret}}}}]\n"
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{{user}}}}}]\n"
     )
 }
 
@@ -113,6 +138,65 @@ async fn an_apiserver_that_is_started_again_beside_its_etcd_has_what_it_had() {
     assert_eq!(first.status().await.code(), Some(0));
     let _second = installed.apiserver().await;
     assert_eq!(installed.seen("namespaces", 4).await, before, "with the versions that they had");
+}
+
+#[tokio::test]
+async fn the_data_directory_of_etcd_outlives_both_programs() {
+    let installed = Installed::new().await;
+    let mut before = Vec::new();
+    for _ in 0..2 {
+        let (mut etcd, mut apiserver) = (installed.etcd().await, installed.apiserver().await);
+        before.push(installed.seen("namespaces", 4).await);
+        for program in [&mut apiserver, &mut etcd] {
+            program.terminate().await;
+            assert_eq!(program.status().await.code(), Some(0));
+        }
+    }
+    assert_eq!(before[0], before[1]);
+}
+
+/// As envtest asks them before it hands anything on.
+#[tokio::test]
+async fn the_health_endpoints_answer_whoever_asks() {
+    let installed = Installed::new().await;
+    let (_etcd, _apiserver) = (installed.etcd().await, installed.apiserver().await);
+    let client = installed.client("").await;
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(asked(&client, path).await.unwrap(), "ok", "{path}");
+    }
+    let etcd = Config::new(format!("http://127.0.0.1:{}", installed.etcd).parse().unwrap());
+    let told = asked(&Client::try_from(etcd).unwrap(), "/health").await.unwrap();
+    assert_eq!(told, r#"{"health":"true","reason":""}"#);
+}
+
+#[tokio::test]
+async fn users_are_who_their_certificates_say_and_may_do_what_roles_allow() {
+    let installed = Installed::new().await;
+    let (_etcd, _apiserver) = (installed.etcd().await, installed.apiserver().await);
+    let namespaces = "/api/v1/namespaces/default";
+    let chief = asked(&installed.client_of("chief").await, namespaces).await.unwrap();
+    assert!(chief.contains(r#""kind":"Namespace""#), "{chief}");
+    let guest = asked(&installed.client_of("guest").await, namespaces).await.unwrap_err();
+    assert!(guest.contains(r#"User "guest" cannot get resource "namespaces""#), "{guest}");
+}
+
+async fn asked(client: &Client, path: &str) -> Result<String, String> {
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    client.request_text(request).await.map_err(|error| error.to_string())
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_kubectl_is_linked_to_and_what_was_installed_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let (kubectl, bin) = (folder.path().join("any-kubectl"), folder.path().join("bin"));
+    fs::write(&kubectl, "").unwrap();
+    let args = ["envtest", "install", bin.to_str().unwrap(), "--kubectl", kubectl.to_str().unwrap()];
+    for _ in 0..2 {
+        let ended = run(args).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+    }
+    assert_eq!(fs::read_link(bin.join("kubectl")).unwrap(), fs::canonicalize(kubectl).unwrap());
 }
 
 #[tokio::test]
