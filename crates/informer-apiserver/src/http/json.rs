@@ -19,17 +19,40 @@ pub(crate) fn read_json(body: &[u8]) -> Result<Value, String> {
         return Err(why);
     }
     // What is left are texts that are none, and numbers beyond all numbers.
-    serde_json::from_str(&text(body)).map_err(|error| error.to_string())
+    serde_json::from_str(&whole_characters(&text(body))).map_err(|error| error.to_string())
 }
 
 /// Bytes as text: each that is none becomes a sign of its own.
-fn text(body: &[u8]) -> String {
+pub(super) fn text(body: &[u8]) -> String {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(std::iter::repeat_n(char::REPLACEMENT_CHARACTER, chunk.invalid().len()));
     }
     text
+}
+
+/// Well-formed JSON without escapes of half a character: each becomes that of the sign for what is no text.
+fn whole_characters(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        let (kept, length) = match (utf16_unit(escape), escape.get(6..).and_then(utf16_unit)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => (&escape[..12], 12),
+            (Some(0xd800..0xe000), _) => ("\\ufffd", 6),
+            _ => (&escape[..2], 2),
+        };
+        whole.push_str(before);
+        whole.push_str(kept);
+        rest = &escape[length..];
+    }
+    whole + rest
+}
+
+/// The number of an escape such as `\ud83d` at the beginning of a text.
+fn utf16_unit(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
 
 #[cfg(test)]

@@ -11,6 +11,15 @@ fn bytes_that_are_no_text_become_signs_one_by_one() {
 }
 
 #[test]
+fn escapes_of_half_a_character_become_signs_one_by_one() {
+    let read = |text: &str| read_json(text.as_bytes());
+    assert_eq!(read(r#""\ud83d\ude00 \ud83d \ude00""#), Ok(json!("\u{1f600} \u{fffd} \u{fffd}")));
+    assert_eq!(read(r#""\ud83d\ud83d\ude00""#), Ok(json!("\u{fffd}\u{1f600}")));
+    assert_eq!(read(r#"{"\uDC00\n":"\\ud800\u00e9"}"#), Ok(json!({"\u{fffd}\n": "\\ud800\u{e9}"})));
+    assert_eq!(read(r#""\ud800"#), Err("unexpected end of JSON input".to_owned()));
+}
+
+#[test]
 fn errors_have_the_words_of_go() {
     for (text, why) in [
         (&b""[..], "unexpected end of JSON input"),
