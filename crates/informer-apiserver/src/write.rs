@@ -105,6 +105,7 @@ impl Shared {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Arc<Stored>, ApiError> {
+        metadata::check_path_name(name)?;
         let key = match namespace {
             Some(namespace) => format!("{namespace}/{name}"),
             None => name.to_owned(),
@@ -237,7 +238,7 @@ impl Shared {
         let (Some(namespace), true) = (scope.namespace, mode != WriteMode::Whole) else { return Ok(()) };
         let namespaces = self.resource(&informer_core::Gvr::new("", "v1", "namespaces"))?;
         match self.find(&namespaces, None, namespace) {
-            Err(missing) if self.require_namespaces => Err(missing),
+            Err(_) if self.require_namespaces => Err(ApiError::not_found(&namespaces.kind, namespace)),
             Ok(found) if found.terminating => {
                 Err(ApiError::terminating_namespace(scope.kind(), name, namespace))
             }
@@ -303,7 +304,11 @@ impl Shared {
         let given = metadata::version(&object)?;
         retry(kind, name, || {
             let current = match self.find(scope.resource, scope.namespace, name) {
-                Err(_) if kind.traits.has(Traits::UPSERT) && mode != WriteMode::Status => {
+                Err(missing)
+                    if missing.code == 404
+                        && kind.traits.has(Traits::UPSERT)
+                        && mode != WriteMode::Status =>
+                {
                     return self.create_by_update(scope, object.clone(), mode).map(Ok);
                 }
                 found => found?,

@@ -138,7 +138,9 @@ impl Shared {
         let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
         match self.find(&namespaces, None, &attributes.namespace) {
             Ok(stored) => Ok(selects(selector, parse(stored.as_slice()).as_object())),
-            Err(missing) if self.require_namespaces => Err(missing),
+            Err(_) if self.require_namespaces => {
+                Err(ApiError::not_found(&namespaces.kind, &attributes.namespace))
+            }
             // A server that does not insist on namespaces takes them as they would be made.
             Err(_) => Ok(selector.matches_with(|label| {
                 (label == "kubernetes.io/metadata.name").then_some(attributes.namespace.as_str())

@@ -1,11 +1,13 @@
 //! From method and path to what is asked.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::Method;
 use informer_core::Gvr;
 use percent_encoding::percent_decode_str;
 
+use super::json::text;
 use crate::error::ApiError;
 use crate::kinds::{GroupKnown, Registry, Resource, Traits};
 use crate::requests::Verb;
@@ -77,15 +79,13 @@ pub(crate) fn route(
     Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, legacy_watch }))
 }
 
-/// The decoded segments of a path; a trailing slash is dropped. `None` where one is empty or no UTF-8.
+/// The segments of a path, which is decoded first, as upstream; a trailing slash is dropped. `None` where one is empty.
 pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
+    let path = text(&Cow::from(percent_decode_str(path)));
     let path = path.strip_prefix('/')?;
     let path = path.strip_suffix('/').unwrap_or(path);
-    let decode = |segment: &str| {
-        let text = percent_decode_str(segment).decode_utf8().ok()?;
-        (!text.is_empty()).then(|| text.into_owned())
-    };
-    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(decode).collect() }
+    let own = |segment: &str| (!segment.is_empty()).then(|| segment.to_owned());
+    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
 }
 
 fn split(rest: &[String]) -> Option<Parts> {

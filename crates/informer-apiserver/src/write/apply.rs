@@ -62,8 +62,8 @@ impl Shared {
         retry(kind, name, || {
             let current = match self.find(scope.resource, scope.namespace, name) {
                 Ok(current) => Some(current),
-                Err(missing) if mode != WriteMode::Main => return Err(missing),
-                Err(_) => None,
+                Err(missing) if missing.code == 404 && mode == WriteMode::Main => None,
+                Err(error) => return Err(error),
             };
             let tried = match current {
                 Some(current) => self.apply_to(scope, &current, apply, mode)?,

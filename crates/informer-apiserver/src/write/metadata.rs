@@ -317,6 +317,22 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
+/// A name in a path must be one that stands for itself there.
+pub(super) fn check_path_name(name: &str) -> Result<(), ApiError> {
+    let problems: Vec<&str> = match name {
+        "." => vec!["may not be '.'"],
+        ".." => vec!["may not be '..'"],
+        name => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
+            .into_iter()
+            .filter_map(|(part, why)| name.contains(part).then_some(why))
+            .collect(),
+    };
+    match problems[..] {
+        [] => Ok(()),
+        _ => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";")))),
+    }
+}
+
 /// The name in the body must be that of the URL.
 pub(super) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
     match text(object, "name") {

@@ -192,3 +192,38 @@ async fn a_body_that_is_no_object_deletes_nothing() {
     assert_eq!(refused(&server, odd, "{}").await, is(415, "UnsupportedMediaType"));
     assert_eq!(send(&server, ("DELETE", ITEM, "application/json"), "null").await.0, 200);
 }
+
+#[tokio::test]
+async fn names_in_paths_that_stand_for_something_else_are_refused_and_odd_bytes_name_nothing() {
+    let server = server();
+    let at = |name: &str| format!("{MAPS}/{name}");
+    for (name, why) in [
+        ("..", r#"Name parameter invalid: "..": may not be '..'"#),
+        ("%2e", r#"Name parameter invalid: ".": may not be '.'"#),
+        ("a%25", r#"Name parameter invalid: "a%": may not contain '%'"#),
+    ] {
+        for method in ["GET", "DELETE"] {
+            let (status, answer) = send(&server, (method, &at(name), ""), "").await;
+            assert_eq!((status, answer["message"].as_str()), (400, Some(why)), "{method} {name}");
+        }
+    }
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/..";
+    let body = json!({"metadata": {"name": ".."}}).to_string();
+    assert_eq!(refused(&server, ("PUT", lease, "application/json"), body).await, is(400, "BadRequest"));
+    let (status, answer) = send(&server, ("GET", &at("a%ff%fe"), ""), "").await;
+    assert_eq!((status, &answer["details"]["name"]), (404, &json!("a\u{fffd}\u{fffd}")));
+    let (status, answer) = send(&server, ("GET", &at("a%2Fnope"), ""), "").await;
+    assert_eq!(
+        (status, answer["details"].get("name")),
+        (404, None),
+        "a slash is a slash, however it is written"
+    );
+}
+
+#[tokio::test]
+async fn escapes_of_half_a_character_are_read_as_signs() {
+    let server = server();
+    let (status, answer) =
+        send(&server, ("PATCH", ITEM, "application/merge-patch+json"), r#"{"data":{"k":"x\ud800y"}}"#).await;
+    assert_eq!((status, &answer["data"]["k"]), (200, &json!("x\u{fffd}y")));
+}
