@@ -124,6 +124,10 @@ impl Fit {
         path: &Path<'_>,
     ) -> Result<(), String> {
         let base = field.base();
+        if value.is_null() && matches!(base, BaseType::String) {
+            // An entry of a list or map: Go has no other text that is none.
+            *value = Value::String(String::new());
+        }
         let right = match base {
             BaseType::Message(message) => {
                 if let Value::Object(members) = value {

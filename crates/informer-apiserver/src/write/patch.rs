@@ -46,13 +46,8 @@ impl PatchType {
                         json_type(&patch)
                     )));
                 };
-                if let Some(wrong) =
-                    operations.iter().find(|operation| !operation.is_object() && !operation.is_null())
-                {
-                    return Err(undecodable(format!(
-                        "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                        json_type(wrong)
-                    )));
+                if let Some(why) = operations.iter().find_map(json::mistyped) {
+                    return Err(undecodable(why));
                 }
                 JsonPatch::of(operations).map(Self::Json).map_err(|count| {
                     let why = format!(

@@ -56,6 +56,20 @@ impl JsonPatch {
     }
 }
 
+/// Why what stands in the place of an operation is none, as far as types tell.
+pub(super) fn mistyped(operation: &Value) -> Option<String> {
+    let Value::Object(members) = operation else {
+        let found = json_type(operation);
+        let why = format!("json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp");
+        return (!operation.is_null()).then_some(why);
+    };
+    ["op", "path", "from"].into_iter().find_map(|name| {
+        let value = members.get(name).filter(|value| !value.is_string() && !value.is_null())?;
+        let found = json_type(value);
+        Some(format!("json: cannot unmarshal {found} into Go struct field jsonPatchOp.{name} of type string"))
+    })
+}
+
 /// What the operations of one JSON patch have made so far. It is asked before each of them, since a few hundred bytes of patch
 /// can make an object that no memory holds, or that no stack can walk.
 #[derive(Debug, Default)]
