@@ -65,13 +65,12 @@ impl Clock for TokioClock {
         Box::pin(async move {
             loop {
                 let left = at.saturating_sub(*ahead.borrow_and_update());
-                let sleep = tokio::time::sleep_until(origin + left);
                 tokio::select! {
                     biased;
-                    () = sleep => return,
+                    () = sleep_for(origin, left) => return,
                     changed = ahead.changed() => if changed.is_err() {
                         // The clock is gone, and will not be moved any more.
-                        return tokio::time::sleep_until(origin + left).await;
+                        return sleep_for(origin, left).await;
                     }
                 }
             }
@@ -80,6 +79,14 @@ impl Clock for TokioClock {
 
     fn advance(&self, by: Duration) {
         self.ahead.send_modify(|ahead| *ahead += by);
+    }
+}
+
+/// Sleeps until so long after `origin`; a time that no clock can show never comes.
+async fn sleep_for(origin: tokio::time::Instant, left: Duration) {
+    match origin.checked_add(left) {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

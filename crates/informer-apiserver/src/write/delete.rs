@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::metadata::{self, metadata_of_mut};
@@ -217,7 +218,8 @@ impl Shared {
         grace: i64,
         finalizers: &[String],
     ) -> Option<Map<String, Value>> {
-        let at = self.clock.timestamp() + Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        let left = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        let at = self.clock.timestamp().checked_add(left).unwrap_or(Timestamp::MAX);
         let same_finalizers = metadata::finalizers(&object) == finalizers;
         let metadata = metadata_of_mut(&mut object);
         let first = !metadata.contains_key("deletionTimestamp");
@@ -239,7 +241,7 @@ impl Shared {
             && counted
             && let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0)
         {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation".into(), generation.wrapping_add(1).into());
         }
         Some(object)
     }

@@ -9,7 +9,7 @@ use informer_core::Gvr;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::support::{call, read};
+use crate::support::{Watch, call, read};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
 const ITEM: &str = "/api/v1/namespaces/n/configmaps/a";
@@ -226,4 +226,45 @@ async fn escapes_of_half_a_character_are_read_as_signs() {
     let (status, answer) =
         send(&server, ("PATCH", ITEM, "application/merge-patch+json"), r#"{"data":{"k":"x\ud800y"}}"#).await;
     assert_eq!((status, &answer["data"]["k"]), (200, &json!("x\u{fffd}y")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_ask_for_more_time_than_any_clock_shows() {
+    let server = server();
+    let path = format!(
+        "/api/v1/configmaps?watch=1&resourceVersion={}&timeoutSeconds={}",
+        server.version(),
+        i64::MAX
+    );
+    let mut watch = Watch::open(&server, &path).await;
+    let written = async {
+        tokio::task::yield_now().await;
+        let object = json!({"metadata": {"name": "late"}});
+        server.create(&Gvr::new("", "v1", "configmaps"), "n", object).unwrap();
+    };
+    let (event, ()) = tokio::join!(watch.brief(), written);
+    assert_eq!(event.unwrap(), "ADDED late");
+}
+
+#[tokio::test]
+async fn a_pod_may_be_left_more_time_than_any_calendar_has() {
+    let server = server();
+    let pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/n/pods";
+    let json = "application/json";
+    assert_eq!(send(&server, ("POST", pods, json), pod.to_string()).await.0, 201);
+    let delete = format!("{pods}/web?gracePeriodSeconds={}", i64::MAX);
+    let (status, marked) = send(&server, ("DELETE", &delete, json), "").await;
+    assert_eq!((status, &marked["metadata"]["deletionGracePeriodSeconds"]), (200, &json!(i64::MAX)));
+}
+
+#[tokio::test]
+async fn a_generation_that_a_client_made_up_does_not_stop_a_deletion() {
+    let server = server();
+    let map = json!({"metadata": {"name": "b", "generation": i64::MAX, "finalizers": ["x.io/held"]}});
+    let json = "application/json";
+    assert_eq!(send(&server, ("POST", MAPS, json), map.to_string()).await.0, 201);
+    let (status, marked) = send(&server, ("DELETE", &format!("{MAPS}/b"), json), "").await;
+    assert_eq!(status, 200);
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
 }
