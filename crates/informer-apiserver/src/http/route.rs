@@ -63,6 +63,9 @@ pub(crate) fn route(
         [first, rest @ ..] if first == "watch" && !rest.is_empty() => (true, rest),
         rest => (false, rest),
     };
+    if legacy_watch && *method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
     let parts = split(rest).ok_or_else(unknown)?;
     let resource = registry.get(&Gvr::new(group, version, &*parts.resource)).ok_or_else(unknown)?;
     let namespaced = parts.namespace.is_some();

@@ -59,9 +59,11 @@ impl ApiService {
         self.shared.expire();
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query().unwrap_or_default());
-        let watch = query.flag("watch").unwrap_or_default();
-        let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch);
+        let asks = query.flag("watch").unwrap_or_default();
+        let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), asks);
         let record = self.record(&head, &query, route.as_ref().ok());
+        // Only collections are watched, whatever else asks for it; and legacy paths are watched unasked.
+        let watch = record.verb == Verb::Watch;
         let mut plan = self.shared.faults.plan(&record);
         if plan.never_answer {
             std::future::pending::<()>().await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http_body_util::BodyExt;
 use informer_apiserver::{ApiServer, History, Lagging};
 use informer_core::Gvr;
 use serde_json::json;
@@ -220,7 +221,6 @@ async fn wrong_watch_options_are_refused_before_the_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_watchers_share_the_bytes_of_an_event() {
-    use http_body_util::BodyExt;
     let server = ApiServer::builder().build();
     let path = format!("/api/v1/configmaps?watch=1&resourceVersion={}", server.version());
     let mut bodies = Vec::new();
@@ -282,4 +282,47 @@ async fn a_server_that_starts_at_a_later_version_knows_nothing_before_it() {
     let (status, _) =
         json(&server, "GET", "/api/v1/pods?resourceVersion=5&resourceVersionMatch=Exact", "").await;
     assert_eq!(status, 410);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_path_streams_to_clients_that_read_indented_or_compressed_answers_too() {
+    let server = ApiServer::builder().build();
+    put(&server, "a", "1");
+    let headers = [("user-agent", "curl/8"), ("accept-encoding", "gzip")];
+    let path = "/api/v1/watch/namespaces/n/configmaps?timeoutSeconds=1000";
+    let began = tokio::time::Instant::now();
+    let response = crate::support::send_with(&server, "GET", path, &headers, "").await;
+    assert!(!response.headers().contains_key("content-encoding"));
+    let mut body = response.into_body();
+    let event = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(event.starts_with(b"{\"type\":\"ADDED\""), "{event:?}");
+    assert!(began.elapsed() < Duration::from_secs(1), "an event waits for nothing");
+}
+
+#[tokio::test]
+async fn nothing_is_written_by_way_of_a_legacy_path() {
+    let server = ApiServer::builder().build();
+    put(&server, "a", "1");
+    let collection = "/api/v1/watch/namespaces/n/configmaps";
+    let item = format!("{collection}/a");
+    let object = r#"{"metadata":{"name":"b"}}"#;
+    for (method, path) in
+        [("POST", collection), ("DELETE", collection), ("DELETE", &item), ("PUT", &item), ("PATCH", &item)]
+    {
+        let (status, _) = call(&server, method, path, object).await;
+        assert_eq!(status, 405, "{method} {path}");
+    }
+    assert_eq!(server.versions(&maps()).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_collection_is_answered_as_ever_when_a_watch_is_asked_for() {
+    let server = ApiServer::builder().build();
+    put(&server, "a", "1");
+    let headers = [("accept", "application/yaml")];
+    let path = "/api/v1/namespaces/n/configmaps/a?watch=1";
+    let response = crate::support::send_with(&server, "GET", path, &headers, "").await;
+    assert_eq!(response.headers()["content-type"], "application/yaml");
+    let (status, text) = crate::support::read(response).await;
+    assert!(status == 200 && text.starts_with("apiVersion:"), "{text}");
 }
