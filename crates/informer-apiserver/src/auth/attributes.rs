@@ -1,6 +1,7 @@
 //! What a request does, as roles see it: from its path alone, whether or not such a resource is served.
 
 use http::Method;
+use informer_core::{FieldOperator, FieldSelector};
 use serde_json::Value;
 
 use crate::error::{ApiError, Details};
@@ -32,9 +33,10 @@ impl Attributes {
                 return Self { verb, path: path.to_owned(), ..Self::default() };
             }
         };
-        let (watching, rest) = match rest {
+        // Below the legacy prefix whatever is asked for is watched.
+        let (legacy, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-            rest => (query.flag("watch").unwrap_or_default(), rest),
+            rest => (false, rest),
         };
         let (namespace, rest) = match rest {
             // Requests about a namespace are in that namespace.
@@ -48,13 +50,15 @@ impl Attributes {
             [resource] => (*resource, "", None),
             [] => ("", "", None),
         };
+        let reads = matches!(method.as_str(), "GET" | "HEAD");
         let name = match name {
-            // A collection narrowed to one name counts as a request about it.
-            "" => query.text("fieldSelector").strip_prefix("metadata.name=").unwrap_or_default(),
-            name => name,
+            // A collection that is read and narrowed to one name counts as a request about it.
+            "" if reads => one_name(query.text("fieldSelector")).unwrap_or_default(),
+            name => name.to_owned(),
         };
-        let verb = match (method.as_str(), name.is_empty() || rest.len() < 2) {
-            ("GET" | "HEAD", true) if watching => "watch",
+        let verb = match (method.as_str(), rest.len() < 2) {
+            _ if legacy => "watch",
+            ("GET" | "HEAD", true) if query.flag("watch").unwrap_or_default() => "watch",
             ("GET" | "HEAD", true) => "list",
             ("GET" | "HEAD", false) => "get",
             ("POST", _) => "create",
@@ -69,7 +73,7 @@ impl Attributes {
             group: group.to_owned(),
             resource: sub.map_or_else(|| resource.to_owned(), |sub| format!("{resource}/{sub}")),
             namespace: namespace.to_owned(),
-            name: name.to_owned(),
+            name,
             path: path.to_owned(),
         }
     }
@@ -131,3 +135,15 @@ impl Attributes {
         error
     }
 }
+
+/// The name that a field selector asks for, where it asks for one.
+fn one_name(selector: &str) -> Option<String> {
+    let selector: FieldSelector = selector.parse().ok()?;
+    let wanted = selector.requirements().iter().find(|requirement| {
+        requirement.field() == "metadata.name" && requirement.operator() == FieldOperator::Equals
+    });
+    wanted.map(|requirement| requirement.value().to_owned())
+}
+
+#[cfg(test)]
+mod tests;
