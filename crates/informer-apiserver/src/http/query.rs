@@ -27,9 +27,9 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Anything but `0` and `false` is true.
+    /// Anything but `0` and `false`, in letters of any case, is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        self.given(name).map(|value| !matches!(value, "0" | "false"))
+        self.given(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {

@@ -326,3 +326,13 @@ async fn what_is_no_collection_is_answered_as_ever_when_a_watch_is_asked_for() {
     let (status, text) = crate::support::read(response).await;
     assert!(status == 200 && text.starts_with("apiVersion:"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_flag_is_false_in_letters_of_any_case() {
+    let server = ApiServer::builder().build();
+    put(&server, "a", "1");
+    for flag in ["False", "FALSE", "false", "0"] {
+        let (status, list) = json(&server, "GET", &format!("/api/v1/configmaps?watch={flag}"), "").await;
+        assert_eq!((status, &list["kind"]), (200, &"ConfigMapList".into()), "{flag}");
+    }
+}
