@@ -166,8 +166,9 @@ fn is_of(kind: &Kind, stored: &Kind) -> bool {
 
 /// What the server decides about a new definition.
 pub(crate) fn fill_new_definition(object: &mut Map<String, Value>) {
-    let stored: Vec<Value> = object["spec"]["versions"]
-        .as_array()
+    // What is loaded, or what a webhook has made of it, may have none.
+    let versions = object.get("spec").and_then(|spec| spec["versions"].as_array());
+    let stored: Vec<Value> = versions
         .into_iter()
         .flatten()
         .filter(|version| version["storage"] == true)

@@ -38,3 +38,15 @@ fn a_manifest_that_does_not_work_is_named_with_its_document() {
     assert!(matches!(server.load_yaml(&file), Err(LoadError::Parse { document: 2, .. })));
     assert!(matches!(server.load_yaml(dir.path().join("none")), Err(LoadError::Read { .. })));
 }
+
+#[test]
+fn a_definition_that_defines_nothing_is_loaded_and_serves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.yaml");
+    let definition =
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.g}\n";
+    fs::write(&file, definition).unwrap();
+    let server = ApiServer::builder().build();
+    assert_eq!(server.load_yaml(&file).unwrap(), 1);
+    assert!(!server.serves("g/v1"));
+}
