@@ -141,7 +141,8 @@ impl Fit {
             | BaseType::MicroTime
             | BaseType::Duration => value.is_string() || value.is_null(),
             BaseType::Bool => value.is_boolean() || value.is_null(),
-            BaseType::Int32 | BaseType::Int64 => value.is_i64() || value.is_u64() || value.is_null(),
+            BaseType::Int32 => is_int32(value) || value.is_null(),
+            BaseType::Int64 => value.is_i64() || value.is_null(),
             BaseType::Double => value.is_number() || value.is_null(),
             BaseType::IntOrString | BaseType::Quantity => {
                 value.is_number() || value.is_string() || value.is_null()
@@ -151,10 +152,17 @@ impl Fit {
         match (base, &*value) {
             (BaseType::Bytes, Value::String(text)) => check_base64(text)?,
             (BaseType::Quantity, Value::String(text)) => check_amount(text)?,
+            (BaseType::IntOrString, Value::Number(number)) if !is_int32(value) => {
+                return Err(format!("json: cannot unmarshal number {number} into Go value of type int32"));
+            }
             _ => {}
         }
         if right { Ok(()) } else { Err(owner.wrong(value, go_name(base))) }
     }
+}
+
+fn is_int32(value: &Value) -> bool {
+    value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
 fn check_base64(text: &str) -> Result<(), String> {
@@ -184,7 +192,12 @@ struct Owner<'a> {
 impl Owner<'_> {
     fn wrong(&self, value: &Value, wanted: &str) -> String {
         let owner = self.message.short_name().rsplit('.').next().unwrap_or_default();
-        let (found, path) = (json_type(value), self.field.plain());
+        let path = self.field.plain();
+        let found = match value {
+            // A number that is none for Go is told itself.
+            Value::Number(number) if matches!(wanted, "int32" | "int64") => format!("number {number}"),
+            value => json_type(value).to_owned(),
+        };
         format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
     }
 }

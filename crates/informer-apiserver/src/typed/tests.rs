@@ -32,3 +32,19 @@ fn a_value_of_another_type_is_told_by_the_names_of_its_fields_alone() {
     let why = told.unwrap_err();
     assert!(why.contains(".metadata.labels of type string"), "{why}");
 }
+
+#[test]
+fn a_number_that_its_field_cannot_hold_is_told_itself() {
+    let wrong = |spec: Value| fitted(json!({"spec": spec})).0.unwrap_err();
+    let told = "number 5000000000 into Go struct field PodSpec.spec.priority of type int32";
+    assert!(wrong(json!({"priority": 5_000_000_000_i64})).ends_with(told));
+    let told = "number 1.5 into Go struct field PodSpec.spec.priority of type int32";
+    assert!(wrong(json!({"priority": 1.5})).ends_with(told));
+    let told =
+        "number 9223372036854775808 into Go struct field PodSpec.spec.activeDeadlineSeconds of type int64";
+    assert!(wrong(json!({"activeDeadlineSeconds": 1_u64 << 63})).ends_with(told));
+    let probe = json!({"httpGet": {"port": 5_000_000_000_i64}});
+    let why = wrong(json!({"containers": [{"name": "a", "livenessProbe": probe}]}));
+    assert_eq!(why, "json: cannot unmarshal number 5000000000 into Go value of type int32");
+    fitted(json!({"spec": {"priority": i32::MIN, "activeDeadlineSeconds": i64::MAX}})).0.unwrap();
+}
