@@ -48,12 +48,13 @@ impl Call<'_> {
                 };
                 NewScale::Patch(PatchType::parse(content_type, self.kind(), body)?)
             }
-            _ => NewScale::Put(self.object(body)?),
+            _ => NewScale::Put(self.typed("autoscaling.v1.Scale", self.object(body)?)?),
         };
         Ok(value(200, &self.shared.write_scale(scope, self.name(), &new)?))
     }
 
     fn binding(&self, scope: Scope<'_>, name: &str, binding: Value) -> Result<Answer, ApiError> {
+        let binding = self.typed("core.v1.Binding", binding)?;
         let binding = reviewed(scope, binding, |binding| match binding["metadata"]["name"].as_str() {
             Some(given) if given == name => Ok(()),
             _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
@@ -64,6 +65,7 @@ impl Call<'_> {
     }
 
     fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<Answer, ApiError> {
+        let eviction = self.typed("policy.v1.Eviction", eviction)?;
         let eviction = reviewed(scope, eviction, |_| Ok(()))?;
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
@@ -74,19 +76,25 @@ impl Call<'_> {
         Ok(created())
     }
 
-    fn token(&self, scope: Scope<'_>, mut request: Value) -> Result<Answer, ApiError> {
-        if let (Some(message), Some(members)) =
-            (self.shared.schema.message("authentication.v1.TokenRequest"), request.as_object_mut())
-        {
-            crate::typed::fit(message, members).map_err(|why| {
-                let what = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
-                ApiError::bad_request(format!("{what}: {why}"))
-            })?;
-        }
+    fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
+        let request = self.typed("authentication.v1.TokenRequest", request)?;
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
         let request = reviewed(scope, request, |request| check_token_request(&account, request))?;
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
+    }
+
+    /// The object of a subresource, held against its type.
+    fn typed(&self, message: &str, mut object: Value) -> Result<Value, ApiError> {
+        if let (Some(known), Some(members)) = (self.shared.schema.message(message), object.as_object_mut()) {
+            crate::typed::fit(known, members).map_err(|why| {
+                let kind = message.rsplit('.').next().unwrap_or_default();
+                ApiError::bad_request(format!(
+                    "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
+                ))
+            })?;
+        }
+        Ok(object)
     }
 }
 

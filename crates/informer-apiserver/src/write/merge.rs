@@ -114,7 +114,7 @@ pub(super) fn check_new(kind: &Kind, name: &str, object: &mut Object) -> Result<
 }
 
 /// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
-fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
+pub(super) fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
     let Some(object) = patched else {
         let (name, version) = (&kind.kind, &kind.gvr.version);
         return ApiError::bad_request(format!(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::merge::undecodable;
 use super::own::{By, put_fields, set_fields, take_fields};
 use super::retry::retry;
 use super::{Application, Object, PatchType, Scope, WriteMode, metadata};
@@ -99,7 +100,10 @@ impl Shared {
         let scales = scale_kind();
         let mut wanted = match new {
             NewScale::Put(scale) => scale.clone(),
-            NewScale::Patch(patch) => patch.apply(&self.schema, Value::Object(live.clone()))?,
+            NewScale::Patch(patch) => {
+                let patched = patch.apply(&self.schema, Value::Object(live.clone()))?;
+                self.fitted_scale(&scales, patched)?
+            }
             NewScale::Apply(apply) => {
                 let by = By { manager: scope.manager, mode: WriteMode::Scale, conversion: None };
                 Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?)
@@ -112,6 +116,15 @@ impl Shared {
         let managed = take_fields(object);
         let scale = Managed::read(managed.as_ref()).unwrap_or_default();
         Ok((wanted, scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version))))
+    }
+
+    /// A patched scale, held against its type.
+    fn fitted_scale(&self, scales: &Kind, mut patched: Value) -> Result<Value, ApiError> {
+        let whole = patched.clone();
+        if let (Some(message), Some(members)) = (self.message(scales), patched.as_object_mut()) {
+            crate::typed::fit(message, members).map_err(|why| undecodable(scales, Some(whole), &why))?;
+        }
+        Ok(patched)
     }
 
     fn own_scale(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {

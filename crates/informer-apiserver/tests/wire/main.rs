@@ -15,6 +15,7 @@ mod protobuf;
 mod roles;
 mod snapshots;
 mod sockets;
+mod subresources;
 mod support;
 mod time;
 mod tls;
