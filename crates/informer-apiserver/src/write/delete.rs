@@ -120,6 +120,12 @@ impl DeleteOptions {
     }
 
     /// The finalizers after the propagation policy has had its say.
+    /// The same for an object that the server itself has changed since: the version that it was to have is this one now.
+    pub(super) fn following(&self, changed: &Stored) -> Self {
+        let version = self.version.as_ref().map(|_| changed.version.to_string());
+        Self { version, ..self.clone() }
+    }
+
     fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
         let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         let policy = match (self.policy.as_deref(), self.orphan) {
@@ -286,7 +292,11 @@ fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i
     }
 }
 
-fn check_preconditions(kind: &Kind, current: &Stored, options: &DeleteOptions) -> Result<(), ApiError> {
+pub(super) fn check_preconditions(
+    kind: &Kind,
+    current: &Stored,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
     let name = current.key.name();
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != &*current.uid) {
         let why = format!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
+use super::delete::check_preconditions;
 use super::retry::retry;
 use super::{DeleteOptions, Scope, WriteMode, scale::selector_text};
 use crate::error::{ApiError, Cause, Details};
@@ -70,14 +71,15 @@ impl Shared {
             return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
         }
         let current = self.find(scope.resource, scope.namespace, name)?;
+        check_preconditions(scope.kind(), &current, options)?;
         let pod = parse(current.as_slice());
         let phase = text(&pod["status"]["phase"]);
         let over = matches!(phase, "Succeeded" | "Failed" | "Pending") || super::is_terminating(&pod);
         if !over {
             self.spend_budget(scope, name, &pod)?;
         }
-        self.mark_evicted(scope, name)?;
-        self.delete(scope, name, options).map(drop)
+        let marked = self.mark_evicted(scope, name, options)?;
+        self.delete(scope, name, &options.following(&marked)).map(drop)
     }
 
     /// Takes one disruption from the budget of a pod.
@@ -150,12 +152,19 @@ impl Shared {
         live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
     }
 
-    fn mark_evicted(&self, scope: Scope<'_>, name: &str) -> Result<(), ApiError> {
+    /// Says in a pod why it goes; answers the pod as it is then.
+    fn mark_evicted(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Arc<Stored>, ApiError> {
         retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
+            check_preconditions(scope.kind(), &current, options)?;
             let mut pod = parse(current.as_slice());
             if super::is_terminating(&pod) {
-                return Ok(Ok(()));
+                return Ok(Ok(current));
             }
             set_condition(
                 &mut pod,
@@ -165,7 +174,7 @@ impl Shared {
                 }),
             );
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
-            Ok(self.put(scope, &current, &pod)?.map(drop))
+            self.put(scope, &current, &pod)
         })
     }
 }

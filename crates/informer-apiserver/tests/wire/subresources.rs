@@ -58,3 +58,23 @@ async fn a_binding_with_an_annotation_that_is_no_text_binds_nothing() {
     let (status, _) = ask(&server, "POST", &format!("{PODS}/web/binding"), &binding(json!("5"))).await;
     assert_eq!(status, 201);
 }
+
+#[tokio::test]
+async fn an_eviction_may_be_of_a_pod_as_it_was_seen() {
+    let server = deployed().await;
+    let path = format!("{PODS}/web");
+    let (_, pod) = ask(&server, "GET", &path, "").await;
+    let evict = |preconditions: Value| {
+        let options = json!({"preconditions": preconditions});
+        json!({"metadata": {"name": "web"}, "deleteOptions": options}).to_string()
+    };
+    for other in [json!({"resourceVersion": "1"}), json!({"uid": "another"})] {
+        let (status, error) = ask(&server, "POST", &format!("{path}/eviction"), &evict(other)).await;
+        assert_eq!((status, &error["reason"]), (409, &json!("Conflict")), "{error}");
+    }
+    assert_eq!(ask(&server, "GET", &path, "").await.1, pod, "it is not marked");
+    let seen = json!({"resourceVersion": pod["metadata"]["resourceVersion"], "uid": pod["metadata"]["uid"]});
+    let (status, answer) = ask(&server, "POST", &format!("{path}/eviction"), &evict(seen)).await;
+    assert_eq!(status, 201, "{answer}");
+    assert_eq!(ask(&server, "GET", &path, "").await.0, 404);
+}
