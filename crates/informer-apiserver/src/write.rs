@@ -20,7 +20,7 @@ mod scope;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 
@@ -520,7 +520,8 @@ fn random_name(prefix: &str) -> String {
 }
 
 pub(crate) fn wire_time(at: Timestamp) -> String {
-    at.round(Unit::Second).unwrap_or(at).to_string()
+    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+/// A time as the API writes it: what is more than whole seconds is left out, as Go does, so that nothing was made in the future.
 }
 
 impl ApiError {

@@ -115,3 +115,12 @@ async fn an_issued_token_is_refused_when_its_time_is_over() {
     server.advance(Duration::from_secs(2));
     assert_eq!(send_with(&server, "GET", path, &[robot], "").await.status(), 401);
 }
+
+#[tokio::test]
+async fn nothing_is_made_in_the_future() {
+    let clock = Arc::new(ManualClock::new("2026-01-01T00:00:00.999999Z".parse().unwrap()));
+    let server = ApiServer::builder().clock(clock).build();
+    let made =
+        server.create(&Gvr::new("", "v1", "configmaps"), "n", json!({"metadata": {"name": "a"}})).unwrap();
+    assert_eq!(made["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+}
