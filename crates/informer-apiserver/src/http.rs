@@ -17,6 +17,7 @@ mod query;
 mod route;
 mod service;
 mod special;
+mod warnings;
 mod yaml;
 
 pub use body::{ApiBody, BrokenOff};

@@ -9,6 +9,7 @@ use super::accept::Encoding;
 use super::body::{ApiBody, Chunks};
 use super::gather::Batches;
 use super::query::Query;
+use super::warnings::Warnings;
 use crate::error::ApiError;
 use crate::storage::{Form, Stored};
 use crate::write::Written;
@@ -115,10 +116,8 @@ pub(super) fn refused(error: &ApiError) -> Answer {
 
 /// Adds warnings to an answer.
 pub(super) fn warn(answer: &mut Answer, warnings: &[String]) {
-    for warning in warnings {
-        if let Ok(text) = HeaderValue::try_from(format!("299 - {warning:?}")) {
-            answer.headers_mut().append(WARNING, text);
-        }
+    if !warnings.is_empty() {
+        answer.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
     }
 }
 
@@ -149,6 +148,11 @@ pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
         }
     };
     answer.headers_mut().insert("audit-id", audit);
+    if let Some(warnings) = answer.extensions_mut().remove::<Warnings>() {
+        for value in warnings.headers() {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
     answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     answer
 }

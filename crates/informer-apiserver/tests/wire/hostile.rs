@@ -268,3 +268,18 @@ async fn a_generation_that_a_client_made_up_does_not_stop_a_deletion() {
     assert_eq!(status, 200);
     assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
 }
+
+#[tokio::test]
+async fn a_body_of_unknown_fields_is_answered_with_so_many_warnings_as_upstream() {
+    let server = server();
+    let mut map = json!({"metadata": {"name": "b"}});
+    for n in 0..50_000 {
+        map[format!("unknown{n}")] = 1.into();
+    }
+    let request = Request::builder().method("POST").uri(MAPS).header("content-type", "application/json");
+    let request = request.body(Full::new(Bytes::from(map.to_string()))).unwrap();
+    let answer = server.service().oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 201);
+    let bytes: usize = answer.headers().get_all("warning").iter().map(|value| value.len()).sum();
+    assert!((4_096..8_192).contains(&bytes), "{bytes} bytes of warnings");
+}

@@ -1,0 +1,46 @@
+//! The warnings of an answer: each once, and bounded as upstream's, since a body can give cause for any number of them.
+
+use std::collections::HashSet;
+
+use http::HeaderValue;
+
+/// Letters that the warnings of an answer may have together before each of them is cut.
+const ALL_LETTERS_MAX: usize = 4096;
+/// Letters that each of them has then.
+const ONE_LETTERS_MAX: usize = 256;
+
+/// The warnings that go with an answer, in their order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Warnings(Vec<String>);
+
+impl Warnings {
+    pub(super) fn add(&mut self, warnings: &[String]) {
+        self.0.extend_from_slice(warnings);
+    }
+
+    /// The values of the headers that tell them.
+    pub(super) fn headers(&self) -> Vec<HeaderValue> {
+        let mut told = HashSet::new();
+        let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| told.insert(*one)).collect();
+        let whole = all.iter().map(|one| letters(one)).sum::<usize>() <= ALL_LETTERS_MAX;
+        let mut left = ALL_LETTERS_MAX;
+        let texts = all.into_iter().map_while(|one| {
+            let text = if whole { one } else { cut(one) };
+            let there = left > 0 || whole;
+            left = left.saturating_sub(letters(text));
+            there.then_some(text)
+        });
+        texts.filter_map(|text| HeaderValue::try_from(format!("299 - {text:?}")).ok()).collect()
+    }
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn cut(text: &str) -> &str {
+    text.char_indices().nth(ONE_LETTERS_MAX).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests;
