@@ -262,8 +262,9 @@ impl Shared {
     }
 
     fn announce_version(&self) {
-        let version = self.storage.read().version();
-        self.version.send_replace(version);
+        // Told under the lock, so that of two commits the later one is told last.
+        let storage = self.storage.read();
+        self.version.send_replace(storage.version());
     }
 
     /// Tells everyone who waits that everything may be different.
