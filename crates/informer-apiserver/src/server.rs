@@ -8,7 +8,6 @@
 mod builder;
 mod objects;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::storage::{Storage, WireBytes, Wiring};
 use crate::webhook::Webhooks;
+use crate::write::Settling;
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     /// Held by writes of services from the choice of addresses and ports until they are stored: no two choose the same.
     pub(crate) allocating: Mutex<()>,
     /// Namespaces and definitions that somebody is emptying right now.
-    pub(crate) settling: Mutex<HashSet<String>>,
+    pub(crate) settling: Settling,
 }
 
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.

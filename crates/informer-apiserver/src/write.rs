@@ -16,6 +16,7 @@ mod retry;
 mod roles;
 mod scale;
 mod scope;
+mod settling;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub(crate) use patch::{JsonPatch, PatchType};
 pub(crate) use scale::{NewScale, selector_text};
 use scope::Drafted;
 pub(crate) use scope::Scope;
+pub(crate) use settling::Settling;
 
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
@@ -519,9 +521,9 @@ fn random_name(prefix: &str) -> String {
     format!("{}{suffix}", &prefix[..end])
 }
 
+/// A time as the API writes it: what is more than whole seconds is left out, as Go does, so that nothing was made in the future.
 pub(crate) fn wire_time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
-/// A time as the API writes it: what is more than whole seconds is left out, as Go does, so that nothing was made in the future.
 }
 
 impl ApiError {

@@ -18,6 +18,7 @@ use crate::requests::RequestLog;
 use crate::storage::{History, Storage, WireBytes};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
+use crate::write::Settling;
 
 /// Requests that one HTTP/2 connection may have under way, as upstream: more watches wait on the client's side.
 const HTTP2_STREAMS: u32 = 100;
@@ -195,7 +196,7 @@ impl ApiServerBuilder {
             wires: WireBytes::default(),
             expiry: Expiry::new(self.event_ttl),
             allocating: Mutex::default(),
-            settling: Mutex::default(),
+            settling: Settling::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
         for kind in kinds {

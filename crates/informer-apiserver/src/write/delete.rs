@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::follow::namespace_turn;
 use super::metadata::{self, metadata_of_mut};
 use super::retry::retry;
 use super::{Drafted, Scope, wire_time};
@@ -119,13 +120,13 @@ impl DeleteOptions {
         }
     }
 
-    /// The finalizers after the propagation policy has had its say.
     /// The same for an object that the server itself has changed since: the version that it was to have is this one now.
     pub(super) fn following(&self, changed: &Stored) -> Self {
         let version = self.version.as_ref().map(|_| changed.version.to_string());
         Self { version, ..self.clone() }
     }
 
+    /// The finalizers after the propagation policy has had its say.
     fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
         let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         let policy = match (self.policy.as_deref(), self.orphan) {
@@ -177,7 +178,8 @@ impl Shared {
             return Ok(marked.map(|marked| {
                 let answer = pending(&marked, &DeleteOptions::default());
                 if !scope.dry_run {
-                    self.once(current.key.name().to_owned(), || self.settle_namespace(current.key.name()));
+                    let name = current.key.name();
+                    self.settling.once(&namespace_turn(name), || self.settle_namespace(name));
                 }
                 answer
             }));

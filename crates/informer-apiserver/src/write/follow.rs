@@ -15,7 +15,7 @@ impl Shared {
     /// Called after an object was written.
     pub(super) fn after_write(&self, scope: Scope<'_>, name: &str) {
         if !scope.dry_run && scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
-            self.once(format!("{DEFINITIONS}/{name}"), || self.follow_definition(name));
+            self.settling.once(&format!("{DEFINITIONS}/{name}"), || self.follow_definition(name));
         }
         if !scope.dry_run && is_role(scope.kind()) {
             self.aggregate_roles();
@@ -31,22 +31,13 @@ impl Shared {
         if let Some(namespace) = removed.key.namespace()
             && self.ends(&Gvr::new("", "v1", "namespaces"), namespace)
         {
-            self.once(namespace.to_owned(), || self.settle_namespace(namespace));
+            self.settling.once(&namespace_turn(namespace), || self.settle_namespace(namespace));
         }
         if let Some(name) = definition_of(scope.kind())
             && self.ends(&Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions"), &name)
         {
-            self.once(format!("{DEFINITIONS}/{name}"), || self.follow_definition(&name));
+            self.settling.once(&format!("{DEFINITIONS}/{name}"), || self.follow_definition(&name));
         }
-    }
-
-    /// Runs what must not run within itself: emptying something removes objects, which leads back here.
-    pub(super) fn once(&self, what: String, run: impl FnOnce()) {
-        if !self.settling.lock().insert(what.clone()) {
-            return;
-        }
-        run();
-        self.settling.lock().remove(&what);
     }
 
     fn ends(&self, gvr: &Gvr, name: &str) -> bool {
@@ -80,6 +71,11 @@ impl Shared {
         }
         Ok(self.put(scope, current, object)?.map(drop))
     }
+}
+
+/// How the turns of a namespace are told from those of others.
+pub(super) fn namespace_turn(name: &str) -> String {
+    format!("namespaces/{name}")
 }
 
 fn is_role(kind: &Kind) -> bool {

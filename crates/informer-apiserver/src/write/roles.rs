@@ -18,7 +18,7 @@ impl Shared {
         if !self.controllers.roles {
             return;
         }
-        self.once("clusterroles".to_owned(), || {
+        self.settling.once("clusterroles", || {
             for _ in 0..ROUNDS_MAX {
                 if !self.aggregate_once() {
                     return;
