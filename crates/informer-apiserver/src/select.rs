@@ -106,7 +106,8 @@ impl Field {
         match self {
             Self::Name => stored.key.name(),
             Self::Namespace => stored.key.namespace().unwrap_or_default(),
-            Self::Selectable(index) => &stored.fields[index],
+            // A definition may have got another field since the object was written.
+            Self::Selectable(index) => stored.fields.get(index).map_or("", |value| value),
         }
     }
 }
