@@ -185,7 +185,9 @@ impl UpsetWatch {
         let mut later = Plan::default();
         open.take().iter().for_each(|action| later.add(action));
         let events = self.events;
-        self.plan.upsets.extend(later.upsets.into_iter().map(|(after, upset)| (events + after, upset)));
+        self.plan
+            .upsets
+            .extend(later.upsets.into_iter().map(|(after, upset)| (events.saturating_add(after), upset)));
         self.plan.drop_bookmarks |= later.drop_bookmarks;
         self.plan.repeat_bookmarks |= later.repeat_bookmarks;
         self.plan.bookmarks_behind = self.plan.bookmarks_behind.max(later.bookmarks_behind);
@@ -193,7 +195,7 @@ impl UpsetWatch {
             self.late = Late::by(&self.driver, later.lag);
         }
         match later.body_end {
-            Some((Point::Events(after), end)) => self.end = Some((events + after, end)),
+            Some((Point::Events(after), end)) => self.end = Some((events.saturating_add(after), end)),
             // Neither events nor bytes were named: at once.
             Some((Point::Bytes(_), end)) => self.end = Some((events, end)),
             None => {}
