@@ -12,7 +12,7 @@ mod shape;
 mod validate;
 
 pub(crate) use conversion::{failed, read, review, shown, take};
-pub(crate) use definition::{change_definition, check_definition};
+pub(crate) use definition::{change_definition, check_definition, resources};
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
 
 use std::collections::HashMap;

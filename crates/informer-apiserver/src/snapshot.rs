@@ -32,6 +32,12 @@ struct Saved {
     objects: Vec<Map<String, Value>>,
 }
 
+impl Saved {
+    fn gvr(&self) -> Gvr {
+        Gvr::new(self.group.clone(), self.version.clone(), self.resource.clone())
+    }
+}
+
 impl Snapshot {
     /// How many objects there are.
     pub fn len(&self) -> usize {
@@ -111,14 +117,23 @@ impl ApiServer {
     /// When an object's kind is neither served nor defined.
     pub fn restore(&self, snapshot: Snapshot) -> Result<(), RestoreError> {
         let definitions = snapshot.kinds.iter().filter(|kind| kind.resource == "customresourcedefinitions");
-        for definition in definitions.flat_map(|kind| &kind.objects) {
-            if let Some(spec) = definition.get("spec") {
-                self.shared.serve(spec);
+        let specs =
+            definitions.flat_map(|kind| &kind.objects).filter_map(|definition| definition.get("spec"));
+        // Looked through before anything is served, so that what cannot be brought back changes nothing.
+        let defined: HashSet<Gvr> = specs.clone().flat_map(crate::custom::resources).collect();
+        for saved in &snapshot.kinds {
+            let gvr = saved.gvr();
+            if !defined.contains(&gvr) && self.stored_as(&gvr).is_none() {
+                return Err(RestoreError::UnknownKind { gvr });
+            }
+            if !saved.objects.iter().all(|object| identity(object).is_some()) {
+                return Err(RestoreError::Nameless { gvr });
             }
         }
+        specs.for_each(|spec| self.shared.serve(spec));
         let mut tables = HashMap::new();
         for saved in snapshot.kinds {
-            let gvr = Gvr::new(saved.group, saved.version, saved.resource);
+            let gvr = saved.gvr();
             let Some(resource) = self.stored_as(&gvr) else { return Err(RestoreError::UnknownKind { gvr }) };
             let kind = resource.storage_kind();
             let drafts = saved.objects.iter().map(|object| drafted(kind, object));
@@ -143,9 +158,14 @@ impl ApiServer {
 
 /// An object as it is stored, with its version.
 fn drafted(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u64)> {
+    let (key, version) = identity(object)?;
+    Some((draft(kind, key, object), version))
+}
+
+/// The key and the version of an object.
+fn identity(object: &Map<String, Value>) -> Option<(ObjectKey, u64)> {
     let metadata = object.get("metadata")?;
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    let key = ObjectKey::new(namespace, metadata["name"].as_str()?).ok()?;
-    Some((draft(kind, key, object), version))
+    Some((ObjectKey::new(namespace, metadata["name"].as_str()?).ok()?, version))
 }

@@ -1,5 +1,6 @@
 //! What a definition says: its rules, its defaults, and the kinds that it makes.
 
+use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
 use super::Schema;
@@ -197,6 +198,15 @@ pub(super) struct Served {
     pub(super) kind: Kind,
     pub(super) stored: bool,
     pub(super) served: bool,
+}
+
+/// The resources of a definition, one a version.
+pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    versions
+        .map(|version| Gvr::new(text(&spec["group"]), text(&version["name"]), text(&spec["names"]["plural"])))
+        .collect()
 }
 
 /// The kinds of a definition, one a version.

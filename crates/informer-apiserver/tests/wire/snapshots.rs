@@ -69,3 +69,31 @@ fn a_broken_file_is_named_told_in_which_way_and_changes_nothing() {
     assert!(matches!(server.save(folder.path().join("none/state")), Err(SnapshotError::Write { .. })));
     assert_eq!((server.version(), server.list(&maps(), "").unwrap().len()), (version, 0));
 }
+
+#[test]
+fn a_state_that_cannot_be_brought_back_defines_nothing() {
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com", "resourceVersion": "7"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let state = |more: serde_json::Value| {
+        let definitions = json!({
+            "group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions", "objects": [definition],
+        });
+        serde_json::from_value(json!({"version": 9, "kinds": [definitions, more]})).unwrap()
+    };
+    let of = |resource: &str, name: &str| {
+        let object = json!({"metadata": {"name": name, "resourceVersion": "8"}});
+        json!({"group": "example.com", "version": "v1", "resource": resource, "objects": [object]})
+    };
+    let server = ApiServer::builder().build();
+    server.restore(state(of("misspelt", "a"))).unwrap_err();
+    assert!(!server.serves("example.com/v1"));
+    server.restore(state(of("widgets", ""))).unwrap_err();
+    assert!(!server.serves("example.com/v1"));
+    server.restore(state(of("widgets", "a"))).unwrap();
+    assert!(server.serves("example.com/v1"));
+}
