@@ -90,6 +90,9 @@ fn tell(outcomes: &Outcomes, report: &mut Report) {
             _ => report.problems.push(format!("{script}: {}", failure.as_deref().unwrap_or(verdict))),
         }
     }
+    if outcomes.outcomes.is_empty() {
+        report.problems.push("no script was compared".to_owned());
+    }
     report.figure("scripts", outcomes.outcomes.len() as f64);
     for (verdict, name) in VERDICTS {
         let count = outcomes.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
@@ -107,6 +110,13 @@ mod tests {
     fn outcome(script: &str, verdict: &str) -> Outcome {
         let (script, verdict) = (script.to_owned(), verdict.to_owned());
         Outcome { script, verdict, masked: vec!["requests: line 2".to_owned()], failure: None }
+    }
+
+    #[test]
+    fn scripts_of_which_none_is_compared_prove_nothing() {
+        let mut report = Report::new("parity");
+        tell(&Outcomes { outcomes: Vec::new(), seconds: 1.0 }, &mut report);
+        assert_eq!(report.problems, ["no script was compared"]);
     }
 
     #[test]

@@ -34,15 +34,20 @@ enum RunError {
 pub(super) fn run(root: &Path, arguments: &Conformance) -> Report {
     let mut report = Report::new("conformance apiserver");
     match figures(root, arguments) {
-        Ok(figures) => {
-            report.figure("scenarios", figures.scenarios.into());
-            report.figure("answers compared", figures.answers.into());
-            report.figure("known differences met", figures.known.into());
-            report.problems = figures.unknown;
-        }
+        Ok(figures) => tell(figures, &mut report),
         Err(error) => report.problems.push(error.to_string()),
     }
     report
+}
+
+fn tell(figures: Figures, report: &mut Report) {
+    report.figure("scenarios", figures.scenarios.into());
+    report.figure("answers compared", figures.answers.into());
+    report.figure("known differences met", figures.known.into());
+    report.problems = figures.unknown;
+    if figures.answers == 0 {
+        report.problems.push("no answer was compared".to_owned());
+    }
 }
 
 fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
@@ -56,6 +61,8 @@ fn figures(root: &Path, arguments: &Conformance) -> Result<Figures, RunError> {
     if arguments.record {
         command.arg("--record");
     }
+    // What an earlier run left must not be taken for the outcome of this one.
+    let _ = std::fs::remove_file(&json);
     let status = command.status()?;
     // 1 says that there are differences, which the figures name.
     if !matches!(status.code(), Some(0 | 1)) {
@@ -74,4 +81,22 @@ fn programs(root: &Path) -> Result<PathBuf, GoError> {
         }
     }
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_of_which_none_is_compared_prove_nothing() {
+        let problems = |answers, unknown: &[&str]| {
+            let unknown = unknown.iter().map(|&one| one.to_owned()).collect();
+            let mut report = Report::new("conformance apiserver");
+            tell(Figures { scenarios: 1, answers, known: 0, unknown }, &mut report);
+            report.problems
+        };
+        assert_eq!(problems(3, &[]), [""; 0]);
+        assert_eq!(problems(3, &["lists at 2"]), ["lists at 2"]);
+        assert_eq!(problems(0, &[]), ["no answer was compared"]);
+    }
 }
