@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::peers::{BenchError, Program, Samples, Target, Turns, build_soon, in_turn};
+use super::peers::{BenchError, Program, Samples, Target, Turns, build_soon, in_turn, judge};
 use super::plot;
 use crate::report::Report;
 use arguments::Kind;
@@ -131,7 +131,7 @@ fn tell(
     let ours: Vec<_> =
         programs.iter().map(|program| program.name).filter(|name| name.starts_with(OURS)).collect();
     samples.report(&ours, &PEERS, report);
-    targets.iter().for_each(|target| target.judge(&samples, report));
+    judge(targets, &samples, report);
     if let Some(path) = &options.plot {
         let picture = picture(options, &samples, programs);
         std::fs::write(path, picture).map_err(|source| BenchError::Write { path: path.clone(), source })?;

@@ -325,28 +325,11 @@ pub(crate) enum Limit {
 }
 
 impl Target {
-    /// Adds the limit to the figures, and to the problems if it is missed. A target without its peer is not judged.
-    pub(crate) fn judge(&self, samples: &Samples, report: &mut Report) {
-        let Some(figure) = samples.median(self.program, self.case) else { return };
-        let (limit, told) = match self.limit {
-            Limit::Part { of, at_most } => {
-                let Some(peer) = samples.median(of, self.case) else { return };
-                (peer * at_most, format!("{} of {of}", rounded(at_most)))
-            }
-            Limit::Times { of, at_least } => {
-                let Some(peer) = samples.median(of, self.case) else { return };
-                (peer * at_least, format!("{at_least} times {of}"))
-            }
-            Limit::Scaled { at_most, by, case, there } => {
-                let Some(peer) = samples.median(by, case) else { return };
-                (at_most * peer / there, format!("{at_most} where {by} takes {there}"))
-            }
-            Limit::Plain(at_most) => (at_most, format!("{at_most}")),
-            Limit::Case(other) => {
-                let Some(other_figure) = samples.median(self.program, other) else { return };
-                (other_figure, other.to_owned())
-            }
-        };
+    /// Adds the limit to the figures, and to the problems if it is missed. A target without its peer is not judged; whether this
+    /// one was.
+    fn judge(&self, samples: &Samples, report: &mut Report) -> bool {
+        let figure = samples.median(self.program, self.case);
+        let Some((figure, (limit, told))) = figure.zip(self.limit(samples)) else { return false };
         let (program, case, limit) = (self.program, self.case, rounded(limit));
         report.figure(format!("{case}: {program}, target ({told})"), limit);
         let figure = rounded(figure);
@@ -360,6 +343,44 @@ impl Target {
             }
             _ => {}
         }
+        true
+    }
+
+    /// The limit in this run, and how it is told.
+    fn limit(&self, samples: &Samples) -> Option<(f64, String)> {
+        Some(match self.limit {
+            Limit::Part { of, at_most } => {
+                (samples.median(of, self.case)? * at_most, format!("{} of {of}", rounded(at_most)))
+            }
+            Limit::Times { of, at_least } => {
+                (samples.median(of, self.case)? * at_least, format!("{at_least} times {of}"))
+            }
+            Limit::Scaled { at_most, by, case, there } => {
+                (at_most * samples.median(by, case)? / there, format!("{at_most} where {by} takes {there}"))
+            }
+            Limit::Plain(at_most) => (at_most, format!("{at_most}")),
+            Limit::Case(other) => (samples.median(self.program, other)?, other.to_owned()),
+        })
+    }
+}
+
+/// Judges all targets. Where none can be, nothing has been shown.
+pub(crate) fn judge<'a>(
+    targets: impl IntoIterator<Item = &'a Target>,
+    samples: &Samples,
+    report: &mut Report,
+) {
+    let (mut judged, mut others) = (0_u32, 0_u32);
+    for target in targets {
+        match target.judge(samples, report) {
+            true => judged += 1,
+            false => others += 1,
+        }
+    }
+    report.figure("targets judged", judged.into());
+    report.figure("targets without their figures", others.into());
+    if judged == 0 {
+        report.problems.push("no target has its figures: nothing is judged".to_owned());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::informers::Server;
-use super::peers::{BenchError, Limit, Program, Target, Turns, build_kube_rs, build_ours, in_turn};
+use super::peers::{BenchError, Limit, Program, Target, Turns, build_kube_rs, build_ours, in_turn, judge};
 use crate::go::{Go, GoError, Module};
 use crate::report::Report;
 
@@ -73,6 +73,6 @@ fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchEr
     println!("{}\n", samples.table(&programs));
     turns.tell(report);
     samples.report(&[OURS], &[RUNTIME, KUBE_RS], report);
-    TARGETS.iter().for_each(|target| target.judge(&samples, report));
+    judge(&TARGETS, &samples, report);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::peers::{BenchError, Limit, Program, Target, Turns, build_ours, in_turn};
+use super::peers::{BenchError, Limit, Program, Target, Turns, build_ours, in_turn, judge};
 use crate::go::{Go, GoError, Module};
 use crate::report::Report;
 
@@ -67,6 +67,6 @@ fn measure(root: &Path, turns: Turns, report: &mut Report) -> Result<(), BenchEr
     println!("{}\n", samples.table(&programs));
     turns.tell(report);
     samples.report(&[PLAIN, PRIORITIES], &[CLIENT_GO, RUNTIME], report);
-    TARGETS.iter().for_each(|target| target.judge(&samples, report));
+    judge(&TARGETS, &samples, report);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Medians, ratios and targets.
 
-use super::{Limit, Samples, Target, rounded};
+use super::{Limit, Samples, Target, judge, rounded};
 use crate::report::Report;
 
 const CASE: &str = "add, ns";
@@ -51,6 +51,20 @@ fn without_its_peer_a_target_is_not_judged() {
     let samples = samples(&[60.0], &[]);
     assert!(!missed(&samples, Limit::Part { of: "peer", at_most: 0.1 }));
     assert!(!missed(&samples, Limit::Scaled { at_most: 1.0, by: "peer", case: CASE, there: 1.0 }));
+}
+
+#[test]
+fn targets_of_which_none_is_judged_show_nothing() {
+    let samples = samples(&[60.0], &[]);
+    let problems = |cases: &[&'static str]| {
+        let of = |case: &&'static str| Target { program: "ours", case, limit: Limit::Plain(100.0) };
+        let targets: Vec<Target> = cases.iter().map(of).collect();
+        let mut report = Report::new("bench");
+        judge(&targets, &samples, &mut report);
+        report.problems.len()
+    };
+    assert_eq!(problems(&[CASE, "never measured"]), 0);
+    assert_eq!(problems(&["never measured"]), 1);
 }
 
 #[test]
