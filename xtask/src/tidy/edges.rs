@@ -85,11 +85,29 @@ fn check_crate(name: &str, manifest: &str, (ours, absent): (&[&str], &[&str]), r
     }
 }
 
-/// The names under `[dependencies]`; those for tests may be anything.
+/// The names under `[dependencies]`, in whichever way they are written; those for tests may be anything.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
-    let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
-    section.take_while(|line| !line.starts_with('[')).filter_map(|line| {
+    let mut listed = false;
+    manifest.lines().filter_map(move |line| {
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
+            listed =
+                table == "dependencies" || table.starts_with("target.") && table.ends_with(".dependencies");
+            return table.strip_prefix("dependencies.");
+        }
         let name = line.split(['.', '=', ' ']).next()?.trim();
-        (!name.is_empty() && !name.starts_with('#')).then_some(name)
+        (listed && !name.is_empty() && !name.starts_with('#')).then_some(name)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dependencies;
+
+    #[test]
+    fn a_dependency_is_one_however_it_is_written() {
+        let manifest = "[package]\nname = \"x\"\n\n[dependencies]\na.workspace = true\n# b = 1\nc = \"1\"\n\n[dependencies.d]\nversion = \"1\"\n\n\
+            [target.'cfg(unix)'.dependencies]\ne = \"1\"\n\n[dev-dependencies]\nf = \"1\"\n";
+        assert_eq!(dependencies(manifest).collect::<Vec<_>>(), ["a", "c", "d", "e"]);
+    }
 }
