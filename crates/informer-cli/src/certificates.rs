@@ -39,20 +39,22 @@ fn make(chain: &Path, key: &Path, ip: IpAddr) -> Result<(), Failure> {
     let made = authority.issue_for(hosts).map_err(failed)?;
     let both = format!("{}{}", made.chain(), authority.certificate());
     for (path, text) in [(key, made.key()), (chain, both.as_str())] {
-        let written =
-            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write_private(path, text));
+        let written = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| write_private(path, text.as_bytes()));
         written.map_err(|error| Failure::io(&format!("write {}", path.display()), error))?;
     }
     Ok(())
 }
 
 /// Writes a file that nobody else may read.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(text.as_bytes())
+    options.open(path)?.write_all(bytes)
 }
 
 /// A file as text.

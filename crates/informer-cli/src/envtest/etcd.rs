@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
+use crate::certificates;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
@@ -116,10 +117,15 @@ async fn answer(
     })
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all. Nobody else may read it: Secrets are in it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let half = path.with_extension("half");
-    fs::write(&half, bytes)?;
+    // What a run that was killed has left may have been open to others.
+    match fs::remove_file(&half) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    certificates::write_private(&half, bytes)?;
     fs::rename(half, path)
 }
 
@@ -128,3 +134,6 @@ fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests;
