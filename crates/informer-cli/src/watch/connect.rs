@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use informer::reflector::RETRY_AFTER_MAX;
 use informer::source::SourceErrorKind;
 use informer::{Client, ResourceKind};
 use rand::RngExt;
@@ -84,7 +85,7 @@ pub(super) async fn find(
             return Err(Failure::new(format!("cannot {}", chain(&error))));
         }
         notes.failed(DISCOVERY, &error);
-        let next = Instant::now() + error.retry_after().unwrap_or_else(|| jittered(wait));
+        let next = Instant::now() + pause(error.retry_after(), wait);
         sleep_until(patience.deadline.map_or(next, |deadline| deadline.min(next))).await;
         if patience.is_over() {
             return Err(patience.failure(&chain(&error)));
@@ -108,6 +109,21 @@ fn passes(kind: SourceErrorKind) -> bool {
     )
 }
 
-fn jittered(wait: Duration) -> Duration {
-    wait.mul_f64(rand::rng().random_range(0.5..=1.0))
+/// How long to wait: as the server asks, within reason, or about as long as it is our turn to.
+fn pause(asked: Option<Duration>, wait: Duration) -> Duration {
+    asked
+        .map_or_else(|| wait.mul_f64(rand::rng().random_range(0.5..=1.0)), |asked| asked.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_waited_for_as_it_asks_but_not_for_ever() {
+        let second = Duration::from_secs(1);
+        assert_eq!(pause(Some(3 * second), second), 3 * second);
+        assert_eq!(pause(Some(Duration::from_secs(u64::MAX)), second), RETRY_AFTER_MAX);
+        assert!((second / 2..=second).contains(&pause(None, second)));
+    }
 }
