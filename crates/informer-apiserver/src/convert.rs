@@ -109,6 +109,11 @@ impl Converter {
         Some(Arc::new(draft(kind, found.key.clone(), &object).seal_unstored(found.version, event)))
     }
 
+    /// Forgets everything: the same versions may be those of other states now.
+    pub(crate) fn forget(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
     /// Keeps what an object is in the version of `kind`.
     pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);

@@ -206,6 +206,7 @@ impl ApiServer {
         let mut storage = self.shared.storage.write();
         storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
         drop(storage);
+        self.shared.forget_what_was();
         self.shared.announce_everything();
         Ok(())
     }
@@ -265,6 +266,14 @@ impl Shared {
         // Told under the lock, so that of two commits the later one is told last.
         let storage = self.storage.read();
         self.version.send_replace(storage.version());
+    }
+
+    /// Forgets what is kept by the versions of objects, which others may have now.
+    pub(crate) fn forget_what_was(&self) {
+        self.hooks.forget();
+        let converters: Vec<_> =
+            self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
+        converters.iter().for_each(|converter| converter.forget());
     }
 
     /// Tells everyone who waits that everything may be different.

@@ -134,6 +134,14 @@ impl std::fmt::Debug for HookCache {
     }
 }
 
+impl HookCache {
+    /// Forgets everything: the same versions may be those of other configurations now.
+    pub(crate) fn forget(&self) {
+        *self.mutating.lock() = Compiled::default();
+        *self.validating.lock() = Compiled::default();
+    }
+}
+
 impl Shared {
     /// Whether any webhook might be asked.
     pub(crate) fn has_hooks(&self) -> bool {

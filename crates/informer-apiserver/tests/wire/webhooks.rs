@@ -130,3 +130,18 @@ async fn writes_of_this_process_ask_no_webhook() {
     server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();
     server.delete(&maps, "default", "a").unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_configured_before_the_server_went_back_is_forgotten() {
+    let server = ApiServer::builder().build();
+    let (before, nobody) = (server.version(), json!({"service": {"namespace": "system", "name": "nobody"}}));
+    configure(&server, "validatingwebhookconfigurations", &nobody, &json!({}));
+    assert_eq!(json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await.0, 500);
+
+    server.rewind(before).unwrap();
+    // Of the same version, and for something else.
+    let rules =
+        json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["secrets"]}]);
+    configure(&server, "validatingwebhookconfigurations", &nobody, &json!({"rules": rules}));
+    assert_eq!(json(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await.0, 201);
+}
