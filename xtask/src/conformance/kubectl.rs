@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::served::Running;
@@ -15,6 +15,8 @@ use crate::report::Report;
 
 /// How long a kubectl that goes on has for what it is to show.
 const SOON: Duration = Duration::from_secs(20);
+/// How long a kubectl that ends has for it: one that hangs must not hold up what runs behind it.
+const ENDS: Duration = Duration::from_secs(120);
 /// What stands in for the person at the editor: the price of dates gets a second digit.
 const EDITOR: &str = "sed -i 's/date: \"7\"/date: \"77\"/'";
 
@@ -113,14 +115,31 @@ impl Kubectl {
             beside.push(Running(command.stdout(out).stderr(Stdio::null()).spawn().map_err(failed)?));
             return soon(&path, &step.shows);
         }
-        let output = command.stdin(Stdio::null()).output().map_err(failed)?;
-        let shown = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-        let shown = String::from_utf8_lossy(&shown);
-        if output.status.success() != (step.sort == Sort::Succeeds) {
-            return Err(format!("ended with {}: {shown}", output.status));
+        let (status, shown) = ended(&mut command, &self.home, ENDS)?;
+        if status.success() != (step.sort == Sort::Succeeds) {
+            return Err(format!("ended with {status}: {shown}"));
         }
         missing(&shown, &step.shows)
             .map_or(Ok(()), |text| Err(format!("does not show {text:?}, but {shown}")))
+    }
+}
+
+/// Waits until a program has ended, and says what it has shown: what it wrote, and its errors behind that.
+fn ended(command: &mut Command, folder: &Path, limit: Duration) -> Result<(ExitStatus, String), String> {
+    let failed = |error: std::io::Error| format!("cannot run kubectl: {error}");
+    let paths = ["shown", "errors"].map(|name| folder.join(name));
+    let [out, errors] = paths.each_ref().map(fs::File::create);
+    command.stdin(Stdio::null()).stdout(out.map_err(failed)?).stderr(errors.map_err(failed)?);
+    let mut running = Running(command.spawn().map_err(failed)?);
+    let status = Deadline::after(limit).poll(|| running.0.try_wait().transpose());
+    let shown: String = paths
+        .iter()
+        .map(|path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+        .collect::<Result<_, _>>()
+        .map_err(failed)?;
+    match status {
+        Some(status) => Ok((status.map_err(failed)?, shown)),
+        None => Err(format!("has not ended within {limit:?}: {shown}")),
     }
 }
 
@@ -161,7 +180,7 @@ fn read(text: &str) -> Result<Vec<Step>, String> {
         };
         steps.push(Step { line: index + 1, sort, arguments: rest.to_owned(), shows: Vec::new() });
     }
-    Ok(steps)
+    if steps.is_empty() { Err("the script has no step".to_owned()) } else { Ok(steps) }
 }
 
 #[cfg(test)]

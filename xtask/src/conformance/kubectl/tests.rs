@@ -1,4 +1,7 @@
-use super::{Sort, missing, read};
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Sort, ended, missing, read};
 
 #[test]
 fn a_script_is_read_step_by_step() {
@@ -8,6 +11,7 @@ fn a_script_is_read_step_by_step() {
     assert_eq!(steps[0].arguments, "get pods");
     assert!(read("> nothing yet").is_err());
     assert!(read("get pods").is_err());
+    assert!(read("# nothing").is_err());
 }
 
 #[test]
@@ -15,4 +19,18 @@ fn texts_must_be_there_in_their_order() {
     let texts = ["a".to_owned(), "b".to_owned()];
     assert_eq!(missing("a and b", &texts), None);
     assert_eq!(missing("b and a", &texts), Some("b"));
+}
+
+#[test]
+fn a_program_that_does_not_end_is_ended() {
+    let folder = std::env::temp_dir().join(format!("xtask-kubectl-{}", uuid::Uuid::new_v4()));
+    std::fs::create_dir(&folder).unwrap();
+    let run = |line: &str, seconds| {
+        let limit = Duration::from_secs(seconds);
+        ended(Command::new("sh").args(["-c", line]), &folder, limit)
+    };
+    let (status, shown) = run("echo wrong >&2; echo right; exit 3", 60).unwrap();
+    assert_eq!((status.code(), shown.as_str()), (Some(3), "right\nwrong\n"));
+    assert!(run("echo so far; exec sleep 600", 0).unwrap_err().contains("has not ended within 0ns"));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
