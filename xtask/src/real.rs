@@ -146,7 +146,6 @@ fn build(root: &Path, report: &mut Report) -> Result<(), RealError> {
 pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), RealError> {
     let began = Deadline::after(READY_WITHIN);
     let go = Go::find(root)?;
-    let mut cluster = Cluster::prepare(&options.place.folder(root))?;
     let servers = [Server::Etcd, Server::KubeApiserver, Server::KubeControllerManager];
     let servers = &servers[..if options.controllers { 3 } else { 2 }];
     // All of them before the first starts, which need not wait for the others then.
@@ -155,6 +154,8 @@ pub(crate) fn up(root: &Path, options: &Up, report: &mut Report) -> Result<(), R
         go.build(Module::Servers, server.program())?;
     }
     report.figure("built, s", began.elapsed().as_secs_f64());
+    // Behind the minutes of the first time: its ports are those that are free now.
+    let mut cluster = Cluster::prepare(&options.place.folder(root))?;
     let starting = Deadline::after(READY_WITHIN);
     for server in servers {
         eprintln!("starting {}", server.program());

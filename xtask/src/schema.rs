@@ -133,6 +133,10 @@ fn with_servers<T>(
 }
 
 fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealError> {
+    // First: the ports are those that are free behind the minutes that this may take.
+    for server in [Server::Etcd, Server::KubeApiserver] {
+        go.build(Module::Servers, server.program())?;
+    }
     let mut cluster = Cluster::prepare(folder)?;
     let up = cluster
         .start(go, Server::Etcd, &[], READY_WITHIN)
