@@ -107,6 +107,9 @@ fn fleet(
     let text = std::fs::read(&path).map_err(|_| format!("the fleet has no outcome ({status})"))?;
     let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
     tell(&outcome, report);
+    if !status.success() && report.passed() {
+        return Err(format!("the fleet ended with {status}"));
+    }
     Ok(())
 }
 

@@ -111,6 +111,9 @@ fn ordeal(root: &Path, options: &Ordeal, real: Option<&Path>, report: &mut Repor
     let text = std::fs::read(&path).map_err(|_| format!("the ordeal has no outcome ({status})"))?;
     let outcome: Outcome = serde_json::from_slice(&text).map_err(|error| format!("its outcome: {error}"))?;
     tell(&outcome, report);
+    if !status.success() && report.passed() {
+        return Err(format!("the ordeal ended with {status}"));
+    }
     Ok(())
 }
 
