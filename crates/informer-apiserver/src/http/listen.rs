@@ -8,6 +8,7 @@
 mod accept;
 mod heard;
 mod patience;
+mod refused;
 mod socket;
 
 use std::io;

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::heard::{UnderWay, Watched};
 use super::patience::HEAD_WAIT;
+use super::refused::Refused;
 use super::socket::Socket;
 use crate::clock::Clock;
 use crate::http::ApiService;
@@ -54,18 +55,26 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     pub(super) async fn run(self, listener: TcpListener) {
+        let mut refused = Refused::default();
         loop {
+            let accept = async {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        refused.over();
+                        self.serve(stream);
+                    }
+                    // It does not end the server.
+                    Err(error) => {
+                        tracing::debug!(%error, "accepting a connection failed");
+                        self.clock.sleep_until(self.clock.elapsed() + refused.pause(&error)).await;
+                        tokio::task::yield_now().await;
+                    }
+                }
+            };
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.serve(stream),
-                    // Out of files, or a peer that left at once: neither ends the server.
-                    Err(error) => {
-                        tracing::debug!(%error, "accepting a connection failed");
-                        tokio::task::yield_now().await;
-                    }
-                },
+                () = accept => {}
             }
         }
     }
