@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -25,6 +26,8 @@ use crate::signals::Signals;
 pub(super) const STATE_PATH: &str = "/informer/state";
 /// The file in the data directory.
 const STATE_FILE: &str = "informer-state.json";
+/// How long it waits behind a connection that it could not accept.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
 
 const FLAGS: &[Flag] = &[
     flag("data-dir", "where the state of the API server is kept"),
@@ -76,8 +79,8 @@ fn address(url: &str) -> Result<SocketAddr, Failure> {
 async fn serve(listener: TcpListener, state: Arc<PathBuf>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of files, or a peer that left at once.
-            tokio::task::yield_now().await;
+            // Out of files, or a peer that left at once: it must not turn in circles.
+            tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
         let state = Arc::clone(&state);
