@@ -199,6 +199,11 @@ impl Client {
         for (name, value) in self.settings.parameters(&operation.verb) {
             operation.query.push((name.to_owned(), value));
         }
+        // Of a deletion with a body the server reads no parameter: without this it would delete.
+        let deletes = matches!(operation.verb, OperationVerb::Delete | OperationVerb::DeleteCollection);
+        if self.settings.dry_run && deletes {
+            operation.body["dryRun"] = json!(["All"]);
+        }
         if operation.verb != OperationVerb::Create && operation.verb != OperationVerb::Apply {
             return Ok(());
         }
