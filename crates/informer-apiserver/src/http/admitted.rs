@@ -43,7 +43,7 @@ impl Call<'_> {
             namespace,
             name,
             user: self.user.clone(),
-            dry_run: self.scope().dry_run || options["dryRun"].is_array(),
+            dry_run: options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()),
             options,
         };
         (!attributes.is_exempt()).then(|| Attempt::new(attributes))

@@ -51,7 +51,6 @@ impl DeleteOptions {
 
     /// From the body, or from the query where there is none.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
-        let mut stages = query.all("dryRun");
         let mut options = match body {
             None => Self {
                 grace: query.integer("gracePeriodSeconds")?,
@@ -71,9 +70,13 @@ impl DeleteOptions {
                 }
             }
         };
-        if let Some(given) = body.and_then(|body| body["dryRun"].as_array()) {
-            stages.extend(given.iter().filter_map(|stage| stage.as_str().map(str::to_owned)));
-        }
+        let stages: Vec<String> = match body {
+            None => query.all("dryRun"),
+            Some(body) => {
+                let given = body["dryRun"].as_array().into_iter().flatten();
+                given.filter_map(|stage| stage.as_str().map(str::to_owned)).collect()
+            }
+        };
         options.dry_run = !stages.is_empty();
         options.check(&stages)
     }

@@ -229,6 +229,22 @@ async fn escapes_of_half_a_character_are_read_as_signs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_with_a_body_is_dry_as_the_body_says() {
+    let server = ApiServer::builder().build();
+    let (item, json) = (format!("{MAPS}/a"), "application/json");
+    for (query, body, left) in [
+        ("?dryRun=All", "", 200),
+        ("", r#"{"dryRun": ["All"]}"#, 200),
+        ("", r#"{"dryRun": []}"#, 404),
+        ("?dryRun=All", "{}", 404),
+    ] {
+        send(&server, ("POST", MAPS, json), r#"{"metadata": {"name": "a"}}"#).await;
+        assert_eq!(send(&server, ("DELETE", &format!("{item}{query}"), json), body).await.0, 200);
+        assert_eq!(send(&server, ("GET", &item, json), "").await.0, left, "{query} {body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_may_ask_for_more_time_than_any_clock_shows() {
     let server = server();
     let path = format!(
