@@ -14,7 +14,6 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::core::Shared;
-use super::run::{Lifecycle, spawn_listener};
 use crate::handler::EventHandler;
 use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
@@ -128,8 +127,8 @@ fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<Proc
 fn attach<O: Object>(shared: &Shared<O>, attached: Arc<dyn Attached<O>>, options: &HandlerOptions) {
     let resync = options.resync.or(shared.resync);
     let lifecycle = shared.lifecycle.lock();
-    if let (Some(guard), Lifecycle::Started { tasks, .. }) = (lifecycle.running(), &*lifecycle) {
-        spawn_listener(&attached, &guard.cancel, tasks);
+    if let Some(run) = lifecycle.running() {
+        run.deliver_to(&attached);
     }
     let listener = Arc::clone(attached.listener());
     shared.attached.lock().push(attached);

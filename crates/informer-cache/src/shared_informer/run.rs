@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use informer_core::Object;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -72,8 +73,10 @@ pub struct InformerRun {
 
 #[derive(Debug)]
 pub(super) struct RunGuard {
-    pub(super) cancel: CancellationToken,
-    pub(super) tasks: TaskTracker,
+    cancel: CancellationToken,
+    tasks: TaskTracker,
+    /// What the run began in: a handler may come from a thread that has no runtime.
+    runtime: Handle,
 }
 
 impl Drop for RunGuard {
@@ -105,22 +108,22 @@ impl InformerRun {
 
 #[track_caller]
 pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
-    let runtime = tokio::runtime::Handle::current();
+    let runtime = Handle::current();
     let mut lifecycle = shared.lifecycle.lock();
     if let Some(guard) = lifecycle.running() {
         return InformerRun { guard };
     }
     let (cancel, tasks, number) = (CancellationToken::new(), TaskTracker::new(), lifecycle.number() + 1);
-    let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone() });
+    let guard = Arc::new(RunGuard { cancel: cancel.clone(), tasks: tasks.clone(), runtime });
     *lifecycle = Lifecycle::Started { guard: Arc::downgrade(&guard), tasks: tasks.clone(), number };
     // Before anybody can wait for it: what the last run had synced says nothing of this one.
     shared.synced.send_replace(false);
     let span = tracing::info_span!("informer", name = %shared.name);
-    let run = Run { shared: Arc::clone(shared), cancel: cancel.clone(), tasks: tasks.clone(), number };
-    tasks.spawn_on(run.run().instrument(span), &runtime);
+    let run = Run { shared: Arc::clone(shared), cancel, tasks: tasks.clone(), number };
+    tasks.spawn_on(run.run().instrument(span), &guard.runtime);
     // Under the lock of the life cycle: a handler that is added now is either in `attached` or sees the run.
     for attached in shared.attached.lock().iter() {
-        spawn_listener(attached, &cancel, &tasks);
+        guard.deliver_to(attached);
     }
     // Closed at once: it is done when all its tasks are. What joins it later is a handler that was added while the
     // run was going on; should the run end meanwhile, that task ends before it delivers anything.
@@ -128,15 +131,14 @@ pub(super) fn start<O: Object>(shared: &Arc<Shared<O>>) -> InformerRun {
     InformerRun { guard }
 }
 
-pub(super) fn spawn_listener<O: Object>(
-    attached: &Arc<dyn Attached<O>>,
-    cancel: &CancellationToken,
-    tasks: &TaskTracker,
-) {
-    attached.listener().begin_run();
-    if let Some(delivery) = Arc::clone(attached).deliver(cancel.clone()) {
-        let span = tracing::info_span!("handler", name = attached.listener().name());
-        tasks.spawn(delivery.instrument(span));
+impl RunGuard {
+    /// Begins to deliver to a handler.
+    pub(super) fn deliver_to<O: Object>(&self, attached: &Arc<dyn Attached<O>>) {
+        attached.listener().begin_run();
+        if let Some(delivery) = Arc::clone(attached).deliver(self.cancel.clone()) {
+            let span = tracing::info_span!("handler", name = attached.listener().name());
+            self.tasks.spawn_on(delivery.instrument(span), &self.runtime);
+        }
     }
 }
 

@@ -69,6 +69,20 @@ async fn a_handler_added_before_the_start_is_not_synced_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_thread_without_a_runtime_may_add_a_handler_to_an_informer_that_runs() {
+    let (informer, mut server) = informer();
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    let log = Log::default();
+    let late = std::thread::scope(|scope| {
+        scope.spawn(|| informer.add_handler(log.handler())).join().unwrap().unwrap()
+    });
+    late.wait_for_sync(SOON).await.unwrap();
+    assert_eq!(log.take(), ["added a @1 (initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_handler_added_twice_is_two_handlers() {
     let (informer, mut server) = informer();
     let log = Log::default();
