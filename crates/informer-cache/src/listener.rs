@@ -259,12 +259,12 @@ impl<O> ProcessorListener<O> {
         }
     }
 
-    /// The next event, if one waits. [`finished`](Self::finished) must follow before the next call.
+    /// The next event, if one waits. [`finished`](Self::finished) follows once it was handled.
     pub fn pop(&self) -> Option<Event<O>>
     where
         O: informer_core::Object,
     {
-        self.buffer.lock().buffer.pop()
+        self.pop_next(false)
     }
 
     /// The event that `pop` returned was handled.
@@ -281,7 +281,10 @@ impl<O> ProcessorListener<O> {
         if in_flight {
             self.finish(&mut held);
         }
-        held.buffer.pop()
+        let event = held.buffer.pop();
+        // An event that was in flight when its delivery was dropped is waited for no more.
+        self.publish(&mut held);
+        event
     }
 
     fn finish(&self, held: &mut Held<O>) {

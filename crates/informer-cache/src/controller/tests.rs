@@ -501,3 +501,34 @@ async fn a_simple_informer_replays_its_store_at_each_resync() {
     });
     assert_eq!(log.take(), ["added a @1 (initial)", "resync a @1", "resync a @1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_in_the_middle_of_a_call_does_not_keep_the_next_one_from_its_sync() {
+    let (source, mut server) = ScriptedSource::<TestObject>::new();
+    let log = Log::default();
+    let seen = log.clone();
+    let informer = new_informer(
+        source,
+        on_event_async(move |event: Event<TestObject>| {
+            let stuck = event.key().as_str() == "a";
+            seen.say(event);
+            async move {
+                if stuck {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }),
+    );
+    let dropped = tokio::time::timeout(SOON, informer.run(CancellationToken::new()));
+    let (dropped, _) = tokio::join!(dropped, server.expect_sync([object("a", "1"), object("b", "2")], "5"));
+    dropped.unwrap_err();
+    assert!(!informer.has_synced());
+
+    let stop = CancellationToken::new();
+    tokio::join!(informer.run(stop.clone()), async {
+        let _watch = server.expect_sync([object("a", "1"), object("b", "2")], "6").await;
+        informer.wait_for_sync(SOON).await.unwrap();
+        stop.cancel();
+    });
+    assert_eq!(log.take(), ["added a @1 (initial)", "added b @2 (initial)"]);
+}

@@ -115,11 +115,13 @@ impl<O> ListenerBuffer<O> {
         self.depth_max = self.depth_max.max(self.pending.depth());
     }
 
-    /// The next event. It is in flight until [`finished`](Self::finished).
+    /// The next event. It is in flight until [`finished`](Self::finished), or until the next call: whoever asks again
+    /// without having finished was dropped, and the event with it.
     pub fn pop(&mut self) -> Option<Event<O>>
     where
         O: Object,
     {
+        self.finished();
         let event = match &mut self.pending {
             Pending::Coalesce(events) => events.pop()?,
             Pending::Unbounded { batches, next, depth } => {
