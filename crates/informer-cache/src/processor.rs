@@ -12,6 +12,9 @@ use crate::{Event, HandlerState};
 /// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
 pub const RESYNC_PERIOD_MIN: Duration = Duration::from_secs(1);
 
+/// Stands for periods that are never over: instants cannot be added to without end.
+const RESYNC_PERIOD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// The listeners of one informer. Pure state: `now` is an argument, and nothing waits.
 ///
 /// # Invariants
@@ -63,7 +66,7 @@ impl<O: Object> SharedProcessor<O> {
             listener.initial_complete();
         }
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
-            let period = period.max(RESYNC_PERIOD_MIN);
+            let period = period.clamp(RESYNC_PERIOD_MIN, RESYNC_PERIOD_MAX);
             Resync { period, next: now + period }
         });
         self.listeners.push(Entry { listener, resync });

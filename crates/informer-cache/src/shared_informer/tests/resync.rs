@@ -98,3 +98,19 @@ async fn a_relist_tells_handlers_only_of_what_changed_and_a_resync_of_all() {
     quiet().await;
     assert_eq!(plain.take(), ["added 4 @10"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_period_beyond_the_end_of_time_is_never_over() {
+    let (informer, mut server) = informer();
+    let log = Log::default();
+    informer.add_handler_with(HandlerOptions::new().resync(Duration::MAX), log.handler()).unwrap();
+    let run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    informer.wait_for_sync(SOON).await.unwrap();
+    run.stop().await;
+    let _run = informer.start();
+    let _watch = server.expect_sync([object("a", "1")], "5").await;
+    tokio::time::sleep(Duration::from_secs(365 * 24 * 60 * 60)).await;
+    assert!(informer.has_synced());
+    assert_eq!(log.take(), ["added a @1 (initial)"]);
+}
