@@ -35,6 +35,9 @@ pub(crate) const OVERLAY_MAX: usize = 100;
 /// How long an own write is shown that never reached the cache, as upstream.
 const TTL: Duration = Duration::from_secs(5 * 60);
 
+/// Stands for times that have no end: instants cannot be added to without one.
+const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// Reads of a cache that also show the caller's own writes until the cache has caught up.
 ///
 /// Hand each object that a write returned to [`mutation`](Self::mutation), and each event of the informer to
@@ -69,7 +72,7 @@ impl<O: Object> MutationCache<O> {
 
     /// How long a write is shown that the cache never catches up with; five minutes by default.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = ttl.min(TTL_MAX);
         self
     }
 

@@ -146,6 +146,9 @@ fn a_write_is_shown_for_five_minutes() {
     let cache = MutationCache::new(store.indexer().clone()).include_adds().with_ttl(MINUTE);
     cache.mutation(pod("u", "2"), now);
     assert!(cache.get("ns/a", now + 2 * MINUTE).is_none());
+    let cache = MutationCache::new(store.indexer().clone()).include_adds().with_ttl(Duration::MAX);
+    cache.mutation(pod("u", "2"), now);
+    assert!(cache.get("ns/a", now + 1_000_000 * MINUTE).is_some(), "without end");
 }
 
 #[test]
