@@ -93,6 +93,8 @@ impl UndecodableLog {
     /// Takes an entry in. Returns false where the same version of the same object is in the log already.
     pub fn report(&self, undecodable: Undecodable) -> bool {
         let key = undecodable.key.as_ref().map_or("", ObjectKey::as_str);
+        // Declared before the lock, to be dropped after it: the error may be anything.
+        let _replaced: Undecodable;
         let mut entries = self.entries.lock();
         let full = entries.by_key.len() >= Self::ENTRIES_MAX;
         match entries.by_key.get_mut(key) {
@@ -103,7 +105,7 @@ impl UndecodableLog {
             {
                 return false;
             }
-            Some(entry) => *entry = undecodable,
+            Some(entry) => _replaced = std::mem::replace(entry, undecodable),
             None if full => {}
             None => {
                 let key = key.into();
@@ -155,5 +157,53 @@ impl UndecodableLog {
 impl fmt::Debug for UndecodableLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UndecodableLog").field("len", &self.len()).field("total", &self.total()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// An error that looks at the log when it goes.
+    struct Looks(UndecodableLog);
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            self.0.len();
+        }
+    }
+
+    impl fmt::Debug for Looks {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Looks")
+        }
+    }
+
+    impl fmt::Display for Looks {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("broken")
+        }
+    }
+
+    impl Error for Looks {}
+
+    #[test]
+    fn an_error_that_gives_way_to_a_newer_one_is_dropped_outside_of_the_lock() {
+        let (done, is_done) = mpsc::channel();
+        // A thread of its own: should it hang, the test does not.
+        std::thread::spawn(move || {
+            let log = UndecodableLog::default();
+            for version in ["1", "2"] {
+                let key = ObjectKey::explicit("ns/a");
+                let broken = Undecodable::new(Some(key), Looks(log.clone()));
+                log.report(broken.with_version("u", ResourceVersion::from(version)));
+            }
+            log.forget("ns/a");
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(10)).unwrap();
     }
 }
