@@ -111,7 +111,7 @@ impl LeaderElection {
 
     /// How long others wait after the last renewal that they saw; 15 s by default. Whole seconds: what is less is cut.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
-        self.times.lease = duration;
+        self.times.lease = Duration::from_secs(duration.as_secs());
         self
     }
 

@@ -2,6 +2,9 @@ use std::time::Duration;
 
 use informer_control::election::ElectionTimes;
 
+/// A Lease says its duration in seconds, as a number of 32 bits with a sign.
+const LEASE_MAX: Duration = Duration::from_secs(i32::MAX as u64);
+
 /// An election that cannot be held as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot hold an election on the lease {lease:?}: {problem}")]
@@ -17,7 +20,8 @@ impl ElectionConfigError {
         identity: &str,
         times: ElectionTimes,
     ) -> Result<(), Self> {
-        let slowest = times.retry.mul_f64(times.jitter);
+        let slowest = Duration::try_from_secs_f64(times.retry.as_secs_f64() * times.jitter);
+        let slowest = slowest.unwrap_or(Duration::MAX);
         let problem = if lease.is_empty() {
             "it needs a name".to_owned()
         } else if !lease.chars().chain(namespace.chars()).all(is_of_names) {
@@ -26,6 +30,8 @@ impl ElectionConfigError {
             "this process needs an identity".to_owned()
         } else if times.lease < Duration::from_secs(1) {
             "the lease has to last a second at least".to_owned()
+        } else if times.lease > LEASE_MAX {
+            format!("the lease can last {LEASE_MAX:?} at most")
         } else if times.retry.is_zero() {
             "the retry period must not be zero".to_owned()
         } else if times.lease <= times.renew {
@@ -35,8 +41,8 @@ impl ElectionConfigError {
             )
         } else if times.renew <= slowest {
             format!(
-                "the renew deadline ({:?}) has to be longer than the longest wait ({slowest:?})",
-                times.renew
+                "the renew deadline ({:?}) has to be longer than {} retry periods ({slowest:?})",
+                times.renew, times.jitter
             )
         } else {
             return Ok(());

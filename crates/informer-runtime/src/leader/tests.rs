@@ -235,6 +235,20 @@ fn an_election_that_cannot_work_is_refused() {
     assert!(refused(election().renew_deadline(seconds(2))).starts_with("the renew deadline (2s) has to be"));
     assert!(refused(election().retry_period(Duration::ZERO)).starts_with("the retry period"));
     assert!(refused(election().lease_duration(Duration::ZERO)).starts_with("the lease has to last a second"));
+    assert!(
+        refused(election().retry_period(Duration::MAX)).starts_with("the renew deadline (10s) has to be")
+    );
+    assert!(refused(election().lease_duration(Duration::MAX)).starts_with("the lease can last"));
+}
+
+#[test]
+fn a_leader_counts_on_no_more_of_its_lease_than_the_whole_seconds_that_others_read() {
+    let lease = Duration::from_millis(1_900);
+    let times = LeaderElection::new("operator").lease_duration(lease).retry_period(seconds(1) / 10);
+    let refused =
+        times.clone().renew_deadline(seconds(1)).elector(client(&server())).expect_err("it cannot work");
+    assert!(refused.to_string().contains("the lease (1s) has to last longer than the renew deadline (1s)"));
+    let _elector = times.renew_deadline(seconds(1) / 2).elector(client(&server())).expect("a valid election");
 }
 
 /// A manager of one replica, whose leader-only part notes when it works.
