@@ -35,7 +35,7 @@ impl ShardConfigError {
                 .to_owned()
         } else if times.lease < Duration::from_secs(1) || times.lease > LEASE_MAX {
             format!("the lease ({:?}) has to last from a second to an hour", times.lease)
-        } else if times.retry.is_zero() || times.retry * 3 > times.lease {
+        } else if times.retry.is_zero() || times.retry > times.lease / 3 {
             format!(
                 "a lease ({:?}) has to last three retry periods ({:?}) at least",
                 times.lease, times.retry

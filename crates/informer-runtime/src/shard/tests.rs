@@ -200,4 +200,5 @@ fn a_group_that_cannot_work_is_refused() {
     assert!(refused(ShardGroup::new("a").namespace("../b")).contains("its name and namespace"));
     assert!(refused(ShardGroup::new("a").lease_duration(seconds(0))).contains("from a second to an hour"));
     assert!(refused(ShardGroup::new("a").retry_period(seconds(6))).contains("three retry periods"));
+    assert!(refused(ShardGroup::new("a").retry_period(Duration::MAX)).contains("three retry periods"));
 }
