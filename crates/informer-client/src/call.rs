@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request};
+use informer_cache::source::SourceErrorKind;
 use informer_core::ObjectKey;
 
 pub use error::CallError;
@@ -184,7 +185,7 @@ impl Call {
         text
     }
 
-    fn path_and_query(&self) -> String {
+    fn address(&self) -> Result<http::Uri, String> {
         let mut path = query::path(&self.kind.gvr(), self.namespace.as_deref());
         for segment in [&self.name, &self.subresource].into_iter().flatten() {
             path.push('/');
@@ -192,14 +193,11 @@ impl Call {
         }
         let mut query = Query::default();
         self.query.iter().for_each(|(name, value)| query.add(name, Some(value)));
-        match query.finish() {
-            query if query.is_empty() => path,
-            query => format!("{path}?{query}"),
-        }
+        query::address(&path, &query.finish())
     }
 
-    fn into_request(self) -> Request<Bytes> {
-        let uri = self.path_and_query().parse().expect("path and query are escaped");
+    fn into_request(self) -> Result<Request<Bytes>, String> {
+        let uri = self.address()?;
         let mut request = Request::new(self.body.0);
         (*request.method_mut(), *request.uri_mut()) = (self.method, uri);
         let headers = request.headers_mut();
@@ -207,7 +205,7 @@ impl Call {
         if !request.body().is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
-        request
+        Ok(request)
     }
 }
 
@@ -223,7 +221,11 @@ impl Client {
     /// When the server refuses it, and when there is no whole answer in time: then, too, a write may have happened.
     pub async fn call(&self, call: Call) -> Result<Bytes, CallError> {
         let attempt = call.attempt();
-        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.request(call.into_request())).await;
+        let request = match call.into_request() {
+            Ok(request) => request,
+            Err(problem) => return Err(CallError::unwritten(attempt, problem)),
+        };
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, self.request(request)).await;
         let response = match answer {
             Err(_) => return Err(CallError::silent(attempt, ANSWER_TIMEOUT)),
             Ok(Err(error)) => return Err(CallError::unanswered(attempt, error)),
@@ -236,14 +238,16 @@ impl Client {
                 Err(_) => return Err(CallError::silent(attempt, BODY_IDLE_TIMEOUT)),
                 Ok(Err(error)) => {
                     let cause = error.into_source_error(&attempt);
-                    return Err(CallError::broken(attempt, "the answer broke off", cause));
+                    let (kind, problem) = (cause.kind(), "the answer broke off");
+                    return Err(CallError::broken(attempt, problem, kind, cause));
                 }
                 Ok(Ok(None)) => return Ok(text.into()),
                 Ok(Ok(Some(frame))) => text.extend_from_slice(&frame),
             }
             if text.len() > ANSWER_BYTES_MAX {
                 let cause = format!("it is over {ANSWER_BYTES_MAX} bytes; ask for it in pages");
-                return Err(CallError::broken(attempt, "the answer is too large", cause));
+                let (kind, problem) = (SourceErrorKind::Protocol, "the answer is too large");
+                return Err(CallError::broken(attempt, problem, kind, cause));
             }
         }
     }

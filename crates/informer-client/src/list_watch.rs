@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use http::header::ACCEPT;
 use informer_cache::source::{
-    ListRequest, ListStream, ListWatch, Lister, SourceContext, SourceError, VersionMatch, WatchRequest,
-    WatchStream, Watcher,
+    ListRequest, ListStream, ListWatch, Lister, SourceContext, SourceError, SourceErrorKind, VersionMatch,
+    WatchRequest, WatchStream, Watcher,
 };
 use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
@@ -283,7 +283,7 @@ impl<O: Representation> KubeListWatch<O> {
     ) -> Result<(Answer, Option<Wire>), SourceError> {
         let to_whom = (attempt, self.options.answer_timeout);
         if let Some(wire) = self.wire() {
-            let request = self.request(query, accept.protobuf);
+            let request = self.request(attempt, query, accept.protobuf)?;
             match reply::open(&self.client, request, to_whom, Some(&wire)).await? {
                 Opened::Answer(answer) => {
                     if answer.encoding == Encoding::Json {
@@ -294,7 +294,8 @@ impl<O: Representation> KubeListWatch<O> {
                 Opened::NotAcceptable(_) => self.client.remember_json(&self.kind, O::METADATA_ONLY),
             }
         }
-        match reply::open(&self.client, self.request(query, accept.json), to_whom, None).await? {
+        let request = self.request(attempt, query, accept.json)?;
+        match reply::open(&self.client, request, to_whom, None).await? {
             Opened::Answer(answer) => Ok((answer, None)),
             Opened::NotAcceptable(refusal) => Err(refusal),
         }
@@ -311,12 +312,20 @@ impl<O: Representation> KubeListWatch<O> {
         origin
     }
 
-    fn request(&self, query: &str, accept: &'static str) -> http::Request<bytes::Bytes> {
+    fn request(
+        &self,
+        attempt: &str,
+        query: &str,
+        accept: &'static str,
+    ) -> Result<http::Request<bytes::Bytes>, SourceError> {
         let path = query::path(&self.kind.gvr(), self.selection.namespace.as_deref());
         let mut request = http::Request::new(bytes::Bytes::new());
-        *request.uri_mut() = format!("{path}?{query}").parse().expect("path and query are escaped");
+        *request.uri_mut() = query::address(&path, query).map_err(|problem| {
+            let text = format!("{attempt}: {problem}");
+            SourceError::new(SourceErrorKind::Rejected, text)
+        })?;
         request.headers_mut().insert(ACCEPT, http::HeaderValue::from_static(accept));
-        request
+        Ok(request)
     }
 
     fn describe(&self) -> String {

@@ -39,9 +39,20 @@ impl CallError {
         Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(error.into()) } }
     }
 
-    pub(super) fn broken(attempt: String, problem: &str, cause: impl Into<Cause>) -> Self {
-        let (problem, kind) = (problem.to_owned(), SourceErrorKind::Protocol);
+    pub(super) fn broken(
+        attempt: String,
+        problem: &str,
+        kind: SourceErrorKind,
+        cause: impl Into<Cause>,
+    ) -> Self {
+        let problem = problem.to_owned();
         Self { attempt, failure: Failure::Unanswered { problem, kind, cause: Some(cause.into()) } }
+    }
+
+    /// The error of a call that was not sent, since it cannot be.
+    pub(super) fn unwritten(attempt: String, problem: String) -> Self {
+        let failure = Failure::Unanswered { problem, kind: SourceErrorKind::Rejected, cause: None };
+        Self { attempt, failure }
     }
 
     /// What the server said; `None` where no whole answer came, and whether a write has happened is not known.

@@ -41,6 +41,17 @@ pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
+/// The address of a request. Path and query are escaped: only their length can be wrong, where the server gave an endless token, or
+/// the selection has an endless selector.
+pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
+    let mark = if query.is_empty() { "" } else { "?" };
+    let address = format!("{path}{mark}{query}");
+    let length = address.len();
+    http::Uri::try_from(address).map_err(|error| {
+        format!("the request cannot be written, since its address of {length} bytes is no valid one: {error}")
+    })
+}
+
 /// The query of a list.
 pub(super) fn list<O: Object>(selection: &Selection, request: &ListRequest<O>) -> String {
     let mut query = Query::default();

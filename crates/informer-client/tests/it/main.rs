@@ -4,6 +4,7 @@
 
 mod backlog;
 mod bad_input;
+mod call;
 mod discovery;
 mod list;
 mod protobuf;
