@@ -24,17 +24,42 @@ pub trait InformerMetrics: Send + Sync + 'static {
 
 /// Asks one informer for its state, without keeping it alive.
 #[derive(Clone)]
-pub struct InformerProbe(Arc<dyn Fn() -> Option<InformerState> + Send + Sync>);
+pub struct InformerProbe(Arc<dyn Probed>);
+
+trait Probed: Send + Sync {
+    fn state(&self) -> Option<InformerState>;
+
+    fn is_alive(&self) -> bool;
+}
+
+struct Distant<T> {
+    informer: Weak<T>,
+    state: fn(&T) -> InformerState,
+}
+
+impl<T: Send + Sync> Probed for Distant<T> {
+    fn state(&self) -> Option<InformerState> {
+        self.informer.upgrade().map(|informer| (self.state)(&informer))
+    }
+
+    fn is_alive(&self) -> bool {
+        self.informer.strong_count() > 0
+    }
+}
 
 impl InformerProbe {
     pub(crate) fn new<T: Send + Sync + 'static>(informer: &Arc<T>, state: fn(&T) -> InformerState) -> Self {
-        let informer: Weak<T> = Arc::downgrade(informer);
-        Self(Arc::new(move || informer.upgrade().map(|informer| state(&informer))))
+        Self(Arc::new(Distant { informer: Arc::downgrade(informer), state }))
     }
 
     /// The state; `None` once the informer is gone.
     pub fn state(&self) -> Option<InformerState> {
-        (self.0)()
+        self.0.state()
+    }
+
+    /// False once the informer is gone. Takes no lock, for whoever keeps probes and drops those that are of no use.
+    pub fn is_alive(&self) -> bool {
+        self.0.is_alive()
     }
 
     /// True where both ask the same informer.

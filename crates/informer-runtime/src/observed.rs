@@ -225,7 +225,7 @@ impl InformerMetrics for Observed {
     fn observe(&self, probe: InformerProbe) {
         #[cfg(feature = "prometheus")]
         self.prometheus.informers.observe(probe.clone());
-        keep(&self.informers, probe, |probe| probe.state().is_some());
+        keep(&self.informers, probe, InformerProbe::is_alive);
     }
 
     fn processed(&self, informer: &str, changes: usize, took: Duration) {

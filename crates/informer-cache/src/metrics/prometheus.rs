@@ -2,12 +2,12 @@
 //!
 //! # Lock order
 //!
-//! `probes` alone, and nothing of an informer is asked under it.
+//! `probes` alone, and nothing of an informer is asked under it. `latencies` alone.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -27,10 +26,12 @@ use crate::reflector::{EventCounts, ReflectorPhase, RelistReason};
 use crate::{HandlerState, InformerState};
 
 type Labels = Vec<(&'static str, String)>;
-type Latency = Family<Vec<(String, String)>, Histogram, fn() -> Histogram>;
 
 /// Upper bounds of the latencies, from 1 ms to 10 s, as upstream.
 const LATENCY_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+/// As many informers are not looked through for those that are gone.
+const PROBES_MIN: usize = 64;
 
 /// A version is shown by its last digits, as upstream: a float holds no more of them exactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
@@ -39,7 +40,8 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 ///
 /// Figures are asked of the informers when the registry is encoded; between scrapes an informer pays for one histogram, once a
 /// batch. The label `name` is the informer's name, and `handler` the handler's: where two have the same, the second is shown
-/// as `name#2`. Names of objects are never labels. An informer that is gone is shown no more.
+/// as `name#2`; only latencies of one name are one series. Names of objects are never labels. An informer that is gone is shown no
+/// more.
 ///
 /// The names are client-go's where it has them: `informer_queued_items`, `informer_processing_latency_seconds`,
 /// `informer_store_resource_version`.
@@ -64,16 +66,23 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 /// ```
 #[derive(Clone)]
 pub struct PrometheusInformers {
-    probes: Arc<Mutex<Vec<InformerProbe>>>,
-    latency: Latency,
+    probes: Arc<Mutex<Probes>>,
+    /// By the name of the informer.
+    latencies: Arc<Mutex<HashMap<String, Histogram>>>,
+}
+
+struct Probes {
+    list: Vec<InformerProbe>,
+    /// How many there may be before those that are gone are looked for: nobody may ever scrape.
+    look_at: usize,
 }
 
 impl PrometheusInformers {
     /// A view of no informer yet. To be registered with
     /// [`Registry::register_collector`], or made by [`register`](Self::register).
     pub fn new() -> Self {
-        let histogram: fn() -> Histogram = || Histogram::new(LATENCY_BUCKETS);
-        Self { probes: Arc::default(), latency: Family::new_with_constructor(histogram) }
+        let probes = Probes { list: Vec::new(), look_at: PROBES_MIN };
+        Self { probes: Arc::new(Mutex::new(probes)), latencies: Arc::default() }
     }
 
     /// As [`new`](Self::new), registered.
@@ -85,17 +94,14 @@ impl PrometheusInformers {
 
     /// The states of the living informers, under names that differ.
     fn states(&self) -> Vec<InformerState> {
-        let probes = self.probes.lock().clone();
-        let (mut states, mut gone) = (Vec::with_capacity(probes.len()), Vec::new());
-        for probe in &probes {
-            match probe.state() {
-                Some(state) => states.push(state),
-                None => gone.push(probe),
-            }
-        }
-        if !gone.is_empty() {
-            self.probes.lock().retain(|probe| !gone.iter().any(|gone| gone.is_same(probe)));
-        }
+        let probes = {
+            let mut probes = self.probes.lock();
+            probes.list.retain(InformerProbe::is_alive);
+            probes.list.clone()
+        };
+        let mut states: Vec<InformerState> = probes.iter().filter_map(InformerProbe::state).collect();
+        let names: HashSet<&str> = states.iter().map(|state| state.name.as_str()).collect();
+        self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
         distinguish(&mut states, |state| &mut state.name);
         states.iter_mut().for_each(|state| distinguish(&mut state.handlers, |handler| &mut handler.name));
         states
@@ -117,12 +123,21 @@ fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
 
 impl InformerMetrics for PrometheusInformers {
     fn observe(&self, probe: InformerProbe) {
-        self.probes.lock().push(probe);
+        let mut probes = self.probes.lock();
+        if probes.list.len() >= probes.look_at {
+            probes.list.retain(InformerProbe::is_alive);
+            probes.look_at = PROBES_MIN.max(probes.list.len() * 2);
+        }
+        probes.list.push(probe);
     }
 
     fn processed(&self, informer: &str, _: usize, took: Duration) {
-        let labels = vec![("name".to_owned(), informer.to_owned())];
-        self.latency.get_or_create(&labels).observe(took.as_secs_f64());
+        let mut latencies = self.latencies.lock();
+        let histogram = match latencies.get(informer) {
+            Some(histogram) => histogram,
+            None => latencies.entry(informer.to_owned()).or_insert_with(|| Histogram::new(LATENCY_BUCKETS)),
+        };
+        histogram.observe(took.as_secs_f64());
     }
 }
 
@@ -137,8 +152,13 @@ impl Collector for PrometheusInformers {
         page.handlers()?;
         let latency = "Time that a batch of changes took from the queue to the listeners' buffers.";
         let name = "informer_processing_latency_seconds";
-        let histogram = page.encoder.encode_descriptor(name, latency, None, MetricType::Histogram)?;
-        self.latency.encode(histogram)
+        let mut family = page.encoder.encode_descriptor(name, latency, None, MetricType::Histogram)?;
+        let latencies: BTreeMap<String, Histogram> =
+            self.latencies.lock().iter().map(|(name, histogram)| (name.clone(), histogram.clone())).collect();
+        for (name, histogram) in latencies {
+            histogram.encode(family.encode_family(&[("name", name)])?)?;
+        }
+        Ok(())
     }
 }
 
@@ -335,7 +355,7 @@ impl Default for PrometheusInformers {
 impl fmt::Debug for PrometheusInformers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrometheusInformers")
-            .field("informers", &self.probes.lock().len())
+            .field("informers", &self.probes.lock().list.len())
             .finish_non_exhaustive()
     }
 }

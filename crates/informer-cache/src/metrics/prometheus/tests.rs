@@ -123,3 +123,34 @@ async fn informers_and_handlers_of_one_name_are_told_apart_and_those_that_are_go
     drop(first);
     assert!(!world.text().contains("things"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_latencies_of_an_informer_that_is_gone_vanish_with_it() {
+    let world = World::new();
+    for name in ["stays", "goes"] {
+        let (informer, mut server) = world.informer(name);
+        let run = informer.start();
+        let _watch = server.expect_sync([object("a", "1")], "5").await;
+        informer.wait_for_sync(SOON).await.unwrap();
+        let count = format!(r#"informer_processing_latency_seconds_count{{name="{name}"}} 1"#);
+        world.shows(&[&count]);
+        run.stop().await;
+        if name == "stays" {
+            std::mem::forget(informer);
+        }
+    }
+    world.shows(&[r#"informer_processing_latency_seconds_count{name="stays"} 1"#]);
+    assert!(!world.text().contains("goes"));
+}
+
+#[tokio::test]
+async fn informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
+    let world = World::new();
+    let (_stays, _server) = world.informer("stays");
+    for _ in 0..10_000 {
+        world.informer("goes");
+    }
+    let kept = format!("{:?}", world.metrics);
+    let count: String = kept.chars().filter(char::is_ascii_digit).collect();
+    assert!(count.parse::<usize>().unwrap() <= 128, "{kept}");
+}
