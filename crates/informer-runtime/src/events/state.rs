@@ -25,6 +25,9 @@ pub(super) const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
+/// As much of the name of an object is in the names of its events: with the time it stays below the 253 bytes of a name.
+const STEM_MAX: usize = 200;
+
 /// A request to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
@@ -98,10 +101,8 @@ impl EventState {
             return Err(());
         }
         make_room(&mut self.series, |series| series.last_at);
-        let nanos = wall.as_nanosecond() as u64;
-        let stem: String = event.key.regarding.name.chars().take(200).collect();
         let series = Series {
-            name: format!("{stem}.{nanos:016x}"),
+            name: event_name(&event.key.regarding.name, wall),
             note: event.note,
             first: wall,
             last: wall,
@@ -200,6 +201,22 @@ impl EventState {
 
 fn refilled(bucket: &Bucket, now: Instant) -> f64 {
     now.saturating_duration_since(bucket.at).as_secs_f64() / REFILL.as_secs_f64()
+}
+
+/// The name of an event: that of its object, and when it began. Some kinds have objects whose names may be no part of it.
+fn event_name(object: &str, wall: Timestamp) -> String {
+    let stem: String = object.chars().take(STEM_MAX).collect();
+    // It may have been cut where a name must not end.
+    let stem = Some(stem.trim_end_matches(['-', '.'])).filter(|stem| is_subdomain(stem)).unwrap_or("event");
+    format!("{stem}.{:016x}", wall.as_nanosecond() as u64)
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = |label: &str| {
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.chars().all(inner)
+    };
+    name.split('.').all(is_label)
 }
 
 /// Forgets the oldest eighth where the map is full, so that a flood does not look for the oldest each time.

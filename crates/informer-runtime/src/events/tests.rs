@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use informer_apiserver::{ApiServer, Fault, FaultAction, FaultMatch, Kind, Verb};
@@ -160,6 +163,43 @@ async fn what_the_server_refuses_is_not_sent_again() {
     fixture.record("Forbidden");
     sleep(Duration::from_secs(600)).await;
     assert_eq!((fixture.writes(), fixture.recorder.dropped()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_name_can_be_no_part_of_an_event_has_events_too() {
+    let fixture = Fixture::new();
+    let long = format!("{}-b", "a".repeat(199));
+    for name in ["system:node", "Upper", "dots..dots", &long, "plain.name"] {
+        let mut named = pod();
+        named.metadata.name = Some(name.to_owned());
+        fixture.recorder.normal(&named, "Named", "Naming", "oddly");
+    }
+    sleep(Duration::from_secs(1)).await;
+    let events = fixture.events();
+    let names = events.iter().filter_map(|event| event["metadata"]["name"].as_str());
+    let mut stems: Vec<&str> = names.filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
+    stems.sort_unstable();
+    assert_eq!(stems, [&long[..199], "event", "event", "event", "plain.name"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_for_a_namespace_that_cannot_be_asks_the_server_nothing() {
+    let asked = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&asked);
+    let service = tower::service_fn(move |_: http::Request<http_body_util::Full<bytes::Bytes>>| {
+        count.fetch_add(1, Relaxed);
+        std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(String::new())))
+    });
+    let (sender, recorder) = EventSender::new(Client::from_service(service, "default"));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(Box::new(sender).run(stop.clone()));
+    let mut odd = pod();
+    odd.metadata.namespace = Some("no such place".to_owned());
+    recorder.normal(&odd, "Lost", "Losing", "");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((asked.load(Relaxed), recorder.dropped()), (0, 1));
+    stop.cancel();
+    task.await.expect("no panic").expect("it was asked to end");
 }
 
 #[tokio::test(start_paused = true)]

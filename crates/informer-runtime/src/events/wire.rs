@@ -15,7 +15,14 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Sends a request. `Err` where it may work later.
 pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<Written, String> {
-    let response = client.request(request(write, instance)).await.map_err(|error| error.to_string())?;
+    let Ok(request) = request(write, instance) else {
+        tracing::warn!(
+            namespace = write.key.regarding.namespace,
+            "no event can be in a namespace of this name"
+        );
+        return Ok(Written::Refused);
+    };
+    let response = client.request(request).await.map_err(|error| error.to_string())?;
     match response.status() {
         status if status.is_success() => Ok(Written::Done),
         StatusCode::NOT_FOUND if write.exists => Ok(Written::Gone),
@@ -31,7 +38,7 @@ pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Resu
     }
 }
 
-fn request(write: &Write, instance: &str) -> Request<Bytes> {
+fn request(write: &Write, instance: &str) -> Result<Request<Bytes>, http::Error> {
     let namespace = namespace(&write.key.regarding);
     let path = Gvr::new("events.k8s.io", "v1", "events").path(Some(namespace));
     let (method, path, content_type, body) = if write.exists {
@@ -42,8 +49,7 @@ fn request(write: &Write, instance: &str) -> Request<Bytes> {
     };
     let request = Request::builder().method(method).header(http::header::CONTENT_TYPE, content_type);
     let request = request.header(http::header::ACCEPT, "application/json");
-    let request = request.uri(path).body(Bytes::from(body.to_string()));
-    request.unwrap_or_else(|_| Request::new(Bytes::new()))
+    request.uri(path).body(Bytes::from(body.to_string()))
 }
 
 fn namespace(subject: &EventSubject) -> &str {
