@@ -1,5 +1,6 @@
 //! The task that sends events.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -54,11 +55,16 @@ impl EventSender {
     }
 
     async fn send_all(mut self, stop: CancellationToken) {
-        let mut on_their_way = FuturesUnordered::new();
+        let (mut waiting, mut on_their_way) = (VecDeque::new(), FuturesUnordered::new());
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
+            while on_their_way.len() < REQUESTS_MAX
+                && let Some(write) = waiting.pop_front()
+            {
+                on_their_way.push(self.send(write, TRIES));
+            }
             let free = on_their_way.len() < REQUESTS_MAX;
-            // What has come back makes room for what is new.
+            // What has come back makes room for what is new. A sweep may find many at once: they wait, and nothing new is taken.
             let writes = tokio::select! {
                 biased;
                 Some(sent) = on_their_way.next() => self.sent(sent).into_iter().collect(),
@@ -66,7 +72,7 @@ impl EventSender {
                 Some(event) = self.events.recv(), if free => self.record(event).into_iter().collect(),
                 _ = sweep.tick(), if free => self.state.tick(now()),
             };
-            on_their_way.extend(writes.into_iter().map(|write| self.send(write, TRIES)));
+            waiting.extend(writes);
         }
         drop(on_their_way);
         if tokio::time::timeout(FLUSH_TIMEOUT, self.flush()).await.is_err() {

@@ -157,6 +157,38 @@ async fn what_the_server_does_not_take_now_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_series_that_end_together_are_told_a_few_at_a_time() {
+    let (now, most, all) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::default());
+    let counts = (Arc::clone(&now), Arc::clone(&most), Arc::<AtomicUsize>::clone(&all));
+    let service = tower::service_fn(move |_: http::Request<http_body_util::Full<bytes::Bytes>>| {
+        let (now, most, all) = counts.clone();
+        async move {
+            most.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+            all.fetch_add(1, Relaxed);
+            sleep(Duration::from_millis(10)).await;
+            now.fetch_sub(1, Relaxed);
+            Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+        }
+    });
+    let (sender, recorder) = EventSender::new(Client::from_service(service, "default"));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(Box::new(sender).run(stop.clone()));
+    for _ in 0..3 {
+        for number in 0..100 {
+            let mut one = pod();
+            one.metadata.name = Some(format!("web-{number}"));
+            recorder.normal(&one, "Again", "Testing", "");
+        }
+        sleep(Duration::from_secs(5)).await;
+    }
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!((all.load(Relaxed), recorder.dropped()), (300, 0));
+    assert!(most.load(Relaxed) <= super::REQUESTS_MAX, "{most:?} at a time");
+    stop.cancel();
+    task.await.expect("no panic").expect("it was asked to end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_is_not_sent_again() {
     let fixture = Fixture::new();
     fixture.on(Verb::Create).status(403);
