@@ -50,6 +50,24 @@ async fn a_source_that_never_delivers_is_named_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn deadlines_may_be_without_end() {
+    let calls = Calls::new();
+    let noted = calls.clone();
+    let options = ControllerOptions::new().sync_timeout(Duration::MAX).drain_within(Duration::MAX);
+    let controller = Controller::builder().named("test").with_options(options).source(of(&[("a", 0)]));
+    let running = Running::start(controller.reconciler(move |request: Request, _: Context| {
+        noted.note(&request);
+        async {
+            tokio::time::sleep(300 * SECOND).await;
+            Ok(Outcome::Done)
+        }
+    }));
+    tokio::time::sleep(SECOND).await;
+    running.stop().await.unwrap();
+    assert_eq!((calls.keys(), calls.begin.elapsed()), (vec!["a".to_owned()], 300 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_deadline_of_sources_is_two_minutes() {
     let starts = Arc::default();
     let controller = Controller::builder().named("test").source(slow(&starts, 119 * SECOND));
