@@ -22,7 +22,7 @@ where
         informer,
         route: Mutex::new(Some(Route::new(handler))),
         feeding: OnceLock::new(),
-        running: Mutex::new(None),
+        life: Mutex::new(Life::Created),
     }
 }
 
@@ -32,7 +32,29 @@ pub struct Informer<O: Object, R: ReconcileRequest> {
     /// Until it is started.
     route: Mutex<Option<Route<O, R>>>,
     feeding: OnceLock<Arc<Route<O, R>>>,
-    running: Mutex<Option<(Arc<HandlerRegistration<O>>, InformerRun)>>,
+    life: Mutex<Life<O>>,
+}
+
+/// Where a source is in its life.
+enum Life<O: Object> {
+    Created,
+    Running { registration: Arc<HandlerRegistration<O>>, _run: InformerRun },
+    Stopped,
+}
+
+impl<O: Object> Life<O> {
+    /// Gives the run back where it was stopped meanwhile.
+    fn run(
+        &mut self,
+        registration: &Arc<HandlerRegistration<O>>,
+        run: InformerRun,
+    ) -> Result<(), InformerRun> {
+        if matches!(self, Self::Stopped) {
+            return Err(run);
+        }
+        *self = Self::Running { registration: Arc::clone(registration), _run: run };
+        Ok(())
+    }
 }
 
 impl<O: Object, R: ReconcileRequest> Informer<O, R> {
@@ -60,8 +82,12 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
             let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
             let registration = self.informer.add_handler_with(options, handler)?;
             let registration = Arc::new(registration);
-            let run = self.informer.start();
-            *self.running.lock() = Some((Arc::clone(&registration), run));
+            let started = self.life.lock().run(&registration, self.informer.start());
+            if let Err(unused) = started {
+                registration.remove();
+                drop(unused);
+                return Err("it was stopped while it started".into());
+            }
             Ok(registration.wait_for_sync(within).await?)
         })
     }
@@ -74,7 +100,8 @@ impl<O: Object, R: ReconcileRequest> Source<R> for Informer<O, R> {
     }
 
     fn stop(&self) {
-        if let Some((registration, _run)) = self.running.lock().take() {
+        let before = std::mem::replace(&mut *self.life.lock(), Life::Stopped);
+        if let Life::Running { registration, .. } = before {
             registration.remove();
         }
     }

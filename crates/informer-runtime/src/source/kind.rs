@@ -117,6 +117,17 @@ enum Life<O: Representation> {
     Stopped,
 }
 
+impl<O: Representation> Life<O> {
+    /// False where it was stopped meanwhile.
+    fn run(&mut self, informer: CacheInformer<O>, registration: &Arc<CacheRegistration<O>>) -> bool {
+        let starting = matches!(self, Self::Starting);
+        if starting {
+            *self = Self::Running(informer, Arc::clone(registration));
+        }
+        starting
+    }
+}
+
 impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
     fn name(&self) -> String {
         format!("kind {}", self.kind)
@@ -139,7 +150,10 @@ impl<O: Representation, R: ReconcileRequest> Source<R> for Kind<O, R> {
             let within = feed.sync_within();
             let handler = on_event(move |event: Event<O>| route.deliver(&Trigger::Event(event), &feed));
             let registration = Arc::new(informer.add_handler_with(options, handler)?);
-            *self.live.lock() = Life::Running(informer, Arc::clone(&registration));
+            if !self.live.lock().run(informer, &registration) {
+                registration.remove();
+                return Err("it was stopped while it started".into());
+            }
             Ok(registration.wait_for_sync(within).await?)
         })
     }

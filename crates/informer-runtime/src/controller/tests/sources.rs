@@ -1,8 +1,12 @@
 //! Sources of all kinds, and those that come later.
 
+use futures_util::future::BoxFuture;
 use informer_cache::SharedInformer;
+use informer_cache::metrics::{InformerMetrics, InformerProbe};
 use informer_cache::testing::{StaticSource, object};
+use informer_client::Lazy;
 use informer_core::{Header, Object};
+use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::*;
 use crate::handler::{Enqueue, enqueue_object, map};
@@ -154,4 +158,48 @@ async fn groups_take_turns() {
     tokio::time::sleep(SECOND).await;
     assert_eq!(calls.keys(), ["big/1", "small/1", "big/2", "big/3"]);
     running.stop().await.unwrap();
+}
+
+/// A source in two places.
+struct Twice(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
+
+impl source::Source<Request> for Twice {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn start(&self, feed: source::Feed<Request>) -> BoxFuture<'_, Result<(), BoxError>> {
+        self.0.start(feed)
+    }
+}
+
+/// Stops a source when an informer is made, which is while the source starts.
+struct StopsEarly(Arc<source::Kind<Lazy<ConfigMap>, Request>>);
+
+impl InformerMetrics for StopsEarly {
+    fn observe(&self, _: InformerProbe) {
+        source::Source::stop(&*self.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_stopped_while_it_starts_leaves_no_handler() {
+    let kind = Arc::new(source::kind(source::watch::<ConfigMap>(), enqueue_object()));
+    let server = ApiServer::builder().build();
+    let client = Client::from_service(server.service(), "default");
+    let metrics = Arc::new(StopsEarly(Arc::clone(&kind)));
+    let cache = crate::Cache::builder(client.clone()).metrics(metrics).build();
+    cache.start();
+    let (_, recorder) = crate::events::EventSender::new(client);
+    let services = Services::new(crate::Client::new(&cache), recorder);
+    let environment = Environment { services, defaults: ControllerDefaults::default(), metrics: None };
+    let controller = Controller::builder().named("test").source(Twice(kind));
+    let running = Running::start_in(environment, controller.reconciler(noting(&Calls::new())));
+    let error = tokio::time::timeout(60 * SECOND, running.ended()).await.unwrap().unwrap_err();
+    assert!(
+        error.starts_with("controller test: the source kind ConfigMap.v1 could not be started"),
+        "{error}"
+    );
+    let handlers = cache.states().iter().map(|state| state.handlers.len()).sum::<usize>();
+    assert_eq!(handlers, 0);
 }
