@@ -5,7 +5,8 @@
 //! 1. No node is due before its parent; nodes due at the same moment stand in the order they were added.
 //! 2. `positions[slot]` is the node of that slot, or [`NONE`].
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 use super::slots::{NONE, SlotId};
 use crate::clock::Nanos;
@@ -111,16 +112,20 @@ impl Delays {
 
     /// The first `max` slots in the order in which they become ready, without changing the heap.
     pub(super) fn first(&self, max: usize) -> Vec<(SlotId, Nanos)> {
+        // By moment, then by age: the running numbers wrap.
+        let turn = |node: usize| {
+            let entry = self.heap[node];
+            Reverse((entry.due, Reverse(self.seq.wrapping_sub(entry.seq())), node))
+        };
         let max = max.min(self.heap.len());
         let mut found = Vec::with_capacity(max);
-        let mut frontier: Vec<usize> = if max > 0 { vec![0] } else { Vec::new() };
-        while found.len() < max {
-            let best = (1..frontier.len()).fold(0, |best, at| {
-                if self.heap[frontier[at]].before(self.heap[frontier[best]]) { at } else { best }
-            });
-            let node = frontier.swap_remove(best);
-            found.push((self.heap[node].slot(), self.heap[node].due));
-            frontier.extend(self.children(node));
+        let mut frontier = BinaryHeap::new();
+        frontier.extend((max > 0).then(|| turn(0)));
+        while found.len() < max
+            && let Some(Reverse((due, _, node))) = frontier.pop()
+        {
+            found.push((self.heap[node].slot(), due));
+            frontier.extend(self.children(node).map(turn));
         }
         found
     }
