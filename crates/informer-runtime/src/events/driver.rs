@@ -107,23 +107,31 @@ impl EventSender {
     }
 
     fn sent(&mut self, (write, outcome): Sent) -> Option<Write> {
-        if !matches!(outcome, Some(Written::Done | Written::Gone)) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        self.state.written(&write, outcome.unwrap_or(Written::Refused), now())
+        let next = self.state.written(&write, outcome.unwrap_or(Written::Refused), now());
+        let lost = match outcome {
+            Some(Written::Done | Written::Gone) => false,
+            Some(Written::Taken) => next.is_none(),
+            Some(Written::Refused) | None => true,
+        };
+        self.dropped.fetch_add(u64::from(lost), Ordering::Relaxed);
+        next
     }
 
     fn send(&self, write: Write, tries: u32) -> BoxFuture<'static, Sent> {
         let (client, instance) = (self.client.clone(), Arc::clone(&self.instance));
         async move {
+            let mut repeats = write.repeats;
             for attempt in 1..=tries {
                 let sent =
                     tokio::time::timeout(REQUEST_TIMEOUT, wire::send(&client, &write, &instance)).await;
                 match sent {
+                    // It is this event that has the name: it was taken, and the answer was lost.
+                    Ok(Ok(Written::Taken)) if repeats => return (write, Some(Written::Done)),
                     Ok(Ok(outcome)) => return (write, Some(outcome)),
                     Ok(Err(problem)) => tracing::debug!(event = write.name, problem, "an event was not sent"),
                     Err(_) => tracing::debug!(event = write.name, "no answer to an event"),
                 }
+                repeats = true;
                 if attempt < tries {
                     // The first wait is random, so that a server that comes back is not met by all at once.
                     let factor = if attempt == 1 {

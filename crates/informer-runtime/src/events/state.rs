@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! 1. Of one series one request is on its way at a time.
-//! 2. There are at most [`SERIES_MAX`] series and as many objects; the one that was quiet longest makes room.
+//! 2. No two events of a process have one name. Where somebody else's has it, another name is tried.
+//! 3. There are at most [`SERIES_MAX`] series and as many objects; the one that was quiet longest makes room.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ pub(super) const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
+/// Names that are tried for one event: a server that has them all has something else against it.
+const NAMES_MAX: u32 = 5;
+
 /// As much of the name of an object is in the names of its events: with the time it stays below the 253 bytes of a name.
 const STEM_MAX: usize = 200;
 
@@ -39,6 +43,8 @@ pub(crate) struct Write {
     pub(crate) count: u32,
     /// Whether the event is there already, and only its series is to be told.
     pub(crate) exists: bool,
+    /// Whether it may have been sent before, so that it may be there already.
+    pub(crate) repeats: bool,
 }
 
 /// What became of a request.
@@ -47,12 +53,15 @@ pub(crate) enum Written {
     Done,
     /// The event is gone: others delete them after an hour.
     Gone,
+    /// Another event has the name.
+    Taken,
     Refused,
 }
 
 #[derive(Debug)]
 struct Series {
     name: String,
+    names: u32,
     note: String,
     first: Timestamp,
     last: Timestamp,
@@ -62,6 +71,7 @@ struct Series {
     told_at: Instant,
     exists: bool,
     on_its_way: bool,
+    interrupted: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +85,8 @@ struct Bucket {
 pub(crate) struct EventState {
     series: HashMap<EventKey, Series>,
     buckets: HashMap<EventSubject, Bucket>,
+    /// The last one in a name, in nanoseconds.
+    stamp: u64,
 }
 
 impl EventState {
@@ -102,7 +114,8 @@ impl EventState {
         }
         make_room(&mut self.series, |series| series.last_at);
         let series = Series {
-            name: event_name(&event.key.regarding.name, wall),
+            name: event_name(&event.key.regarding.name, next_stamp(&mut self.stamp, wall)),
+            names: 1,
             note: event.note,
             first: wall,
             last: wall,
@@ -112,6 +125,7 @@ impl EventState {
             told_at: now,
             exists: false,
             on_its_way: false,
+            interrupted: false,
         };
         self.series.insert(event.key.clone(), series);
         Ok(self.write(&event.key, now))
@@ -120,7 +134,7 @@ impl EventState {
     /// What became of the request of a key; another one where something happened meanwhile that is to be told.
     pub(crate) fn written(&mut self, write: &Write, outcome: Written, now: Instant) -> Option<Write> {
         let series = self.series.get_mut(&write.key).filter(|series| series.name == write.name)?;
-        series.on_its_way = false;
+        (series.on_its_way, series.interrupted) = (false, false);
         match outcome {
             Written::Done => {
                 (series.exists, series.told) = (true, write.count);
@@ -131,7 +145,13 @@ impl EventState {
                 series.exists = false;
                 self.write(&write.key, now)
             }
-            Written::Refused => {
+            Written::Taken if series.names < NAMES_MAX => {
+                series.names += 1;
+                let stamp = next_stamp(&mut self.stamp, series.first);
+                series.name = event_name(&write.key.regarding.name, stamp);
+                self.write(&write.key, now)
+            }
+            Written::Taken | Written::Refused => {
                 self.series.remove(&write.key);
                 None
             }
@@ -156,7 +176,9 @@ impl EventState {
 
     /// Nothing is on its way any more: what was, and everything else that was not told.
     pub(crate) fn interrupted(&mut self, now: Instant) -> Vec<Write> {
-        self.series.values_mut().for_each(|series| series.on_its_way = false);
+        for series in self.series.values_mut() {
+            (series.interrupted, series.on_its_way) = (series.on_its_way, false);
+        }
         self.flush(now)
     }
 
@@ -183,6 +205,7 @@ impl EventState {
             last: series.last,
             count: series.count,
             exists: series.exists,
+            repeats: series.interrupted,
         })
     }
 
@@ -203,12 +226,18 @@ fn refilled(bucket: &Bucket, now: Instant) -> f64 {
     now.saturating_duration_since(bucket.at).as_secs_f64() / REFILL.as_secs_f64()
 }
 
-/// The name of an event: that of its object, and when it began. Some kinds have objects whose names may be no part of it.
-fn event_name(object: &str, wall: Timestamp) -> String {
+/// What tells the names of events apart: the time, or the next number where the clock has not gone on.
+fn next_stamp(last: &mut u64, wall: Timestamp) -> u64 {
+    *last = (wall.as_nanosecond() as u64).max(last.saturating_add(1));
+    *last
+}
+
+/// The name of an event: that of its object, and about when it began. Some kinds have objects whose names may be no part of it.
+fn event_name(object: &str, stamp: u64) -> String {
     let stem: String = object.chars().take(STEM_MAX).collect();
     // It may have been cut where a name must not end.
     let stem = Some(stem.trim_end_matches(['-', '.'])).filter(|stem| is_subdomain(stem)).unwrap_or("event");
-    format!("{stem}.{:016x}", wall.as_nanosecond() as u64)
+    format!("{stem}.{stamp:016x}")
 }
 
 fn is_subdomain(name: &str) -> bool {

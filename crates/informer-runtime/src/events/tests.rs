@@ -157,6 +157,45 @@ async fn what_the_server_does_not_take_now_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_whose_name_another_one_has_gets_another_name() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).times(2).status(409);
+    fixture.record("Second");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((fixture.events().len(), fixture.recorder.dropped()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_for_which_no_name_is_free_is_counted_as_dropped() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).times(1000).status(409);
+    fixture.record("Nameless");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!((fixture.writes(), fixture.recorder.dropped()), (5, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_answer_was_lost_is_there_once() {
+    let fixture = Fixture::new();
+    let lost = fixture.on(Verb::Create).lose_answer();
+    fixture.record("Once");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((lost.fired(), fixture.events().len(), fixture.recorder.dropped()), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_a_stop_sends_once_more_is_there_once() {
+    let fixture = Fixture::new();
+    fixture.on(Verb::Create).lose_answer();
+    fixture.record("Once");
+    sleep(Duration::from_millis(1)).await;
+    fixture.stop.cancel();
+    fixture.task.await.expect("no panic").expect("it was asked to end");
+    let events = fixture.server.list(&Gvr::new("events.k8s.io", "v1", "events"), "").expect("it is served");
+    assert_eq!((events.len(), fixture.recorder.dropped()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_series_that_end_together_are_told_a_few_at_a_time() {
     let (now, most, all) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::default());
     let counts = (Arc::clone(&now), Arc::clone(&most), Arc::<AtomicUsize>::clone(&all));
@@ -285,6 +324,27 @@ fn long_words_are_cut_between_characters() {
     assert_eq!(super::cut("äöü", 3), "ä");
     assert_eq!(super::cut("abc", 3), "abc");
     assert_eq!(super::cut("", 3), "");
+}
+
+#[test]
+fn events_of_one_tick_of_the_clock_have_names_of_their_own() {
+    let (mut state, now) = (EventState::default(), tokio::time::Instant::now().into_std());
+    let mut record = |kind: &str, reason: &str| {
+        let key = EventKey {
+            event_type: EventType::Normal,
+            reason: reason.to_owned(),
+            action: String::new(),
+            controller: "tests".into(),
+            regarding: EventSubject::new("v1", kind, "shop", "web"),
+            related: None,
+        };
+        let recorded = Recorded { key, note: String::new() };
+        let write = state.record(recorded, now, Timestamp::UNIX_EPOCH).expect("it is the first");
+        write.expect("it is to be sent").name
+    };
+    let names = [record("Pod", "Made"), record("Pod", "Moved"), record("Service", "Made")];
+    let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), 3, "{names:?}");
 }
 
 #[test]

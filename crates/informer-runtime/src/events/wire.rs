@@ -26,8 +26,7 @@ pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Resu
     match response.status() {
         status if status.is_success() => Ok(Written::Done),
         StatusCode::NOT_FOUND if write.exists => Ok(Written::Gone),
-        // Sent before, and its answer was lost.
-        StatusCode::CONFLICT if !write.exists => Ok(Written::Done),
+        StatusCode::CONFLICT if !write.exists => Ok(Written::Taken),
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             Err(format!("the server said {}", status.as_u16()))
         }
