@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! A server takes [`CONNECTIONS_MAX`] connections, reads at most its limit of a body, and gives no peer longer than
-//! [`HEADER_TIMEOUT`] for a head and [`REQUEST_TIMEOUT`] for the rest.
+//! [`HEADER_TIMEOUT`] for a head, [`REQUEST_TIMEOUT`] for the rest, and [`ANSWER_TIMEOUT`] to take the answer.
 //!
 //! # Lock order
 //!
@@ -15,6 +15,7 @@
 //! 2. Requests that are served get [`DRAIN_TIMEOUT`] to end.
 
 mod access;
+mod impatient;
 mod serve;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -50,6 +51,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// For the body and the answer of a request: an API server waits for a webhook for 30 s at most.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For a peer to take an answer that is ready, as long as upstream gives a whole request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// For requests that are served when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,10 +22,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::access::Access;
+use super::impatient::Impatient;
 use super::tls::Acceptor;
 use super::{
-    Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError, REQUEST_TIMEOUT,
-    Routes, text,
+    ANSWER_TIMEOUT, Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError,
+    REQUEST_TIMEOUT, Routes, text,
 };
 use crate::BoxError;
 
@@ -120,7 +121,8 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stream = TokioIo::new(Impatient::new(stream, ANSWER_TIMEOUT));
+    let mut connection = pin!(builder.serve_connection(stream, service));
     tokio::select! {
         biased;
         _ = &mut connection => return,
@@ -158,3 +160,6 @@ async fn answer(request: Request<Incoming>, site: &Site) -> Response<Bytes> {
         Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "the request took too long\n"),
     }
 }
+
+#[cfg(test)]
+mod tests;
