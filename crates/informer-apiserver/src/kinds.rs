@@ -349,6 +349,15 @@ impl Registry {
         self.by_gvr.get(gvr).cloned()
     }
 
+    /// Whether this very resource is in use: it is another one after each change of a definition.
+    pub(crate) fn serves(&self, resource: &Arc<Resource>) -> bool {
+        let gvr = &resource.kind.gvr;
+        let defined = self.definition(&gvr.group, &gvr.resource);
+        let mut known =
+            self.by_gvr.get(gvr).into_iter().chain(defined.iter().flat_map(|defined| &defined.versions));
+        known.any(|known| Arc::ptr_eq(known, resource))
+    }
+
     /// Adds a kind, or answers the one that is there under its name.
     pub(crate) fn add(&mut self, resource: Resource) -> Arc<Resource> {
         let resource = Arc::new(resource);

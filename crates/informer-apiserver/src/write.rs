@@ -3,6 +3,7 @@
 
 mod apply;
 mod bulk;
+mod commit;
 mod delete;
 mod follow;
 mod garbage;
@@ -40,7 +41,7 @@ use crate::fields::Managed;
 use crate::kinds::{Kind, Resource, Traits};
 use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
-use crate::storage::{self, Changed, Draft, EventType, Expect, Stored, draft};
+use crate::storage::{self, Changed, Expect, Stored, draft};
 use merge::{check_new, check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 use retry::retry;
@@ -130,8 +131,7 @@ impl Shared {
         if !scope.dry_run && !metadata::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        self.check_namespace(scope, mode, metadata::text(&object, "name"))?;
-        self.check_definition(scope, metadata::text(&object, "name"))?;
+        self.check_place(scope, mode, metadata::text(&object, "name"))?;
         let warnings = self.shaped(scope, &mut object, false)?;
         let written = self.create_fitted(scope, object, mode);
         match written {
@@ -210,9 +210,9 @@ impl Shared {
                 Some(version) => shown.preview(version),
                 None => shown.unversioned(),
             });
-            let committed = self.commit(scope, draft, Expect::Absent);
+            let committed = self.commit_new(scope, draft, mode);
             drop(allocating);
-            match committed {
+            match committed? {
                 Ok(stored) => {
                     let stored = scope.shown(stored, back);
                     self.after_write(scope, &name);
@@ -233,19 +233,6 @@ impl Shared {
             }
         }
         Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
-    }
-
-    /// The namespace must exist (where the server insists) and must not be on its way out.
-    fn check_namespace(&self, scope: Scope<'_>, mode: WriteMode, name: &str) -> Result<(), ApiError> {
-        let (Some(namespace), true) = (scope.namespace, mode != WriteMode::Whole) else { return Ok(()) };
-        let namespaces = self.resource(&informer_core::Gvr::new("", "v1", "namespaces"))?;
-        match self.find(&namespaces, None, namespace) {
-            Err(_) if self.require_namespaces => Err(ApiError::not_found(&namespaces.kind, namespace)),
-            Ok(found) if found.terminating => {
-                Err(ApiError::terminating_namespace(scope.kind(), name, namespace))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// What the server decides about a new object.
@@ -405,7 +392,7 @@ impl Shared {
             return Ok(Ok(Written::stored(shown, false)));
         }
         let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
-        match self.commit(scope, draft, Expect::At(current.version)) {
+        match self.commit(scope, draft, Expect::At(current.version))? {
             Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false))),
             Err(changed) => Ok(Err(changed)),
         }
@@ -419,7 +406,7 @@ impl Shared {
         object: &Object,
     ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
         let Drafted { draft, .. } = scope.draft(current.key.clone(), &mut object.clone(), current.version)?;
-        Ok(self.commit(scope, draft, Expect::At(current.version)))
+        self.commit(scope, draft, Expect::At(current.version))
     }
 
     pub(crate) fn patch(
@@ -451,24 +438,6 @@ impl Shared {
                 Err(Changed) => Ok(Err(Changed)),
             }
         })
-    }
-
-    fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
-        let Scope { resource, dry_run, .. } = scope;
-        if dry_run {
-            let current = self.storage.read().get(resource.table, draft.key()).map(|stored| stored.version);
-            return match (expect, current) {
-                (Expect::Absent, None) => Ok(Arc::new(draft.seal_unstored(0, EventType::Added))),
-                (Expect::At(seen), Some(version)) if seen == version => {
-                    Ok(Arc::new(draft.seal_unstored(version, EventType::Modified)))
-                }
-                _ => Err(Changed),
-            };
-        }
-        let stored = self.storage.write().put(resource.table, draft, expect)?;
-        self.note_written(resource, &stored);
-        self.announce(resource);
-        Ok(stored)
     }
 
     fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {
@@ -537,20 +506,6 @@ impl ApiError {
         );
         if let Some(details) = &mut error.details {
             details.kind.clone_from(&kind.gvr.resource);
-        }
-        error
-    }
-
-    fn terminating_namespace(kind: &Kind, name: &str, namespace: &str) -> Self {
-        let text =
-            format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut error = Self::forbidden(kind, name, &text);
-        if let Some(details) = &mut error.details {
-            details.causes.push(Cause {
-                reason: "NamespaceTerminating",
-                message: format!("namespace {namespace} is being terminated"),
-                field: "metadata.namespace".to_owned(),
-            });
         }
         error
     }

@@ -273,7 +273,23 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    async fn write(self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+    /// Writes, and once more where the definition of the kind has changed under it: what is refused was not written.
+    async fn write(mut self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+        loop {
+            match self.try_write(body).await {
+                Err(error) if error.code == 409 && self.follows_definition() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Goes on with the resource as it is now; false where that is none, or the same.
+    fn follows_definition(&mut self) -> bool {
+        let Ok(now) = self.shared.resource(self.kind().gvr()) else { return false };
+        !Arc::ptr_eq(&std::mem::replace(&mut self.route.resource, Arc::clone(&now)), &now)
+    }
+
+    async fn try_write(&self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Item)?;
         if matches!(self.route.verb, Verb::Delete | Verb::DeleteCollection) {
             return Ok((self.delete(body).await?, encoding));

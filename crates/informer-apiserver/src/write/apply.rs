@@ -120,8 +120,7 @@ impl Shared {
         metadata::check_url_name(&object, name)?;
         // There is nothing that could be of another version.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
-        self.check_namespace(scope, WriteMode::Main, name)?;
-        self.check_definition(scope, name)?;
+        self.check_place(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main) {
             Ok(written) => Ok(Ok(Written { warnings, ..written })),
             // Somebody else has created it meanwhile.

@@ -209,7 +209,7 @@ impl Shared {
             });
         };
         let Drafted { draft, back } = scope.draft(current.key.clone(), &mut marked, current.version)?;
-        let Ok(marked) = self.commit(scope, draft, Expect::At(current.version)) else {
+        let Ok(marked) = self.commit(scope, draft, Expect::At(current.version))? else {
             return Ok(Err(Changed));
         };
         if definition {

@@ -45,19 +45,6 @@ impl Shared {
         self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
     }
 
-    /// Refuses new objects of a kind whose definition ends.
-    pub(super) fn check_definition(&self, scope: Scope<'_>, name: &str) -> Result<(), ApiError> {
-        let definition = definition_of(scope.kind()).filter(|_| scope.kind().schema.is_some());
-        let gvr = Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions");
-        match definition {
-            Some(definition) if self.ends(&gvr, &definition) => {
-                let why = "create not allowed while custom resource definition is terminating";
-                Err(ApiError::forbidden(scope.kind(), name, why))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Writes an object that the server itself has decided on, or removes it where it was only held by finalizers.
     pub(crate) fn settle(
         &self,
@@ -83,6 +70,6 @@ fn is_role(kind: &Kind) -> bool {
 }
 
 /// The name of the definition that a custom kind would have.
-fn definition_of(kind: &Kind) -> Option<String> {
+pub(super) fn definition_of(kind: &Kind) -> Option<String> {
     kind.is_custom().then(|| kind.qualified_resource())
 }

@@ -75,7 +75,7 @@ impl Shared {
             status.insert("phase".into(), "Terminating".into());
         }
         let draft = draft(scope.kind(), current.key.clone(), &object);
-        Ok(self.commit(scope, draft, Expect::At(current.version)))
+        self.commit(scope, draft, Expect::At(current.version))
     }
 
     /// The namespace controller's part, where it is switched on: empties a namespace that ends, and lets go of it once

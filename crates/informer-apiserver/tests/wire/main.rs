@@ -12,6 +12,7 @@ mod loads;
 mod mischief;
 mod owners;
 mod protobuf;
+mod races;
 mod roles;
 mod snapshots;
 mod sockets;
