@@ -18,6 +18,7 @@ mod roles;
 mod scale;
 mod scope;
 mod settling;
+mod twice;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub(crate) use scale::{NewScale, selector_text};
 use scope::Drafted;
 pub(crate) use scope::Scope;
 pub(crate) use settling::Settling;
+pub(crate) use twice::Twice;
 
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};

@@ -30,7 +30,7 @@ use crate::server::Shared;
 use crate::storage::{EventType, Form, Stored};
 use crate::upset::{Framing, UpsetWatch};
 use crate::watch::{WatchDriver, WatchRequest};
-use crate::write::{Application, DeleteOptions, PatchType, Scope, Validation, WriteMode, Written};
+use crate::write::{Application, DeleteOptions, PatchType, Scope, Twice, Validation, WriteMode, Written};
 
 /// The type of what is applied.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -63,6 +63,7 @@ impl Call<'_> {
             conversion: None,
             manager: Some(self.manager()),
             creator: Some(self.user).filter(|_| self.route.verb != Verb::Create),
+            twice: None,
         }
     }
 
@@ -315,8 +316,16 @@ impl Call<'_> {
         }
         let shared = self.shared;
         let written = match self.route.verb {
-            Verb::Create => shared.create(scope, self.object(body)?, self.mode())?,
-            Verb::Update => shared.update(scope, self.name(), self.object(body)?, self.mode())?,
+            Verb::Create | Verb::Update => {
+                let object = self.object(body)?;
+                let json = matches!(media_type(self.head), "application/json" | "");
+                let twice = Twice::find(&shared.schema, self.kind(), body, &object).filter(|_| json);
+                let scope = Scope { twice: twice.as_ref(), ..scope };
+                match self.route.verb {
+                    Verb::Create => shared.create(scope, object, self.mode())?,
+                    _ => shared.update(scope, self.name(), object, self.mode())?,
+                }
+            }
             _ if media_type(self.head) == APPLY => {
                 let apply = Application::parse(body, self.query.flag("force").unwrap_or_default())?;
                 shared.apply(scope, self.name(), &apply, self.mode())?

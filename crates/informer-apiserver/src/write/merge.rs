@@ -52,6 +52,10 @@ pub(super) fn shaped(
         own::set_fields(object, managed);
     }
     let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
+    let unknown = match scope.twice {
+        Some(twice) => twice.told(unknown),
+        None => unknown,
+    };
     match scope.validation {
         Validation::Strict if !unknown.is_empty() => {
             let why = format!("strict decoding error: {}", unknown.join(", "));

@@ -6,7 +6,7 @@ use informer_core::ObjectKey;
 use serde_json::Value;
 
 use super::metadata::{self, metadata_of_mut};
-use super::{Object, Validation};
+use super::{Object, Twice, Validation};
 use crate::admission::{Attempt, Occasion, Operation, Phase};
 use crate::auth::User;
 use crate::convert::Converted;
@@ -32,6 +32,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) manager: Option<&'a str>,
     /// Who has to be allowed to create what is missing, where the request was another than to create. Writes of this process may.
     pub(crate) creator: Option<&'a User>,
+    /// What a strict reader finds in the body, where members are in it twice: what was read has only the last of each.
+    pub(crate) twice: Option<&'a Twice>,
 }
 
 /// An object that is ready to be stored.
@@ -54,6 +56,7 @@ impl<'a> Scope<'a> {
             conversion: None,
             manager: None,
             creator: None,
+            twice: None,
         }
     }
 
