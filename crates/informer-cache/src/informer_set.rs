@@ -116,7 +116,8 @@ impl InformerSet {
         }
     }
 
-    /// Waits until every informer that was started is synced.
+    /// Waits until every informer that was started is synced. Those that were taken out by [`release`](Self::release) or stopped by
+    /// [`shutdown`](Self::shutdown) before are not waited for.
     ///
     /// # Errors
     ///

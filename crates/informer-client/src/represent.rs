@@ -9,7 +9,6 @@
 //! | [`Metadata`] | header, annotations, finalizers | nothing; the rest is not there |
 
 mod body;
-mod common;
 mod decode_error;
 mod dynamic;
 mod interner;
@@ -21,6 +20,7 @@ mod packed;
 mod packing;
 mod splice;
 mod table;
+mod template;
 mod typed;
 mod views;
 
@@ -32,7 +32,6 @@ use informer_core::{Header, Labels, Object};
 use informer_schema::{Scan, SharedKind, TranscodeError};
 
 use body::{Body, BodyRef, Own};
-use common::{Common, Runs};
 pub use decode_error::DecodeError;
 pub use dynamic::Dynamic;
 pub(crate) use interner::Interner;
@@ -42,6 +41,7 @@ pub use metadata::Metadata;
 pub use packed::Packed;
 #[cfg(feature = "packed")]
 pub(crate) use packing::Packing;
+use template::{Runs, Template};
 pub use typed::Typed;
 pub(crate) use views::Views;
 
@@ -190,8 +190,8 @@ impl<'a> RawObject<'a> {
     }
 
     /// The bytes without what is cut, and without what is common.
-    fn own(&self, common: Option<&Common>) -> Result<Own, DecodeError> {
-        let chosen = common.map(Common::chosen);
+    fn own(&self, common: Option<&Template>) -> Result<Own, DecodeError> {
+        let chosen = common.map(Template::chosen);
         Ok(match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields } => {
                 let own = match cut_managed_fields {
@@ -212,7 +212,7 @@ impl<'a> RawObject<'a> {
     }
 
     /// What other objects have, too. Where nothing is cut, bytes stay together as they came.
-    fn common(&self) -> Result<Option<Arc<Common>>, DecodeError> {
+    fn common(&self) -> Result<Option<Arc<Template>>, DecodeError> {
         let Some(interner) = self.origin.interner() else { return Ok(None) };
         let runs = match self.bytes {
             RawBytes::Json { raw, text, cut_managed_fields: true } => {

@@ -18,7 +18,8 @@ use crate::values::{Computed, Definition, IndexFailure};
 /// - Each answer is of one version of the store with its indexes: nobody sees half a transaction. Two calls may see
 ///   two versions; a [`snapshot`](Self::snapshot) answers all questions from one. Versions never go back for whoever
 ///   asks again.
-/// - No call waits for a transaction, and none hands out a lock: answers are `Arc`s, which nobody can change.
+/// - No read waits for a transaction, and none hands out a lock: answers are `Arc`s, which nobody can change. What defines indexes
+///   or tells of their failures ([`add_indexers`](Self::add_indexers), [`index_failures`](Self::index_failures)) waits for one that is under way.
 /// - Lists have no order.
 pub struct Indexer<O> {
     pub(crate) shared: Arc<Shared<O>>,

@@ -7,8 +7,8 @@ use informer_core::{FieldPath, Header, Labels};
 use informer_schema::{Scan, SharedKind, TranscodeError};
 use serde::de::DeserializeOwned;
 
-use super::common::Common;
 use super::decode_error::{self, DecodeError};
+use super::template::Template;
 use super::{Encoding, Origin, splice};
 use crate::fields;
 use crate::header::RawHeader;
@@ -18,7 +18,7 @@ use crate::scan::Cursor;
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     own: Own,
-    common: Option<Arc<Common>>,
+    common: Option<Arc<Template>>,
 }
 
 /// Bytes that one object has by itself.
@@ -44,7 +44,7 @@ pub(crate) enum Form {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyRef<'a> {
     own: Encoded<'a>,
-    common: Option<&'a Common>,
+    common: Option<&'a Template>,
 }
 
 /// Bytes of an object, lent.
@@ -70,7 +70,7 @@ impl Own {
 
 impl Body {
     /// A body whose metadata lacks what is `common`.
-    pub(crate) fn new(own: Own, common: Option<Arc<Common>>) -> Self {
+    pub(crate) fn new(own: Own, common: Option<Arc<Template>>) -> Self {
         Self { own, common }
     }
 
@@ -80,7 +80,7 @@ impl Body {
 
     /// What the object has in common with others.
     #[cfg(feature = "packed")]
-    pub(crate) fn into_common(self) -> Option<Arc<Common>> {
+    pub(crate) fn into_common(self) -> Option<Arc<Template>> {
         self.common
     }
 }
@@ -142,7 +142,7 @@ impl<'a> BodyRef<'a> {
 
     /// Bytes of a known form, with what the object has in common with others; `None` where they should be text and are not.
     #[cfg(feature = "packed")]
-    pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Common>) -> Option<Self> {
+    pub(crate) fn new(form: Form, bytes: &'a [u8], common: Option<&'a Template>) -> Option<Self> {
         let own = match form {
             Form::Protobuf => Encoded::Protobuf(bytes),
             _ => Encoded::Json { text: std::str::from_utf8(bytes).ok()?, has_type: form == Form::WholeJson },
@@ -161,13 +161,13 @@ impl<'a> BodyRef<'a> {
 
     /// What other objects have, too.
     #[cfg(test)]
-    pub(crate) fn common(self) -> Option<&'a Common> {
+    pub(crate) fn common(self) -> Option<&'a Template> {
         self.common
     }
 
     /// How many bytes the whole has, give or take a few.
     pub(crate) fn len(self) -> usize {
-        self.own.bytes().len() + self.common.map_or(0, Common::len)
+        self.own.bytes().len() + self.common.map_or(0, Template::len)
     }
 
     /// The whole bytes.

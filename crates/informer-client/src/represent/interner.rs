@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 use informer_core::{Header, Labels, OwnerReference};
 use parking_lot::Mutex;
 
-use super::common::{Common, Commons, Runs};
+use super::template::{Runs, Template, Templates};
 
 /// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
 const STRIPES: usize = 8;
@@ -29,7 +29,7 @@ pub(crate) struct Interner {
     labels: Table<Labels>,
     annotations: Table<Labels>,
     owners: Table<Arc<[OwnerReference]>>,
-    commons: Commons,
+    templates: Templates,
 }
 
 #[derive(Default)]
@@ -48,8 +48,8 @@ impl Interner {
     }
 
     /// What of a body was seen before.
-    pub(crate) fn common(&self, runs: Runs<'_>) -> Option<Arc<Common>> {
-        self.commons.of(runs)
+    pub(crate) fn common(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
+        self.templates.of(runs)
     }
 
     /// The annotations that were seen before, where they are equal.

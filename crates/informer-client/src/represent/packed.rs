@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::body::BodyRef;
-use super::common::Common;
 use super::packing;
+use super::template::Template;
 use super::{DecodeError, Encoding, Lazy, Origin, RawObject, Representation};
 use crate::{ResourceKind, StaticKind};
 
@@ -30,7 +30,7 @@ use crate::{ResourceKind, StaticKind};
 pub struct Packed<K> {
     header: Header,
     packed: packing::Packed,
-    common: Option<Arc<Common>>,
+    common: Option<Arc<Template>>,
     view: Mutex<Weak<K>>,
     origin: Arc<Origin>,
 }
@@ -134,7 +134,7 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
     }
 
     fn held_bytes(&self) -> usize {
-        let common = self.common.as_deref().map_or(0, Common::len);
+        let common = self.common.as_deref().map_or(0, Template::len);
         size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes() + common
     }
 }

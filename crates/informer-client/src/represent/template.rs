@@ -23,7 +23,7 @@ const NAMES: [&str; PARTS] = ["labels", "annotations", "ownerReferences"];
 
 /// What an object has in common with others.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct Template {
     parts: [Option<Arc<Part>>; PARTS],
 }
 
@@ -47,18 +47,18 @@ pub(crate) enum Runs<'a> {
 
 /// What the bodies of one source have in common.
 #[derive(Debug, Default)]
-pub(super) struct Commons {
+pub(super) struct Templates {
     hasher: RandomState,
     parts: Table<Part>,
-    commons: Table<Common>,
+    templates: Table<Template>,
 }
 
 const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
-impl Commons {
+impl Templates {
     /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its own.
-    pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Common>> {
+    pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
         let parts = match runs {
             Runs::Json(runs) => {
                 runs.map(|run| self.part(run?.as_bytes(), || Part::json(run.unwrap_or_default())))
@@ -71,11 +71,9 @@ impl Commons {
             return None;
         }
         let addresses = parts.each_ref().map(address);
-        let is_it = |common: &Common| common.parts.each_ref().map(address) == addresses;
-        Some(
-            self.commons
-                .find_or_insert(self.hasher.hash_one(addresses), is_it, || Common { parts: parts.clone() }),
-        )
+        let is_it = |common: &Template| common.parts.each_ref().map(address) == addresses;
+        let hash = self.hasher.hash_one(addresses);
+        Some(self.templates.find_or_insert(hash, is_it, || Template { parts: parts.clone() }))
     }
 
     fn part(&self, run: &[u8], new: impl FnOnce() -> Part) -> Option<Arc<Part>> {
@@ -124,7 +122,7 @@ impl Part {
     }
 }
 
-impl Common {
+impl Template {
     /// Which parts are here.
     pub(crate) fn chosen(&self) -> [bool; PARTS] {
         self.parts.each_ref().map(Option::is_some)

@@ -57,7 +57,7 @@ fn own(pod: &Lazy<Pod>) -> usize {
     pod.body.borrow().own().bytes().len()
 }
 
-fn common(pod: &Lazy<Pod>) -> *const super::Common {
+fn common(pod: &Lazy<Pod>) -> *const super::Template {
     pod.body.borrow().common().map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
