@@ -140,10 +140,7 @@ async fn use_it(user: &Client) -> Result {
     until(async || Ok(replicas(&live.get::<Deployment>("default/sample").await?) == Some(2))).await?;
     println!("created: a deployment of 2");
 
-    let site = live.get::<Website>("default/sample").await?.ok_or("it is there")?;
-    let mut edited = site.edit();
-    edited.spec.replicas = 3;
-    user.update(&edited).await?;
+    until(async || took(user, 3).await).await?;
     until(async || Ok(replicas(&live.get::<Deployment>("default/sample").await?) == Some(3))).await?;
     println!("scaled: a deployment of 3");
     until(async || {
@@ -166,6 +163,18 @@ async fn use_it(user: &Client) -> Result {
 
 fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
     deployment.as_ref()?.spec.replicas
+}
+
+/// Whether the server took a change to so many replicas; not where the controller has written the status meanwhile.
+async fn took(user: &Client, replicas: i32) -> Result<bool> {
+    let site = user.live().get::<Website>("default/sample").await?.ok_or("it is there")?;
+    let mut edited = site.edit();
+    edited.spec.replicas = replicas;
+    match user.update(&edited).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_conflict() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn until(condition: impl AsyncFn() -> Result<bool>) -> Result {

@@ -155,6 +155,7 @@ impl<'a> BodyRef<'a> {
     }
 
     /// What the object has by itself.
+    #[cfg(any(test, feature = "packed"))]
     pub(crate) fn own(self) -> Encoded<'a> {
         self.own
     }
