@@ -31,7 +31,7 @@ const PACED: usize = 400;
 const PACED_A_SECOND: usize = 200;
 const HANDLERS: usize = 10;
 /// Changes that come as fast as they are taken.
-pub(super) const BURST: usize = 20_000;
+const BURST: usize = 20_000;
 
 /// Objects that are read again and again.
 const HOT: usize = 1_000;

@@ -125,12 +125,12 @@ impl Lineup<'_> {
         if self.built_in() {
             drains.push(drain(DRAIN_PROTOBUF, &["--list"]));
         }
-        // A real server encodes the two kinds of first lists differently; the other one tells of a burst.
+        // A real server encodes the two kinds of first lists differently.
         if self.is_real() {
             drains.push(drain(DRAIN_STREAM, &["--encoding", "json"]));
-        }
-        if self.built_in() && (self.is_real() || !self.only_sync) {
-            drains.push(drain(DRAIN_PROTOBUF_STREAM, &[]));
+            if self.built_in() {
+                drains.push(drain(DRAIN_PROTOBUF_STREAM, &[]));
+            }
         }
         drains
     }
