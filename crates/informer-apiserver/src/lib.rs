@@ -32,8 +32,10 @@
 //! `ring` and `aws-lc-rs` bring, or that is passed; none is installed for the process.
 
 mod admission;
+mod amounts;
 mod auth;
 mod clock;
+mod consumption;
 mod convert;
 mod custom;
 mod error;

@@ -5,7 +5,6 @@
 //! that have no list are stored as they come.
 
 mod addresses;
-mod amounts;
 mod checks;
 mod config_checks;
 mod defaults;
@@ -29,7 +28,7 @@ mod workloads;
 use serde_json::{Map, Value};
 
 pub(crate) use addresses::keep_allocated;
-pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new};
+pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new, qos};
 
 pub(crate) use checks::{LABEL_RULE, SUBDOMAIN_RULE, is_label, qualified_problems};
 pub(crate) use hook_checks::check_conversion;

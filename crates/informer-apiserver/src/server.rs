@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `allocating`, then `registry`, then `storage`; of the last two neither is held while the other parts are called, nor over an await. Watchers take
+//! `allocating`, then `books`, then `registry`, then `storage`; of the last two neither is held while the other parts are called, nor over an await. Watchers take
 //! `storage` for reading and only to copy references.
 
 mod builder;
@@ -21,6 +21,7 @@ pub use builder::{ApiServerBuilder, Controllers, Lagging};
 use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache};
 use crate::clock::Clock;
+use crate::consumption::Books;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) expiry: Expiry,
     /// Held by writes of services from the choice of addresses and ports until they are stored: no two choose the same.
     pub(crate) allocating: Mutex<()>,
+    /// What quotas have counted; held by writes from the question whether there is room until they are stored.
+    pub(crate) books: Books,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Settling,
 }
@@ -271,6 +274,7 @@ impl Shared {
     /// Forgets what is kept by the versions of objects, which others may have now.
     pub(crate) fn forget_what_was(&self) {
         self.hooks.forget();
+        self.books.forget();
         let converters: Vec<_> =
             self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
         converters.iter().for_each(|converter| converter.forget());

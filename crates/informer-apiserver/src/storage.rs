@@ -141,6 +141,11 @@ impl Storage {
         self.tables[table].live.get(key)
     }
 
+    /// The objects of a kind whose keys are not before `start`, in order.
+    pub(crate) fn starting_at(&self, table: usize, start: &str) -> impl Iterator<Item = &Arc<Stored>> {
+        self.tables[table].live.from(start)
+    }
+
     /// All objects of a kind, as they are now.
     pub(crate) fn live(&self, table: usize) -> OrderedMap {
         self.tables[table].live.clone()

@@ -38,6 +38,7 @@ pub(crate) use settling::Settling;
 pub(crate) use twice::Twice;
 
 use crate::admission::Phase;
+use crate::consumption::Commit;
 use crate::error::{ApiError, Cause};
 use crate::fields::Managed;
 use crate::kinds::{Kind, Resource, Traits};
@@ -174,7 +175,7 @@ impl Shared {
         let kind = scope.kind();
         let managers = managers.as_deref();
         if scope.validation != Validation::Unchecked {
-            self.plug_in(kind, &mut object)?;
+            self.plug_in(kind, scope.namespace, &mut object)?;
         }
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
         self.fill_new(kind, &mut object, mode);
@@ -199,7 +200,9 @@ impl Shared {
             if let Some(user) = scope.creator {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
+            self.check_limits(scope.taking(mode, None), &mut object)?;
             scope.admit(Phase::Validate, Some(&mut object), None)?;
+            let charging = self.charge(scope.taking(mode, None), &mut object)?;
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();
             let Drafted { draft, back } = scope.draft_new(scope.key(&name)?, &mut object, managers)?;
@@ -213,7 +216,7 @@ impl Shared {
                 None => shown.unversioned(),
             });
             let committed = self.commit_new(scope, draft, mode);
-            drop(allocating);
+            drop((charging, allocating));
             match committed? {
                 Ok(stored) => {
                     let stored = scope.shown(stored, back);
@@ -372,7 +375,10 @@ impl Shared {
         if mode == WriteMode::Main {
             self.allocate(kind, &mut new, Some(old))?;
         }
+        let taking = scope.taking(mode, Some(&whole));
+        self.check_limits(taking, &mut new)?;
         scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version)))?;
+        let _charging = self.charge(taking, &mut new)?;
         let key = current.key.clone();
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
         if is_terminating_object(&new)
@@ -448,6 +454,7 @@ impl Shared {
             return Ok(current.version);
         }
         let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
+        self.keep_books(&Commit { kind: &resource.kind, before: Some(current), after: None, version });
         self.announce(resource);
         self.after_removal(scope, current);
         Ok(version)

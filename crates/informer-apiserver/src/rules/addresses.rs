@@ -177,11 +177,14 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, taken: &Taken) -> Resul
         .flatten()
         .filter_map(|port| port["nodePort"].as_i64())
         .collect();
+    // A balancer may do without ports of nodes; those that somebody names are taken all the same.
+    let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
     let mut used = taken.ports.clone();
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
         match port["nodePort"].as_i64().filter(|number| *number != 0) {
             Some(number) if known.contains(&number) => {}
             Some(number) => check_asked(index, number, &used)?,
+            None if !allocates => {}
             None => {
                 let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
                 let Some(number) = free.get(rand::rng().random_range(0..free.len().max(1))) else {

@@ -48,7 +48,7 @@ fn resources(at: &At<'_>, causes: &mut Vec<Cause>) {
     for part in ["status.capacity", "status.allocatable"] {
         for (name, amount) in at.get(part).and_then(Value::as_object).into_iter().flatten() {
             let Some(amount) = amount.as_str() else { continue };
-            let Some(billionths) = super::amounts::read(amount) else { continue };
+            let Some(billionths) = crate::amounts::read(amount) else { continue };
             let mut told = |why| {
                 causes.push(Cause::invalid(&format!("{part}.{name}"), &format!("{amount:?}"), why));
             };

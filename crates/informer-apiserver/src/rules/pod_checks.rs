@@ -178,7 +178,7 @@ fn check_resources(at: &At<'_>, causes: &mut Vec<Cause>) {
     for (name, asked) in amounts("requests").into_iter().flatten() {
         let limit = amounts("limits").and_then(|limits| limits.get(name)?.as_str());
         let (Some(limit), Some(asked)) = (limit, asked.as_str()) else { continue };
-        if super::amounts::exceeds(asked, limit) {
+        if crate::amounts::exceeds(asked, limit) {
             let why = format!("must be less than or equal to {name} limit of {limit}");
             causes.push(Cause::invalid(&at.at("requests"), &format!("{asked:?}"), &why));
         }

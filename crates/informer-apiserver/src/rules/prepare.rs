@@ -18,9 +18,15 @@ pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 
 impl Shared {
     /// The plugins' part in a new object, before webhooks see it.
-    pub(crate) fn plug_in(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+    pub(crate) fn plug_in(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        object: &mut Object,
+    ) -> Result<(), ApiError> {
         match (kind.gvr.group.as_str(), kind.kind.as_str()) {
             ("", "Pod") => {
+                with(object, |pod| self.fill_limits(namespace, pod));
                 self.set_priority(kind, object)?;
                 with(object, tolerate);
             }
@@ -202,7 +208,7 @@ fn select_own(job: &mut Value) {
 }
 
 /// How safe a pod is when its node runs out of something.
-fn qos(pod: &Value) -> &'static str {
+pub(crate) fn qos(pod: &Value) -> &'static str {
     let containers = ["containers", "initContainers"];
     let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
     let asks = |container: &Value, list: &str, name: &str| container["resources"][list].get(name).cloned();

@@ -117,7 +117,7 @@ fn claim(at: &At<'_>, causes: &mut Vec<Cause>) {
     modes(&spec, "at least 1 access mode is required", causes);
     match at.get("spec.resources.requests.storage").and_then(Value::as_str) {
         None => causes.push(required("spec.resources[storage]", "")),
-        Some(amount) if super::amounts::read(amount).is_some_and(|amount| amount <= 0) => {
+        Some(amount) if crate::amounts::read(amount).is_some_and(|amount| amount <= 0) => {
             causes.push(Cause::invalid(
                 "spec.resources[storage]",
                 &format!("{amount:?}"),

@@ -11,6 +11,7 @@ use super::{ApiServer, Shared};
 use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
 use crate::clock::{Clock, TokioClock};
+use crate::consumption::Books;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::kinds::{Kind, built_in};
@@ -47,17 +48,20 @@ pub struct Controllers {
     pub garbage: bool,
     /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
     pub roles: bool,
+    /// Keeps the status of quotas: how much is in use. Without it a quota bounds nothing until somebody writes its status, and what
+    /// is deleted is never taken out of that.
+    pub quotas: bool,
 }
 
 impl Controllers {
     /// None of them, as in envtest.
-    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false };
+    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false, quotas: false };
 }
 
 impl Default for Controllers {
     /// All of them.
     fn default() -> Self {
-        Self { namespaces: true, garbage: true, roles: true }
+        Self { namespaces: true, garbage: true, roles: true, quotas: true }
     }
 }
 
@@ -196,6 +200,7 @@ impl ApiServerBuilder {
             wires: WireBytes::default(),
             expiry: Expiry::new(self.event_ttl),
             allocating: Mutex::default(),
+            books: Books::default(),
             settling: Settling::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };

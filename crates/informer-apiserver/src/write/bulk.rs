@@ -42,6 +42,7 @@ impl Shared {
         drop(storage);
         expiring.iter().for_each(|stored| self.note_written(resource, stored));
         self.announce(resource);
+        self.count_all(kind);
         names.iter().for_each(|name| self.after_write(Scope::new(resource, None), name));
         failed.map_or(Ok(count), Err)
     }

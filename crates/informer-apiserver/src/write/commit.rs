@@ -6,6 +6,7 @@ use informer_core::Gvr;
 
 use super::follow::definition_of;
 use super::{DEFINITIONS, Scope, Validation, WriteMode};
+use crate::consumption::Commit;
 use crate::error::{ApiError, Cause};
 use crate::kinds::{Kind, Registry, Resource};
 use crate::server::Shared;
@@ -95,11 +96,18 @@ impl Shared {
         }
         let mut storage = self.storage.write();
         check(&storage)?;
+        let before = storage.get(resource.table, draft.key()).cloned();
         let put = storage.put(resource.table, draft, expect);
         drop(storage);
         drop(registry);
         let Ok(stored) = put else { return Ok(Err(Changed)) };
         self.note_written(resource, &stored);
+        self.keep_books(&Commit {
+            kind: &resource.kind,
+            before: before.as_deref(),
+            after: Some(&stored),
+            version: stored.version,
+        });
         self.announce(resource);
         Ok(Ok(stored))
     }

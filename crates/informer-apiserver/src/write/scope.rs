@@ -6,9 +6,10 @@ use informer_core::ObjectKey;
 use serde_json::Value;
 
 use super::metadata::{self, metadata_of_mut};
-use super::{Object, Twice, Validation};
+use super::{Object, Twice, Validation, WriteMode};
 use crate::admission::{Attempt, Occasion, Operation, Phase};
 use crate::auth::User;
+use crate::consumption::Taking;
 use crate::convert::Converted;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
@@ -174,6 +175,12 @@ impl<'a> Scope<'a> {
 
     pub(super) fn kind(&self) -> &Kind {
         &self.resource.kind
+    }
+
+    /// What a write may take of its namespace, in the place of `old`; `None` where nobody asks: writes of this process are let in.
+    pub(super) fn taking(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<Taking<'a>> {
+        let namespace = self.namespace.filter(|_| self.validation != Validation::Unchecked)?;
+        Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 
     /// Asks webhooks about an object that is to be new, or to come after `old` of this version, or to go (then there is none).

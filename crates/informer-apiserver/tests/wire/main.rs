@@ -12,6 +12,7 @@ mod loads;
 mod mischief;
 mod owners;
 mod protobuf;
+mod quotas;
 mod races;
 mod roles;
 mod snapshots;

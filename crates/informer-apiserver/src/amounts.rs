@@ -1,0 +1,227 @@
+//! Amounts, as `500m` and `1Gi`: exactly, in billionths, as upstream keeps them.
+
+use std::cmp::Ordering;
+
+/// Billionths of one.
+const NANO: i128 = 1_000_000_000;
+/// Billionths of a thousandth.
+const MICRO: i128 = 1_000_000;
+/// The largest amount; larger ones are taken for it, as upstream does.
+const MAX: i128 = i64::MAX as i128 * NANO;
+
+/// An amount that is reckoned with, and the family of suffixes that it is written with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amount {
+    nanos: i128,
+    form: Form,
+}
+
+/// Which suffixes an amount is written with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Powers of ten by letters.
+    Decimal,
+    /// Powers of 1,024.
+    Binary,
+    /// Powers of ten by numbers.
+    Exponent,
+}
+
+impl Amount {
+    pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
+
+    /// So many of something that is counted.
+    pub(crate) fn count(number: usize) -> Self {
+        Self {
+            nanos: i128::try_from(number).unwrap_or(MAX).saturating_mul(NANO).min(MAX),
+            form: Form::Decimal,
+        }
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let suffix = text.trim_start_matches(|sign: char| sign.is_ascii_digit() || "+-.".contains(sign));
+        let form = match suffix {
+            suffix if suffix.ends_with('i') => Form::Binary,
+            suffix if suffix.len() > 1 && suffix.starts_with(['e', 'E']) => Form::Exponent,
+            _ => Form::Decimal,
+        };
+        Some(Self { nanos: read(text)?, form })
+    }
+
+    /// Whole ones; a part of one counts as one.
+    pub(crate) fn whole(self) -> i64 {
+        i64::try_from(rounded_up(self.nanos, NANO)).unwrap_or(i64::MAX)
+    }
+
+    /// Thousandths; a part of one counts as one.
+    pub(crate) fn thousandths(self) -> i64 {
+        i64::try_from(rounded_up(self.nanos, MICRO)).unwrap_or(i64::MAX)
+    }
+
+    /// The same without parts of one.
+    pub(crate) fn rounded(self) -> Self {
+        Self { nanos: rounded_up(self.nanos, NANO) * NANO, ..self }
+    }
+
+    /// The sum, written as the first is: nothing takes the form of what comes to it.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let form = if self.nanos == 0 { other.form } else { self.form };
+        Self { nanos: (self.nanos + other.nanos).clamp(-MAX, MAX), form }
+    }
+
+    /// What is left of it, and nothing where that would be less than nothing.
+    pub(crate) fn less(self, other: Self) -> Self {
+        let form = if self.nanos == 0 { other.form } else { self.form };
+        match self.nanos - other.nanos {
+            nanos if nanos > 0 => Self { nanos, form },
+            _ => Self::ZERO,
+        }
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    pub(crate) fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    /// The shortest text that says as much.
+    pub(crate) fn text(self) -> String {
+        let text = match self.form {
+            Form::Binary if self.nanos.abs() >= 1024 * NANO => return binary_text(self.whole()),
+            Form::Exponent => format!("{}e-9", self.nanos),
+            Form::Binary | Form::Decimal => format!("{}n", self.nanos),
+        };
+        informer_schema::canonical_quantity(&text).unwrap_or(text)
+    }
+}
+
+impl PartialEq for Amount {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Amount {}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Amount {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+fn rounded_up(nanos: i128, unit: i128) -> i128 {
+    nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) != 0)
+}
+
+fn binary_text(whole: i64) -> String {
+    let (mut number, mut suffix) = (whole, "");
+    for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if number % 1024 != 0 {
+            break;
+        }
+        (number, suffix) = (number / 1024, next);
+    }
+    format!("{number}{suffix}")
+}
+
+/// Whether one amount is more than another. What cannot be read is not.
+pub(crate) fn exceeds(left: &str, right: &str) -> bool {
+    matches!((read(left), read(right)), (Some(left), Some(right)) if left > right)
+}
+
+/// An amount in billionths; what is finer is rounded away from zero.
+pub(crate) fn read(text: &str) -> Option<i128> {
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = unsigned.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.contains('.') || whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let (tens, twos) = scale(suffix)?;
+    let tens = tens + 9 - i32::try_from(fraction.len()).ok()?;
+    let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect();
+    Some(sign * scaled(&digits, tens, twos))
+}
+
+/// The powers of ten and of two that a suffix stands for.
+fn scale(suffix: &str) -> Option<(i32, u32)> {
+    Some(match suffix {
+        "" => (0, 0),
+        "n" => (-9, 0),
+        "u" => (-6, 0),
+        "m" => (-3, 0),
+        "k" => (3, 0),
+        "M" => (6, 0),
+        "G" => (9, 0),
+        "T" => (12, 0),
+        "P" => (15, 0),
+        "E" => (18, 0),
+        "Ki" => (0, 10),
+        "Mi" => (0, 20),
+        "Gi" => (0, 30),
+        "Ti" => (0, 40),
+        "Pi" => (0, 50),
+        "Ei" => (0, 60),
+        exponent => (exponent.strip_prefix(['e', 'E'])?.parse().ok()?, 0),
+    })
+}
+
+/// Digits times powers, capped and rounded up.
+fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
+    let digits = match digits.iter().position(|digit| *digit != 0) {
+        Some(first) => &digits[first..],
+        None => return 0,
+    };
+    let mut value: i128 = 0;
+    // What is divided away is not read, but counts if it is anything.
+    let dropped = usize::try_from(-tens).unwrap_or_default();
+    let kept = digits.len().saturating_sub(dropped);
+    if twos > 0 {
+        return binary(digits, dropped, tens, twos);
+    }
+    for digit in &digits[..kept] {
+        value = value.saturating_mul(10).saturating_add(i128::from(*digit)).min(MAX);
+    }
+    if digits[kept..].iter().any(|digit| *digit != 0) {
+        value += 1;
+    }
+    for _ in 0..tens.max(0) {
+        value = value.saturating_mul(10).min(MAX);
+        if value == MAX {
+            break;
+        }
+    }
+    value.min(MAX)
+}
+
+/// The same with powers of two, which finer digits have a part in.
+fn binary(digits: &[u8], dropped: usize, tens: i32, twos: u32) -> i128 {
+    let mut value: i128 = 0;
+    for digit in digits {
+        value = value.saturating_mul(10).saturating_add(i128::from(*digit));
+    }
+    for _ in 0..tens.max(0) {
+        value = value.saturating_mul(10);
+    }
+    value = value.saturating_mul(1 << twos);
+    for step in 0..dropped {
+        let last = step + 1 == dropped;
+        value = if last { value / 10 + i128::from(value % 10 != 0) } else { value / 10 };
+    }
+    value.min(MAX)
+}
+
+#[cfg(test)]
+mod tests;
