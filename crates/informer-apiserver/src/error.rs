@@ -127,6 +127,14 @@ impl ApiError {
         self
     }
 
+    /// The error, with a warning that comes before all others.
+    pub(crate) fn warned_first(mut self, warning: Option<String>) -> Self {
+        if let Some(warning) = warning {
+            self.extra.get_or_insert_default().warnings.insert(0, warning);
+        }
+        self
+    }
+
     pub(crate) fn warnings(&self) -> &[String] {
         self.extra.as_ref().map_or(&[], |extra| &extra.warnings)
     }

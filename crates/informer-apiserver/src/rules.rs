@@ -5,6 +5,7 @@
 //! that have no list are stored as they come.
 
 mod addresses;
+mod advice;
 mod checks;
 mod config_checks;
 mod defaults;
@@ -18,6 +19,7 @@ mod pods;
 mod policy;
 mod policy_checks;
 mod prepare;
+mod ranges;
 mod service_checks;
 mod small;
 mod small_checks;
@@ -28,9 +30,10 @@ mod workloads;
 use serde_json::{Map, Value};
 
 pub(crate) use addresses::keep_allocated;
+pub(crate) use advice::advice;
 pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new, qos};
 
-pub(crate) use checks::{LABEL_RULE, SUBDOMAIN_RULE, is_label, qualified_problems};
+pub(crate) use checks::{SUBDOMAIN_RULE, label_problems, qualified_problems};
 pub(crate) use hook_checks::check_conversion;
 
 use crate::error::Cause;

@@ -145,11 +145,6 @@ pub(crate) const VALUE_RULE: &str = "a valid label must be an empty string or co
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Whether a text can be the value of a label.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    text.len() <= LABEL_BYTES_MAX && is_label_text(text)
-}
-
 /// Why a text cannot be the value of a label, in upstream's words.
 pub(crate) fn label_value_problems(text: &str) -> Vec<&'static str> {
     let long = (text.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 bytes");

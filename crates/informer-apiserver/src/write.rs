@@ -101,6 +101,12 @@ impl Written {
     fn stored(stored: Arc<Stored>, created: bool) -> Self {
         Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
     }
+
+    /// The same with warnings that come before those that it has.
+    fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.splice(0..0, warnings);
+        self
+    }
 }
 
 impl Shared {
@@ -138,7 +144,7 @@ impl Shared {
         let warnings = self.shaped(scope, &mut object, false)?;
         let written = self.create_fitted(scope, object, mode);
         match written {
-            Ok(written) => Ok(Written { warnings, ..written }),
+            Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
         }
     }
@@ -197,6 +203,7 @@ impl Shared {
                 self.allocate(kind, &mut object, None)?;
             }
             check_schema(kind, &mut object, None)?;
+            let advice = scope.advice(&mut object, None, mode);
             if let Some(user) = scope.creator {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
@@ -227,7 +234,7 @@ impl Shared {
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };
-                    return Ok(written);
+                    return Ok(written.warned(advice));
                 }
                 Err(Changed) if generates => {}
                 Err(Changed) => {
@@ -321,7 +328,7 @@ impl Shared {
             match self.replace_shown(scope, (&current, shown, old), new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(Written { warnings: warnings.clone(), ..written }))
+                    Ok(Ok(written.warned(warnings.clone())))
                 }
                 Err(Changed) if given.is_some() => Err(ApiError::modified(kind, name)),
                 Err(Changed) => Ok(Err(Changed)),
@@ -370,6 +377,7 @@ impl Shared {
         let Value::Object(old) = &whole else { return Err(ApiError::unknown_resource()) };
         scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
         let mut new = merge_update(kind, &whole, object, mode)?;
+        let advice = scope.advice(&mut new, Some(&whole), mode);
         // Until the end: nothing that follows here writes services.
         let _allocating = kind.is("", "Service").then(|| self.allocating.lock());
         if mode == WriteMode::Main {
@@ -393,15 +401,15 @@ impl Shared {
                 object: bytes,
                 stored: None,
                 created: false,
-                warnings: Vec::new(),
+                warnings: advice,
             }));
         }
         if is_same(old, &new) {
-            return Ok(Ok(Written::stored(shown, false)));
+            return Ok(Ok(Written::stored(shown, false).warned(advice)));
         }
         let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
         match self.commit(scope, draft, Expect::At(current.version))? {
-            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false))),
+            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(advice))),
             Err(changed) => Ok(Err(changed)),
         }
     }
@@ -440,7 +448,7 @@ impl Shared {
             match self.replace_shown(scope, (&current, shown, old), object, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(Written { warnings, ..written }))
+                    Ok(Ok(written.warned(warnings)))
                 }
                 Err(Changed) if patch.names_version() => Err(ApiError::modified(kind, name)),
                 Err(Changed) => Ok(Err(Changed)),

@@ -121,6 +121,13 @@ pub(super) fn warn(answer: &mut Answer, warnings: &[String]) {
     }
 }
 
+/// Adds warnings before those that an answer has.
+pub(super) fn warn_first(answer: &mut Answer, warnings: &[String]) {
+    if !warnings.is_empty() {
+        answer.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
+    }
+}
+
 /// The answer of a fault.
 pub(super) fn spoiled(answer: crate::faults::Answer) -> Answer {
     match answer {

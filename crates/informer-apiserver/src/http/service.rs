@@ -12,7 +12,9 @@ use http::header::USER_AGENT;
 use http::{Request, request};
 
 use super::accept::{Encoding, indents_errors, plain_encoding};
-use super::answer::{Answer, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn};
+use super::answer::{
+    Answer, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn_first,
+};
 use super::call::Call;
 use super::deadline::{AT_ONCE, time_limit};
 use super::query::Query;
@@ -161,10 +163,10 @@ impl ApiService {
                 let deprecated = call.kind().deprecated();
                 match call.run(plan, body).await {
                     Ok((mut answer, encoding)) => {
-                        warn(&mut answer, deprecated.as_slice());
+                        warn_first(&mut answer, deprecated.as_slice());
                         (Ok(answer), encoding)
                     }
-                    Err(error) => (Err(error.warned(deprecated.into_iter().collect())), plain),
+                    Err(error) => (Err(error.warned_first(deprecated)), plain),
                 }
             }
         }

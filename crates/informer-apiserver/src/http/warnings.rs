@@ -18,6 +18,10 @@ impl Warnings {
         self.0.extend_from_slice(warnings);
     }
 
+    pub(super) fn put_first(&mut self, warnings: &[String]) {
+        self.0.splice(0..0, warnings.iter().cloned());
+    }
+
     /// The values of the headers that tell them.
     pub(super) fn headers(&self) -> Vec<HeaderValue> {
         let mut told = HashSet::new();

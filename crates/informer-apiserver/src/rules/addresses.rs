@@ -96,10 +96,12 @@ pub(crate) fn keep_allocated(kind: &Kind, old: &Object, object: &mut Object) {
             }
         }
     }
-    if let Some(spec) = spec.as_object_mut().filter(|_| had && !needs) {
-        for name in ["externalTrafficPolicy", "allocateLoadBalancerNodePorts"] {
-            spec.remove(name);
-        }
+    let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
+    let allocates = "allocateLoadBalancerNodePorts";
+    let ends = balancer(old) && !balancer(spec) && old[allocates] == spec[allocates];
+    let gone = [(had && !needs, "externalTrafficPolicy"), (ends, allocates)];
+    if let Some(spec) = spec.as_object_mut() {
+        gone.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
     }
 }
 

@@ -56,6 +56,12 @@ impl<'a> At<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
+    /// The texts of a list of the object before it.
+    pub(super) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
+        let list = self.old.and_then(|old| get(old, path)?.as_array());
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     /// The path of a member.
     pub(super) fn at(&self, name: &str) -> String {
         join(&self.path, name)
@@ -191,7 +197,9 @@ pub(super) enum Form {
     PortName,
 }
 
-pub(crate) const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
+/// Bytes that a label may have.
+const LABEL_BYTES_MAX: usize = 63;
+const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
      alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 pub(super) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
@@ -216,7 +224,7 @@ impl Form {
     pub(super) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
         let one = |why: &str| if self.fits(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
-            Self::Label => one(LABEL_RULE),
+            Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
             Self::Subdomain => one(SUBDOMAIN_RULE),
             Self::Label1035 => one(LABEL_1035_RULE),
             Self::Qualified => qualified_problems(text),
@@ -251,8 +259,18 @@ fn port_name_problems(text: &str) -> Vec<&'static str> {
     problems
 }
 
-pub(crate) fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_part(text)
+/// Why a text cannot be a label, in upstream's words.
+pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
+    let long = (text.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 characters");
+    let wrong = (!is_label_part(text)).then(|| match Form::Subdomain.fits(text) {
+        true => "must not contain dots",
+        false => LABEL_RULE,
+    });
+    long.into_iter().chain(wrong).collect()
+}
+
+pub(super) fn is_label(text: &str) -> bool {
+    text.len() <= LABEL_BYTES_MAX && is_label_part(text)
 }
 
 fn is_label_part(text: &str) -> bool {

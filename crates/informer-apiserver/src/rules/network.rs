@@ -26,33 +26,49 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
 const TCP: &[Default] = &[Fill("protocol", "\"TCP\"")];
 const SLICE_PORT: &[Default] = &[Call(port_name), Fill("protocol", "\"TCP\"")];
 
-const SERVICE: &[Default] = &[In(
-    "spec",
-    &[
-        Fill("sessionAffinity", "\"None\""),
-        When("sessionAffinity", "None", &[Call(no_affinity)]),
-        When(
-            "sessionAffinity",
-            "ClientIP",
-            &[Fill("sessionAffinityConfig.clientIP.timeoutSeconds", "10800")],
-        ),
-        Fill("type", "\"ClusterIP\""),
-        In("ports[]", &[Fill("protocol", "\"TCP\""), Call(target_port)]),
-        When("type", "NodePort", OUTSIDE),
-        When("type", "LoadBalancer", OUTSIDE),
-        Call(outside_by_address),
-        When("type", "NodePort", INSIDE),
-        When("type", "LoadBalancer", INSIDE),
-        When("type", "ClusterIP", INSIDE),
-        When("type", "LoadBalancer", &[Fill("allocateLoadBalancerNodePorts", "true")]),
-    ],
-)];
+const SERVICE: &[Default] = &[
+    In(
+        "spec",
+        &[
+            Fill("sessionAffinity", "\"None\""),
+            When("sessionAffinity", "None", &[Call(no_affinity)]),
+            When(
+                "sessionAffinity",
+                "ClientIP",
+                &[Fill("sessionAffinityConfig.clientIP.timeoutSeconds", "10800")],
+            ),
+            Fill("type", "\"ClusterIP\""),
+            In("ports[]", &[Fill("protocol", "\"TCP\""), Call(target_port)]),
+            When("type", "NodePort", OUTSIDE),
+            When("type", "LoadBalancer", OUTSIDE),
+            Call(outside_by_address),
+            When("type", "NodePort", INSIDE),
+            When("type", "LoadBalancer", INSIDE),
+            When("type", "ClusterIP", INSIDE),
+            When("type", "LoadBalancer", &[Fill("allocateLoadBalancerNodePorts", "true")]),
+        ],
+    ),
+    Call(balanced),
+];
 
 const OUTSIDE: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
 const INSIDE: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
 
 const POLICY: &[Default] =
     &[In("spec", &[Call(policy_types)]), In("spec.ingress[].ports[]", TCP), In("spec.egress[].ports[]", TCP)];
+
+/// How the addresses of a balancer are reached.
+fn balanced(service: &mut Value) {
+    if service["spec"]["type"] != "LoadBalancer" {
+        return;
+    }
+    super::path::each_mut(service, "status.loadBalancer.ingress[]", &mut |point| {
+        let addressed = get(point, "ip").is_some_and(|address| *address != "");
+        if addressed && get(point, "ipMode").is_none() {
+            set(point, "ipMode", "VIP".into());
+        }
+    });
+}
 
 /// The name of a slice's port is a pointer: unset is told as empty.
 fn port_name(port: &mut Value) {

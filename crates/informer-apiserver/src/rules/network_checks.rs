@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::checks::{
-    At, Check, Form, check_port, check_selector, check_unique, is_ip, is_missing, required, run, unsupported,
+    At, Check, Form, check_port, check_selector, check_unique, is_missing, required, run, unsupported,
 };
+use super::ranges::{address_problem, canonical_problem, check_range, is_part, range};
 use super::service_checks::frozen;
 use crate::error::Cause;
 
@@ -39,11 +40,13 @@ fn slice(at: &At<'_>, causes: &mut Vec<Cause>) {
             causes.push(required(&endpoint.at("addresses"), "must contain at least 1 address"));
         }
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-            if kind != "FQDN" && !is_ip(address) {
-                let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                let field = endpoint.at(&format!("addresses[{index}]"));
-                causes.push(Cause::invalid(&field, &format!("{address:?}"), why));
-            }
+            let problem = match kind {
+                "IPv4" => address_problem(address).map(str::to_owned),
+                "IPv6" => canonical_problem(address),
+                _ => None,
+            };
+            let field = endpoint.at(&format!("addresses[{index}]"));
+            causes.extend(problem.map(|why| Cause::invalid(&field, &format!("{address:?}"), &why)));
         }
     }
 }
@@ -116,6 +119,7 @@ fn backend(at: &At<'_>, causes: &mut Vec<Cause>) {
 fn policy(at: &At<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     check_selector(&spec.part("podSelector"), causes);
+    let before = spec.old.map(ranges).unwrap_or_default();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in spec.items(list).iter().enumerate() {
             let rule = At { value: rule, old: None, path: spec.at(&format!("{list}[{index}]")) };
@@ -130,6 +134,10 @@ fn policy(at: &At<'_>, causes: &mut Vec<Cause>) {
                 if peer.as_object().is_none_or(serde_json::Map::is_empty) {
                     causes.push(required(&rule.at(&format!("{peers}[{index}]")), "must specify a peer"));
                 }
+                if peer["ipBlock"].is_object() {
+                    let path = rule.at(&format!("{peers}[{index}].ipBlock"));
+                    block(&At { value: &peer["ipBlock"], old: None, path }, &before, causes);
+                }
             }
         }
     }
@@ -137,6 +145,41 @@ fn policy(at: &At<'_>, causes: &mut Vec<Cause>) {
         if !matches!(kind, "Ingress" | "Egress") {
             let field = spec.at(&format!("policyTypes[{index}]"));
             causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+/// All ranges of a policy: those that were there before may stay as they are, wherever they are now.
+fn ranges(spec: &Value) -> Vec<&str> {
+    let rules = [("ingress", "from"), ("egress", "to")].into_iter();
+    let blocks =
+        rules.flat_map(|(list, peers)| entries(&spec[list]).flat_map(move |rule| entries(&rule[peers])));
+    let blocks = blocks.map(|peer| &peer["ipBlock"]);
+    blocks
+        .flat_map(|block| entries(&block["except"]).chain([&block["cidr"]]))
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// A range, and parts of it that are left out.
+fn block(at: &At<'_>, before: &[&str], causes: &mut Vec<Cause>) {
+    let whole = at.text("cidr");
+    if whole.is_empty() {
+        causes.push(required(&at.at("cidr"), ""));
+        return;
+    }
+    check_range(&at.at("cidr"), whole, before, causes);
+    let Some(whole) = range(whole) else { return };
+    for (index, except) in at.items("except").iter().filter_map(Value::as_str).enumerate() {
+        let field = at.at(&format!("except[{index}]"));
+        check_range(&field, except, before, causes);
+        if range(except).is_some_and(|except| !is_part(except, whole)) {
+            let why = "must be a strict subset of `cidr`";
+            causes.push(Cause::invalid(&field, &format!("{except:?}"), why));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What nodes must have.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::checks::{At, Check, Form, duplicate, required, unsupported};
+use super::ranges::{range, range_problem};
 use crate::error::Cause;
 
 pub(super) const NODE: &[Check] = &[Check::Call(taints), Check::Call(resources), Check::Call(ranges)];
@@ -91,7 +91,7 @@ fn ranges(at: &At<'_>, causes: &mut Vec<Cause>) {
     if all.len() < 2 {
         return;
     }
-    let read: Vec<_> = all.iter().map(|range| lenient(range)).collect();
+    let read: Vec<_> = all.iter().map(|text| range(text)).collect();
     if let Some(index) = read.iter().position(Option::is_none) {
         let why = format!("invalid CIDR[{index}]: <nil> (invalid CIDR address: {})", all[index]);
         causes.push(Cause {
@@ -107,55 +107,6 @@ fn ranges(at: &At<'_>, causes: &mut Vec<Cause>) {
         let why = "may specify no more than one CIDR for each IP family";
         causes.push(Cause::invalid(field, &json!(all).to_string(), why));
     }
-}
-
-fn range_problem(text: &str) -> Option<&'static str> {
-    let Some((address, length)) = lenient(text) else {
-        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
-    };
-    if strict(text).is_none() {
-        return Some("must not have leading 0s in IP or prefix length");
-    }
-    match address {
-        IpAddr::V6(address) if address.to_ipv4_mapped().is_some() => {
-            Some("must not have an IPv4-mapped IPv6 address")
-        }
-        IpAddr::V6(address) => {
-            let rest = u128::MAX.checked_shr(length).unwrap_or(0);
-            (address.to_bits() & rest != 0).then_some(BITS)
-        }
-        IpAddr::V4(address) => {
-            let rest = u32::MAX.checked_shr(length).unwrap_or(0);
-            (address.to_bits() & rest != 0).then_some(BITS)
-        }
-    }
-}
-
-const BITS: &str = "must not have bits set beyond the prefix length";
-
-/// An address and the length of its prefix.
-fn strict(text: &str) -> Option<(IpAddr, u32)> {
-    let (address, length) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let plain =
-        length.bytes().all(|byte| byte.is_ascii_digit()) && (length == "0" || !length.starts_with('0'));
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length: u32 = length.parse().ok()?;
-    (plain && length <= most).then_some((address, length))
-}
-
-/// The same, where numbers may begin with zeros.
-fn lenient(text: &str) -> Option<(IpAddr, u32)> {
-    let bare = |number: &str| match number.trim_start_matches('0') {
-        "" if !number.is_empty() => "0".to_owned(),
-        rest => rest.to_owned(),
-    };
-    let (address, length) = text.split_once('/')?;
-    let address = match address.contains(':') {
-        true => address.to_owned(),
-        false => address.split('.').map(bare).collect::<Vec<_>>().join("."),
-    };
-    strict(&format!("{address}/{}", bare(length)))
 }
 
 fn addresses(at: &At<'_>, causes: &mut Vec<Cause>) {

@@ -8,6 +8,7 @@ use super::checks::{
     At, Check, Form, at_least, check_labels, check_port, check_unique, duplicate, is_missing, not_found,
     required, run, unsupported,
 };
+use super::ranges::check_address;
 use crate::error::Cause;
 
 pub(super) const POD: &[Check] = &[Check::Call(pod)];
@@ -30,6 +31,10 @@ pub(super) fn check_spec(at: &At<'_>, causes: &mut Vec<Cause>) {
     check_containers(at, "initContainers", &volumes, causes);
     run(at, &[Check::OneOf("restartPolicy", RESTART), Check::OneOf("dnsPolicy", DNS)], causes);
     check_labels(&at.at("nodeSelector"), at.get("nodeSelector"), causes);
+    for (index, server) in at.items("dnsConfig.nameservers").iter().enumerate() {
+        let server = server.as_str().unwrap_or_default();
+        check_address(&at.at(&format!("dnsConfig.nameservers[{index}]")), server, causes);
+    }
     run(
         at,
         &[Check::Form("serviceAccountName", Form::Subdomain), Check::Form("nodeName", Form::Subdomain)],
@@ -45,6 +50,13 @@ pub(super) fn check_spec(at: &At<'_>, causes: &mut Vec<Cause>) {
             &At { value: item, old: None, path: at.at(&format!("tolerations[{index}]")) },
             causes,
         );
+    }
+    for (index, alias) in at.items("hostAliases").iter().enumerate() {
+        let alias = At { value: alias, old: None, path: at.at(&format!("hostAliases[{index}]")) };
+        check_address(&alias.at("ip"), alias.text("ip"), causes);
+        for (place, name) in alias.items("hostnames").iter().filter_map(Value::as_str).enumerate() {
+            Form::Subdomain.check(&alias.at(&format!("hostnames[{place}]")), name, causes);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::checks::{
     At, Check, Form, IMMUTABLE, check_labels, check_port, duplicate, is_ip, required, run, unsupported,
 };
+use super::ranges::{check_address, check_range};
 use crate::error::Cause;
 
 pub(super) const SERVICE: &[Check] = &[Check::Call(service)];
@@ -42,6 +43,12 @@ fn service(at: &At<'_>, causes: &mut Vec<Cause>) {
         let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
         causes.push(Cause::invalid("spec.clusterIPs[0]", &format!("{address:?}"), why));
     }
+    let before: Vec<&str> = spec.before("externalIPs").collect();
+    for (index, address) in spec.items("externalIPs").iter().filter_map(Value::as_str).enumerate() {
+        if !before.contains(&address) {
+            check_address(&spec.at(&format!("externalIPs[{index}]")), address, causes);
+        }
+    }
     run(&spec, &[Check::OneOf("type", TYPES)], causes);
     let mut seen = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
@@ -58,6 +65,26 @@ fn service(at: &At<'_>, causes: &mut Vec<Cause>) {
                 causes.push(Cause::forbidden(&spec.at(&format!("ports[{index}].nodePort")), why));
             }
         }
+    }
+    balancer(&spec, causes);
+}
+
+/// Fields of balancers, which no other service may have.
+fn balancer(spec: &At<'_>, causes: &mut Vec<Cause>) {
+    let why = "may only be used when `type` is 'LoadBalancer'";
+    let is_one = spec.text("type") == "LoadBalancer";
+    let ranges = spec.items("loadBalancerSourceRanges");
+    // Upstream writes the name of the field as its type has it.
+    let field = spec.at("LoadBalancerSourceRanges");
+    if !ranges.is_empty() && !is_one {
+        causes.push(Cause::forbidden(&field, why));
+    }
+    let before: Vec<&str> = spec.before("loadBalancerSourceRanges").map(str::trim).collect();
+    for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+        check_range(&format!("{field}[{index}]"), range.trim(), &before, causes);
+    }
+    if spec.get("allocateLoadBalancerNodePorts").is_some() && !is_one {
+        causes.push(Cause::forbidden(&spec.at("allocateLoadBalancerNodePorts"), why));
     }
 }
 

@@ -4,7 +4,7 @@ use informer_core::LabelSelector;
 use serde_json::{Value, json};
 
 use super::Rules;
-use super::checks::{At, Check, at_least, check_selector, required, run, unsupported};
+use super::checks::{At, Check, at_least, check_selector, label_problems, required, run, unsupported};
 use super::defaults::Default::{self, Call, Fill, In, When};
 use super::path::{get, set};
 use super::pod_checks::{check_template, not_negative, shown_labels};
@@ -474,6 +474,22 @@ fn job(at: &At<'_>, causes: &mut Vec<Cause>) {
         // Twice for a change: it is checked as a new one, too.
         causes.extend(at.old.map(|_| told.clone()));
         causes.push(told);
+    }
+    hosts(at, causes);
+}
+
+/// The pods of a job with indexes have its name and their index as that of their host.
+fn hosts(at: &At<'_>, causes: &mut Vec<Cause>) {
+    let completions = at.number("spec.completions").unwrap_or_default();
+    let (name, last) = (at.text("metadata.name"), completions - 1);
+    let host = format!("{name}-{last}");
+    if at.old.is_none()
+        && at.text("spec.completionMode") == "Indexed"
+        && completions > 0
+        && !label_problems(&host).is_empty()
+    {
+        let why = format!("will not able to create pod with invalid DNS label: {host}");
+        causes.push(Cause::invalid("metadata.name", &format!("{name:?}"), &why));
     }
 }
 

@@ -99,7 +99,7 @@ impl Shared {
             return Err(ApiError::modified(kind, name));
         }
         let written = self.replace(scope, current, object, mode)?;
-        Ok(written.map(|written| Written { warnings, ..written }))
+        Ok(written.map(|written| written.warned(warnings)))
     }
 
     fn apply_new(
@@ -122,7 +122,7 @@ impl Shared {
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_place(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main) {
-            Ok(written) => Ok(Ok(Written { warnings, ..written })),
+            Ok(written) => Ok(Ok(written.warned(warnings))),
             // Somebody else has created it meanwhile.
             Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),
             Err(error) => Err(error),

@@ -6,6 +6,8 @@ use super::{Object, WriteMode};
 use crate::error::{ApiError, Cause};
 use crate::http::parse_version;
 use crate::kinds::Kind;
+use crate::rules::{label_problems, qualified_problems};
+use crate::select::label_value_problems;
 use crate::storage::Stored;
 
 pub(super) fn metadata_of(object: &Object) -> Option<&Object> {
@@ -205,13 +207,14 @@ pub(super) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(kind, "", cause));
     }
-    if kind.is("", "Namespace") && name.contains('.') && is_subdomain(name) {
-        let cause = Cause::invalid("metadata.name", &format!("{name:?}"), "must not contain dots");
-        return Err(ApiError::invalid(kind, name, cause));
-    }
-    if kind.is("", "Namespace") && !crate::rules::is_label(name) {
-        let cause = Cause::invalid("metadata.name", &format!("{name:?}"), crate::rules::LABEL_RULE);
-        return Err(ApiError::invalid(kind, name, cause));
+    // They become parts of names of hosts.
+    if kind.is("", "Namespace") || kind.is("", "Service") || kind.is("apps", "StatefulSet") {
+        let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
+        let mut causes: Vec<Cause> = label_problems(name).iter().map(cause).collect();
+        if !causes.is_empty() {
+            causes.extend(field_causes(object));
+            return Err(ApiError::invalid_fields(kind, name, causes));
+        }
     }
     // The names of RBAC's kinds need only be path segments.
     let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
@@ -245,23 +248,16 @@ fn field_causes(object: &Object) -> Vec<Cause> {
     let map = |name: &str| metadata_of(object).and_then(|metadata| metadata.get(name)?.as_object());
     for (name, value) in map("labels").into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        if !is_qualified(name) {
-            causes.push(Cause::invalid("metadata.labels", &format!("{name:?}"), crate::select::NAME_RULE));
-        }
-        if !crate::select::is_label_value(value) {
-            causes.push(Cause::invalid("metadata.labels", &format!("{value:?}"), crate::select::VALUE_RULE));
-        }
+        let invalid = |text: &str, why: &str| Cause::invalid("metadata.labels", &format!("{text:?}"), why);
+        causes.extend(qualified_problems(name).iter().map(|why| invalid(name, why)));
+        causes.extend(label_value_problems(value).iter().map(|why| invalid(value, why)));
     }
     let mut size = 0;
     for (name, value) in map("annotations").into_iter().flatten() {
         size += name.len() + value.as_str().unwrap_or_default().len();
-        if !is_qualified(&name.to_lowercase()) {
-            causes.push(Cause::invalid(
-                "metadata.annotations",
-                &format!("{name:?}"),
-                crate::select::NAME_RULE,
-            ));
-        }
+        let problems = qualified_problems(&name.to_lowercase());
+        let invalid = |why: &String| Cause::invalid("metadata.annotations", &format!("{name:?}"), why);
+        causes.extend(problems.iter().map(invalid));
     }
     if size > ANNOTATIONS_BYTES_MAX {
         causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
@@ -299,12 +295,6 @@ fn owner_causes(owner: &Value) -> impl Iterator<Item = Cause> {
 
 /// Annotations of one object together, as upstream.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
-
-/// A name of at most 63 characters, with a DNS subdomain before a slash or without.
-fn is_qualified(text: &str) -> bool {
-    let (prefix, name) = text.rsplit_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
-    prefix.is_none_or(is_subdomain) && !name.is_empty() && crate::select::is_label_value(name)
-}
 
 fn is_subdomain(name: &str) -> bool {
     let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

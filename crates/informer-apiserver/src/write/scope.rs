@@ -13,6 +13,7 @@ use crate::consumption::Taking;
 use crate::convert::Converted;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
+use crate::rules::{advice, as_value};
 use crate::storage::{Draft, EventType, Stored, draft, draft_managed};
 
 /// Where a write goes.
@@ -206,6 +207,14 @@ impl<'a> Scope<'a> {
         match object {
             Some(object) => metadata::check_namespace(self.namespace, object),
             None => Ok(()),
+        }
+    }
+
+    /// What a client is told of an object that is valid; writes of this process are told nothing.
+    pub(super) fn advice(&self, object: &mut Object, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
+        match self.validation {
+            Validation::Unchecked => Vec::new(),
+            _ => as_value(object, |object| advice(self.kind(), object, old, mode)),
         }
     }
 

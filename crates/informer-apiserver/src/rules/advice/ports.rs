@@ -1,0 +1,86 @@
+//! Ports of containers that mean the same.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{list, text};
+
+/// A port, and where it is.
+struct Port<'a> {
+    at: String,
+    name: &'a str,
+    number: i64,
+    protocol: &'a str,
+    host_port: i64,
+    host: &'a str,
+}
+
+/// What is odd about the ports of all containers together.
+pub(super) fn of(containers: &[(String, &Value)]) -> Vec<String> {
+    let ports: Vec<Port<'_>> = containers.iter().flat_map(|(path, one)| ports(path, one)).collect();
+    numbers(&ports).into_iter().chain(names(&ports)).collect()
+}
+
+fn ports<'a>(path: &str, container: &'a Value) -> Vec<Port<'a>> {
+    let port = |(index, port): (usize, &'a Value)| Port {
+        at: format!("{path}.ports[{index}]"),
+        name: text(&port["name"]),
+        number: port["containerPort"].as_i64().unwrap_or_default(),
+        protocol: text(&port["protocol"]),
+        host_port: port["hostPort"].as_i64().unwrap_or_default(),
+        host: text(&port["hostIP"]),
+    };
+    list(&container["ports"]).enumerate().map(port).collect()
+}
+
+fn numbers(ports: &[Port<'_>]) -> Vec<String> {
+    let mut known: HashMap<(i64, &str), Vec<&Port<'_>>> = HashMap::new();
+    let mut told = Vec::new();
+    for port in ports {
+        let at = &port.at;
+        if !port.host.is_empty() && port.host_port == 0 {
+            told.push(format!(
+                "{at}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
+                port.name, port.host_port, port.number, port.protocol, port.host
+            ));
+        }
+        let others = known.entry((port.number, port.protocol)).or_default();
+        for other in others.iter() {
+            let how = port.beside(other);
+            told.extend(how.map(|how| format!("{at}: {how} port definition with {}", other.at)));
+        }
+        others.push(port);
+    }
+    told
+}
+
+impl Port<'_> {
+    /// How it is odd beside another one of the same number and protocol.
+    fn beside(&self, other: &Self) -> Option<&'static str> {
+        if self.host == other.host && self.host_port == other.host_port {
+            Some("duplicate")
+        } else if self.host_port == 0 || other.host_port == 0 {
+            Some("overlapping")
+        } else if self.host_port == other.host_port && self.host.is_empty() != other.host.is_empty() {
+            Some("dangerously ambiguous")
+        } else {
+            None
+        }
+    }
+}
+
+fn names(ports: &[Port<'_>]) -> Vec<String> {
+    let mut known: HashMap<&str, &str> = HashMap::new();
+    let mut told = Vec::new();
+    for Port { at, name, .. } in ports.iter().filter(|port| !port.name.is_empty()) {
+        match known.get(name) {
+            Some(other) => told.push(format!(
+                "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will \
+                 use {other}"
+            )),
+            None => drop(known.insert(name, at)),
+        }
+    }
+    told
+}

@@ -1,0 +1,182 @@
+//! Volumes: kinds of them that nobody serves any more, and files that hide each other.
+
+use serde_json::Value;
+
+use super::pods::{node_term, of_topologies};
+use super::{CLASS_ANNOTATION, fractions, has_annotation, list, text};
+
+pub(super) const CLASS_ANNOTATION_IS_OLD: &str =
+    "deprecated since v1.8; use \"storageClassName\" attribute instead";
+const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+/// Sources of a pod's volumes, in upstream's order; some are of persistent volumes, too.
+const OLD_SOURCES: [(&str, &str); 7] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+];
+const OLDER_SOURCES: [(&str, &str); 2] = [
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+/// The volumes of a pod.
+pub(super) fn of_pod(spec: &Value, at: &str) -> Vec<String> {
+    let mut told = Vec::new();
+    for (index, volume) in list(&spec["volumes"]).enumerate() {
+        let path = format!("{at}spec.volumes[{index}]");
+        let old = |(source, why): &(&str, &str)| {
+            volume[source].is_object().then(|| format!("{path}.{}: {why}", go_path(source)))
+        };
+        told.extend(OLD_SOURCES.iter().filter_map(old));
+        let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+        told.extend(fractions(claim, &format!("{path}.ephemeral.volumeClaimTemplate.spec"), &["storage"]));
+        told.extend(OLDER_SOURCES.iter().filter_map(old));
+    }
+    told.extend(list(&spec["volumes"]).flat_map(overlaps));
+    told
+}
+
+/// Upstream's path of a source is not always its name.
+fn go_path(source: &str) -> &str {
+    if source == "storageos" { "storageOS" } else { source }
+}
+
+pub(super) fn of_persistent(volume: &Value) -> Vec<String> {
+    let annotations = [
+        (CLASS_ANNOTATION, CLASS_ANNOTATION_IS_OLD),
+        (OPTIONS_ANNOTATION, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
+    ];
+    let old = annotations.iter().filter(|(name, _)| has_annotation(volume, name));
+    let mut told: Vec<String> =
+        old.map(|(name, why)| format!("metadata.annotations[{name}]: {why}")).collect();
+    let spec = &volume["spec"];
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+        let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
+                   provisioning.";
+        told.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+    }
+    for (index, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).enumerate() {
+        told.extend(node_term(
+            term,
+            false,
+            &format!("spec.nodeAffinity.required.nodeSelectorTerms[{index}]"),
+        ));
+    }
+    for source in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
+        let known = OLD_SOURCES.iter().chain(&OLDER_SOURCES).find(|(name, _)| *name == source);
+        if let Some((_, why)) = known.filter(|_| spec[source].is_object()) {
+            told.push(format!("spec.{}: {why}", go_path(source)));
+        }
+    }
+    told
+}
+
+pub(super) fn of_class(class: &Value) -> Vec<String> {
+    of_topologies(class)
+}
+
+pub(super) fn of_driver(driver: &Value, old: Option<&Value>) -> Vec<String> {
+    let spec = &driver["spec"];
+    let asks = spec["tokenRequests"].as_array().is_some_and(|asked| !asked.is_empty());
+    let new = old.is_none_or(|old| old["spec"]["tokenRequests"] != spec["tokenRequests"]);
+    let why = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
+               possible logging of tokens in volume attributes";
+    let told = asks && new && spec["serviceAccountTokenInSecrets"].is_null();
+    told.then(|| why.to_owned()).into_iter().collect()
+}
+
+/// A file of a volume, and which source it comes from where there are several.
+#[derive(PartialEq)]
+struct File {
+    path: String,
+    source: String,
+}
+
+impl File {
+    fn shown(&self) -> String {
+        match self.source.is_empty() {
+            true => format!("{:?}", self.path),
+            false => format!("{:?} ({})", self.path, self.source),
+        }
+    }
+
+    /// Whether one is the other, or within it.
+    fn meets(&self, other: &Self) -> bool {
+        let [left, right] = [self, other].map(|file| format!("{}/", file.path));
+        !self.path.is_empty()
+            && !other.path.is_empty()
+            && (left.starts_with(&right) || right.starts_with(&left))
+    }
+}
+
+fn overlaps(volume: &Value) -> Vec<String> {
+    let name = text(&volume["name"]);
+    let told = |what: &str, files: Vec<File>| -> Vec<String> {
+        let met = meetings(files).into_iter();
+        met.map(|met| format!("volume {name:?} ({what}): overlapping paths: {met}")).collect()
+    };
+    let (map, secret) = (&volume["configMap"], &volume["secret"]);
+    let mut all = told(&format!("ConfigMap {:?}", text(&map["name"])), files(map, ""));
+    all.extend(told(&format!("Secret {:?}", text(&secret["secretName"])), files(secret, "")));
+    all.extend(told("DownwardAPI", files(&volume["downwardAPI"], "")));
+    let sources = || list(&volume["projected"]["sources"]);
+    let empty = sources().filter(|source| source.as_object().is_some_and(serde_json::Map::is_empty));
+    all.extend(empty.map(|_| format!("volume {name:?} (Projected) has no sources provided")));
+    all.extend(told("Projected", sources().flat_map(projected).collect()));
+    all
+}
+
+fn files(holder: &Value, source: &str) -> Vec<File> {
+    let file = |item: &Value| File { path: bare(text(&item["path"])), source: source.to_owned() };
+    list(&holder["items"]).map(file).collect()
+}
+
+fn bare(path: &str) -> String {
+    path.trim_end_matches('/').to_owned()
+}
+
+/// The files of one of several sources.
+fn projected(source: &Value) -> Vec<File> {
+    let one = |holder: &Value, member: &str, source: String| {
+        let path = bare(text(&holder[member]));
+        (!path.is_empty()).then_some(File { path, source })
+    };
+    let named = |name: &str| source[name].is_object().then(|| &source[name]);
+    if let Some(map) = named("configMap") {
+        return files(map, &format!("ConfigMap {:?}", text(&map["name"])));
+    }
+    if let Some(secret) = named("secret") {
+        return files(secret, &format!("Secret {:?}", text(&secret["name"])));
+    }
+    if let Some(downward) = named("downwardAPI") {
+        return files(downward, "DownwardAPI");
+    }
+    if let Some(token) = named("serviceAccountToken") {
+        return one(token, "path", "ServiceAccountToken".to_owned()).into_iter().collect();
+    }
+    if let Some(bundle) = named("clusterTrustBundle") {
+        let name = bundle["name"].as_str().unwrap_or_else(|| text(&bundle["signerName"]));
+        return one(bundle, "path", format!("ClusterTrustBundle {name:?}")).into_iter().collect();
+    }
+    let certificate = &source["podCertificate"];
+    let parts = [
+        ("certificateChainPath", "PodCertificate chain"),
+        ("keyPath", "PodCertificate key"),
+        ("credentialBundlePath", "PodCertificate credential bundle"),
+    ];
+    parts.into_iter().filter_map(|(member, source)| one(certificate, member, source.to_owned())).collect()
+}
+
+/// Each file with those before it that it meets.
+fn meetings(files: Vec<File>) -> Vec<String> {
+    let mut told = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        let met = files[..index].iter().filter(|other| file.meets(other));
+        told.extend(met.map(|other| format!("{} with {}", file.shown(), other.shown())));
+    }
+    told
+}
