@@ -67,8 +67,8 @@ impl std::str::FromStr for Tokens {
             if token.is_empty() || name.is_empty() || rest.len() > 1 {
                 return Err(broken);
             }
-            let groups = rest.first().map(String::as_str).unwrap_or_default();
-            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            // As upstream: a column with nothing in it is one group without a name.
+            let groups = rest.iter().flat_map(|groups| groups.split(',')).map(str::trim);
             tokens.add(token, User::new(name).uid(uid).groups(groups));
         }
         Ok(tokens)

@@ -102,13 +102,20 @@ pub(crate) fn prepare_new(kind: &Kind, object: &mut Object, now: &str) {
         }
         ("batch", "Job") => with(object, select_own),
         ("apps", "DaemonSet") => with(object, |set| template_generation(set, 1)),
-        // Upstream's storage knows no empty lists.
-        ("discovery.k8s.io", "EndpointSlice") => with(object, |slice| {
-            if super::checks::is_missing(get(slice, "endpoints")) {
-                set(slice, "endpoints", Value::Null);
-            }
-        }),
         _ => {}
+    }
+    empty_lists(kind, object);
+}
+
+/// Upstream's storage knows no empty lists.
+fn empty_lists(kind: &Kind, object: &mut Object) {
+    let list = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+        ("discovery.k8s.io", "EndpointSlice") => "endpoints",
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => "rules",
+        _ => return,
+    };
+    if super::checks::is_missing(object.get(list)) {
+        object.insert(list.to_owned(), Value::Null);
     }
 }
 
@@ -123,6 +130,7 @@ pub(crate) fn prepare_changed(kind: &Kind, old: &Object, object: &mut Object) {
             template_generation(set, known.unwrap_or(1) + i64::from(changed));
         });
     }
+    empty_lists(kind, object);
 }
 
 fn with(object: &mut Object, change: impl FnOnce(&mut Value)) {
