@@ -11,9 +11,12 @@
 mod accounts;
 mod attributes;
 mod bootstrap;
+mod cover;
+mod escalation;
 mod impersonate;
 mod rbac;
 mod review;
+mod rule;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -108,6 +111,14 @@ impl User {
         }
         info
     }
+}
+
+/// Who a write is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Requester<'a> {
+    pub(crate) user: &'a User,
+    /// The name in the path; `None` where something is to be created.
+    pub(crate) name: Option<&'a str>,
 }
 
 /// How a server tells users apart.

@@ -38,6 +38,7 @@ pub(crate) use settling::Settling;
 pub(crate) use twice::Twice;
 
 use crate::admission::Phase;
+use crate::auth::Requester;
 use crate::consumption::Commit;
 use crate::error::{ApiError, Cause};
 use crate::fields::Managed;
@@ -184,6 +185,7 @@ impl Shared {
             self.plug_in(kind, scope.namespace, &mut object)?;
         }
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
+        scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
         // What is not stored may name a version, and keeps it.
         let named = metadata::version(&object)?.filter(|_| scope.dry_run);
@@ -204,7 +206,7 @@ impl Shared {
             }
             check_schema(kind, &mut object, None)?;
             let advice = scope.advice(&mut object, None, mode);
-            if let Some(user) = scope.creator {
+            if let Some(Requester { user, name: Some(_) }) = scope.requester {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
             self.check_limits(scope.taking(mode, None), &mut object)?;
@@ -315,7 +317,7 @@ impl Shared {
                 found => found?,
             };
             if given.is_some_and(|given| given != current.version) {
-                return Err(ApiError::modified(kind, name));
+                return Err(scope.outdated(self, &object, name));
             }
             metadata::check_precondition(kind, &current, &object)?;
             if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
@@ -376,6 +378,7 @@ impl Shared {
         }
         let Value::Object(old) = &whole else { return Err(ApiError::unknown_resource()) };
         scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
+        scope.check_escalation(self, Some(old), &object)?;
         let mut new = merge_update(kind, &whole, object, mode)?;
         let advice = scope.advice(&mut new, Some(&whole), mode);
         // Until the end: nothing that follows here writes services.
@@ -442,7 +445,7 @@ impl Shared {
             let warnings = self.shaped(scope, &mut object, true)?;
             metadata::check_url_name(&object, name)?;
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
-                return Err(ApiError::modified(kind, name));
+                return Err(scope.outdated(self, &object, name));
             }
             self.own_replaced(scope, &old, &mut object, mode)?;
             match self.replace_shown(scope, (&current, shown, old), object, mode)? {

@@ -102,8 +102,8 @@ impl Attributes {
         }
     }
 
-    /// The refusal of what a user may not do.
-    pub(super) fn refusal(&self, user: &User) -> ApiError {
+    /// The refusal of what a user may not do, with what there is to say of it.
+    pub(super) fn refusal(&self, user: &User, why: &str) -> ApiError {
         let Self { verb, group, resource, namespace, name, path } = self;
         let user = &user.name;
         let mut error = if resource.is_empty() {
@@ -125,6 +125,9 @@ impl Attributes {
                 ),
             )
         };
+        if !why.is_empty() {
+            error.message = format!("{}: {why}", error.message);
+        }
         error.unauthorized = true;
         error.details = Some(Box::new(Details {
             name: name.clone(),

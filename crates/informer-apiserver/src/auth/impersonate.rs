@@ -23,14 +23,14 @@ impl Shared {
         request: impl FnOnce() -> Attributes,
     ) -> Result<User, ApiError> {
         let Some(wanted) = wanted(headers)? else { return Ok(user) };
-        if questions(&wanted).iter().all(|attributes| self.allows(&user, attributes).is_some()) {
+        if questions(&wanted).iter().all(|attributes| self.allows(&user, attributes).is_ok()) {
             return Ok(completed(wanted));
         }
         // Upstream tells of the newer right, which is one for each verb, whichever is missing.
         let mode = if service_account(&wanted.name).is_some() { "serviceaccount" } else { "user-info" };
         let mut asked = request();
         asked.verb = format!("impersonate-on:{mode}:{}", asked.verb);
-        Err(asked.refusal(&user))
+        Err(asked.refusal(&user, ""))
     }
 }
 

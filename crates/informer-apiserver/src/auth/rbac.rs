@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use informer_core::Gvr;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 
+use super::rule::Rule;
 use super::{Attributes, User};
 use crate::error::ApiError;
 use crate::kinds::Kind;
@@ -36,7 +37,23 @@ struct Grant {
     /// As reasons name it: `RoleBinding "readers/default" of Role "reader"`.
     title: String,
     subjects: Vec<Subject>,
-    rules: Vec<Rule>,
+    rules: Result<Vec<Rule>, MissingRole>,
+}
+
+/// A role that a binding refers to, and that is not there.
+#[derive(Debug, Clone)]
+pub(super) struct MissingRole {
+    /// `role` or `clusterrole`.
+    word: &'static str,
+    pub(super) name: String,
+}
+
+/// What a user has in a namespace.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) rules: Vec<Rule>,
+    /// The roles that would say more.
+    pub(super) missing: Vec<MissingRole>,
 }
 
 #[derive(Debug)]
@@ -45,24 +62,12 @@ enum Subject {
     Group(String),
 }
 
-#[derive(Debug)]
-struct Rule {
-    verbs: Vec<String>,
-    groups: Vec<String>,
-    resources: Vec<String>,
-    names: Vec<String>,
-    paths: Vec<String>,
-}
-
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
 impl Shared {
     /// Refuses what a user may not do.
     pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
-        match self.allows(user, attributes) {
-            Some(_) => Ok(()),
-            None => Err(attributes.refusal(user)),
-        }
+        self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
     }
 
     /// Refuses what a user may not create. For updates and applies that find nothing: whoever may do those may not create for that.
@@ -91,30 +96,24 @@ impl Shared {
         })
     }
 
-    /// Why a user may do something; `None` where they may not.
-    pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Option<String> {
+    /// Why a user may do something, or may not; mostly there is nothing to say of the latter.
+    pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         if !self.access.judges(user) {
-            return Some(String::new());
-        }
-        self.policy().allows(user, attributes)
-    }
-
-    /// The rules that hold for a user in a namespace, as a review shows them.
-    pub(super) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Value>, Vec<Value>) {
-        if !self.access.judges(user) {
-            let all = ["*"];
-            return (
-                vec![json!({"verbs": all, "apiGroups": all, "resources": all})],
-                vec![json!({"verbs": all, "nonResourceURLs": all})],
-            );
+            return Ok(String::new());
         }
         let policy = self.policy();
-        let holds = |grant: &&Grant| {
-            grant.namespace.as_deref().is_none_or(|own| own == namespace) && grant.subject_of(user).is_some()
-        };
-        let rules = policy.grants.iter().filter(holds).flat_map(|grant| &grant.rules);
-        let (resource, other): (Vec<&Rule>, Vec<&Rule>) = rules.partition(|rule| rule.paths.is_empty());
-        (resource.into_iter().map(Rule::shown).collect(), other.into_iter().map(Rule::shown).collect())
+        policy.allows(user, attributes).ok_or_else(|| {
+            let missing = policy.held(user, &attributes.namespace).missing;
+            told(&missing).map_or(String::new(), |told| format!("RBAC: {told}"))
+        })
+    }
+
+    /// What a user has in a namespace, or everywhere where that is empty.
+    pub(super) fn held(&self, user: &User, namespace: &str) -> Held {
+        match self.access.judges(user) {
+            true => self.policy().held(user, namespace),
+            false => Held { rules: Rule::everything().into(), missing: Vec::new() },
+        }
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -138,14 +137,18 @@ impl Shared {
         // Subscribed before the objects are read, so that no change falls between.
         let changes =
             all.iter().filter_map(|resource| Some(resource.as_ref()?.changed.subscribe())).collect();
-        let role = |namespace: Option<&str>, role_ref: &Value| -> Option<Vec<Rule>> {
-            let name = role_ref["name"].as_str()?;
-            let (resource, namespace) = match role_ref["kind"].as_str()? {
-                "Role" => (roles.as_ref()?, Some(namespace?)),
-                _ => (cluster_roles.as_ref()?, None),
+        let role = |namespace: Option<&str>, role_ref: &Value| {
+            let name = role_ref["name"].as_str().unwrap_or_default();
+            let (word, resource, namespace) = match role_ref["kind"].as_str() {
+                Some("Role") => ("role", &roles, namespace.map(Some)),
+                _ => ("clusterrole", &cluster_roles, Some(None)),
             };
-            let stored = self.find(resource, namespace, name).ok()?;
-            Some(parse(stored.as_slice())["rules"].as_array().into_iter().flatten().map(Rule::read).collect())
+            let stored = resource
+                .as_ref()
+                .zip(namespace)
+                .and_then(|(resource, namespace)| self.find(resource, namespace, name).ok());
+            let stored = stored.ok_or_else(|| MissingRole { word, name: name.to_owned() })?;
+            Ok(Rule::all_of(&parse(stored.as_slice())))
         };
         let mut grants = Vec::new();
         for resource in [&cluster_bindings, &bindings].into_iter().flatten() {
@@ -153,7 +156,7 @@ impl Shared {
             for stored in live.iter() {
                 let binding = parse(stored.as_slice());
                 let namespace = stored.key.namespace();
-                let Some(rules) = role(namespace, &binding["roleRef"]) else { continue };
+                let rules = role(namespace, &binding["roleRef"]);
                 grants.push(Grant::read(namespace, stored.key.name(), &binding, rules));
             }
         }
@@ -166,16 +169,54 @@ impl Policy {
         self.grants.iter().find_map(|grant| {
             let here = grant.namespace.as_deref().is_none_or(|own| own == attributes.namespace);
             let here = here && (grant.namespace.is_none() || !attributes.resource.is_empty());
-            if !here || !grant.rules.iter().any(|rule| rule.allows(attributes)) {
+            let rules = grant.rules.as_deref().unwrap_or_default();
+            if !here || !rules.iter().any(|rule| rule.allows(attributes)) {
                 return None;
             }
             Some(format!("RBAC: allowed by {} to {}", grant.title, grant.subject_of(user)?))
         })
     }
+
+    fn held(&self, user: &User, namespace: &str) -> Held {
+        let mut held = Held::default();
+        let here = |grant: &&Grant| grant.namespace.as_deref().is_none_or(|own| own == namespace);
+        for grant in self.grants.iter().filter(here).filter(|grant| grant.subject_of(user).is_some()) {
+            match &grant.rules {
+                Ok(rules) => held.rules.extend(rules.iter().cloned()),
+                Err(missing) => held.missing.push(missing.clone()),
+            }
+        }
+        held
+    }
+}
+
+/// How those who decide tell of the roles that are not there; `None` where all are.
+pub(super) fn told(missing: &[MissingRole]) -> Option<String> {
+    all_told(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
+}
+
+/// Several errors in one, each told once.
+pub(super) fn all_told(errors: impl Iterator<Item = String>) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for error in errors {
+        if !all.contains(&error) {
+            all.push(error);
+        }
+    }
+    match all.len() {
+        0 => None,
+        1 => all.pop(),
+        _ => Some(format!("[{}]", all.join(", "))),
+    }
 }
 
 impl Grant {
-    fn read(namespace: Option<&str>, name: &str, binding: &Value, rules: Vec<Rule>) -> Self {
+    fn read(
+        namespace: Option<&str>,
+        name: &str,
+        binding: &Value,
+        rules: Result<Vec<Rule>, MissingRole>,
+    ) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let subjects = binding["subjects"].as_array().into_iter().flatten().map(|subject| {
             let name = text(&subject["name"]);
@@ -214,56 +255,5 @@ impl Grant {
             Subject::Group(name) if user.groups.contains(name) => Some(format!("Group {name:?}")),
             _ => None,
         })
-    }
-}
-
-impl Rule {
-    fn read(rule: &Value) -> Self {
-        let texts = |name: &str| -> Vec<String> {
-            let list = rule[name].as_array().into_iter().flatten();
-            list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
-        };
-        Self {
-            verbs: texts("verbs"),
-            groups: texts("apiGroups"),
-            resources: texts("resources"),
-            names: texts("resourceNames"),
-            paths: texts("nonResourceURLs"),
-        }
-    }
-
-    fn shown(&self) -> Value {
-        let mut shown = json!({"verbs": self.verbs});
-        if self.paths.is_empty() {
-            shown["apiGroups"] = self.groups.clone().into();
-            shown["resources"] = self.resources.clone().into();
-            if !self.names.is_empty() {
-                shown["resourceNames"] = self.names.clone().into();
-            }
-        } else {
-            shown["nonResourceURLs"] = self.paths.clone().into();
-        }
-        shown
-    }
-
-    fn allows(&self, asked: &Attributes) -> bool {
-        let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
-        if !has(&self.verbs, &asked.verb) {
-            return false;
-        }
-        if asked.resource.is_empty() {
-            let path = |own: &String| match own.strip_suffix('*') {
-                Some(prefix) => asked.path.starts_with(prefix),
-                None => *own == asked.path,
-            };
-            return self.paths.iter().any(path);
-        }
-        let resource = |own: &String| {
-            let of_any = |sub| asked.resource.split_once('/').is_some_and(|(_, asked)| asked == sub);
-            *own == "*" || *own == asked.resource || own.strip_prefix("*/").is_some_and(of_any)
-        };
-        has(&self.groups, &asked.group)
-            && self.resources.iter().any(resource)
-            && (self.names.is_empty() || self.names.contains(&asked.name))
     }
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::accounts::AUDIENCE;
+use super::rbac::told;
+use super::rule::Rule;
 use super::{Attributes, User};
 use crate::error::{ApiError, Cause};
 use crate::kinds::Kind;
@@ -33,9 +35,7 @@ impl Shared {
                 if namespace.is_empty() {
                     return Err(ApiError::bad_request("no namespace on request"));
                 }
-                let (resource, other) = self.rules_of(user, namespace);
-                review["status"] =
-                    json!({"resourceRules": resource, "nonResourceRules": other, "incomplete": false});
+                review["status"] = self.rules_review(user, namespace);
             }
             _ => {
                 let asked = asked_user(kind, &review["spec"])?;
@@ -51,10 +51,23 @@ impl Shared {
             return Err(invalid(kind, Cause::invalid("spec.resourceAttributes", "null", why)));
         };
         Ok(match self.allows(user, &attributes) {
-            None => json!({"allowed": false}),
-            Some(reason) if reason.is_empty() => json!({"allowed": true}),
-            Some(reason) => json!({"allowed": true, "reason": reason}),
+            Ok(reason) => decided(true, reason),
+            Err(reason) => decided(false, reason),
         })
+    }
+
+    fn rules_review(&self, user: &User, namespace: &str) -> Value {
+        let held = self.held(user, namespace);
+        let (of_paths, of_resources): (Vec<&Rule>, Vec<&Rule>) =
+            held.rules.iter().partition(|rule| !rule.paths.is_empty());
+        let shown = |rules: Vec<&Rule>| rules.into_iter().map(Rule::shown).collect::<Vec<_>>();
+        let mut status = json!({
+            "resourceRules": shown(of_resources), "nonResourceRules": shown(of_paths), "incomplete": false,
+        });
+        if let Some(told) = told(&held.missing) {
+            status["evaluationError"] = told.into();
+        }
+        status
     }
 
     fn token_review(&self, spec: &Value) -> Result<Value, ApiError> {
@@ -73,6 +86,13 @@ impl Shared {
             }
             Err(refusal) => json!({"user": {}, "error": refusal.told()}),
         })
+    }
+}
+
+fn decided(allowed: bool, reason: String) -> Value {
+    match reason.is_empty() {
+        true => json!({"allowed": allowed}),
+        false => json!({"allowed": allowed, "reason": reason}),
     }
 }
 

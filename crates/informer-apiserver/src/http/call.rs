@@ -19,7 +19,7 @@ use super::query::{ListOptions, Query};
 use super::route::ResourceRoute;
 use super::service::BODY_BYTES_MAX;
 use super::{answer, options, parse_version};
-use crate::auth::User;
+use crate::auth::{Requester, User};
 use crate::error::ApiError;
 use crate::faults::{Plan, Point};
 use crate::kinds::{Kind, Subresource};
@@ -62,7 +62,10 @@ impl Call<'_> {
             admission: None,
             conversion: None,
             manager: Some(self.manager()),
-            creator: Some(self.user).filter(|_| self.route.verb != Verb::Create),
+            requester: Some(Requester {
+                user: self.user,
+                name: Some(self.name()).filter(|_| self.route.verb != Verb::Create),
+            }),
             twice: None,
         }
     }

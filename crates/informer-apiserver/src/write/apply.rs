@@ -89,14 +89,13 @@ impl Shared {
         apply: &Application,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
-        let kind = scope.kind();
         let name = current.key.name();
         let shown = scope.present(current)?;
         let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
         let (object, warnings) = self.applied(scope, Some(&old), apply, mode)?;
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != current.version) {
-            return Err(ApiError::modified(kind, name));
+            return Err(scope.outdated(self, &object, name));
         }
         let written = self.replace(scope, current, object, mode)?;
         Ok(written.map(|written| written.warned(warnings)))

@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::metadata::{self, metadata_of_mut};
 use super::{Object, Twice, Validation, WriteMode};
 use crate::admission::{Attempt, Occasion, Operation, Phase};
-use crate::auth::User;
+use crate::auth::Requester;
 use crate::consumption::Taking;
 use crate::convert::Converted;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
 use crate::rules::{advice, as_value};
+use crate::server::Shared;
 use crate::storage::{Draft, EventType, Stored, draft, draft_managed};
 
 /// Where a write goes.
@@ -32,8 +33,9 @@ pub(crate) struct Scope<'a> {
     pub(crate) conversion: Option<&'a Attempt>,
     /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
     pub(crate) manager: Option<&'a str>,
-    /// Who has to be allowed to create what is missing, where the request was another than to create. Writes of this process may.
-    pub(crate) creator: Option<&'a User>,
+    /// Who has to be allowed to give away what roles and bindings say, and to create what is missing, where the request was
+    /// another than to create. Writes of this process may.
+    pub(crate) requester: Option<Requester<'a>>,
     /// What a strict reader finds in the body, where members are in it twice: what was read has only the last of each.
     pub(crate) twice: Option<&'a Twice>,
 }
@@ -57,7 +59,7 @@ impl<'a> Scope<'a> {
             admission: None,
             conversion: None,
             manager: None,
-            creator: None,
+            requester: None,
             twice: None,
         }
     }
@@ -172,6 +174,22 @@ impl<'a> Scope<'a> {
             (Some(back), Some(converter)) => Ok(converter.keep(self.kind(), &stored, &back?)),
             _ => Ok(self.resource.present(&stored, EventType::Modified).unwrap_or(stored)),
         }
+    }
+
+    /// Refuses a role or a binding that gives away more than what its writer has.
+    pub(super) fn check_escalation(
+        &self,
+        shared: &Shared,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
+    }
+
+    /// The refusal of a change to another version than the stored one. Whether its writer may do it at all comes first.
+    pub(super) fn outdated(&self, shared: &Shared, object: &Object, name: &str) -> ApiError {
+        let refused = self.check_escalation(shared, None, object).err();
+        refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
     }
 
     pub(super) fn kind(&self) -> &Kind {

@@ -1,0 +1,176 @@
+//! Nobody gives away what they do not have: roles and bindings are written by who has all that they say, or may `escalate` or
+//! `bind`.
+
+use informer_core::Gvr;
+use serde_json::{Map, Value};
+
+use super::cover::missing;
+use super::rbac::{GROUP, all_told};
+use super::rule::Rule;
+use super::{Attributes, Requester};
+use crate::error::ApiError;
+use crate::kinds::Kind;
+use crate::server::{Shared, parse};
+
+type Object = Map<String, Value>;
+
+impl Shared {
+    /// Refuses a role or a binding that gives away more than what its writer has. Asked before it is looked at whether the
+    /// object is one at all.
+    pub(crate) fn check_escalation(
+        &self,
+        requester: Option<Requester<'_>>,
+        (kind, namespace): (&Kind, Option<&str>),
+        (old, new): (Option<&Object>, &Object),
+    ) -> Result<(), ApiError> {
+        let Some(requester) = requester.filter(|by| kind.gvr.group == GROUP && self.access.judges(by.user))
+        else {
+            return Ok(());
+        };
+        if old.is_some_and(|old| changes_owners_alone(old, new)) {
+            return Ok(());
+        }
+        let written =
+            Granting { shared: self, requester, kind, namespace: namespace.unwrap_or_default(), new };
+        match kind.kind.as_str() {
+            "Role" | "ClusterRole" => written.check_role(old),
+            "RoleBinding" | "ClusterRoleBinding" => written.check_binding(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A role or a binding that somebody writes.
+struct Granting<'a> {
+    shared: &'a Shared,
+    requester: Requester<'a>,
+    kind: &'a Kind,
+    /// Empty for what holds everywhere.
+    namespace: &'a str,
+    new: &'a Object,
+}
+
+impl Granting<'_> {
+    fn check_role(&self, old: Option<&Object>) -> Result<(), ApiError> {
+        if self.may("escalate", (&self.kind.gvr.resource, GROUP), self.requester.name.unwrap_or_default()) {
+            return Ok(());
+        }
+        let rules = self.new.get("rules").and_then(Value::as_array).into_iter().flatten();
+        self.check_rules(&rules.map(Rule::read).collect::<Vec<_>>())?;
+        let aggregates = [Some(self.new), old].into_iter().flatten().any(aggregates);
+        if aggregates && self.check_rules(&Rule::everything()).is_err() {
+            return Err(self.forbidden("must have cluster-admin privileges to use the aggregationRule"));
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self) -> Result<(), ApiError> {
+        let text =
+            |member: &str| self.new.get("roleRef").and_then(|role| role[member].as_str()).unwrap_or_default();
+        let (kind, name) = (text("kind"), text("name"));
+        let resource = match kind {
+            "Role" => "roles",
+            "ClusterRole" => "clusterroles",
+            _ => return Err(ApiError::new(500, "", format!("unsupported role reference kind: {kind:?}"))),
+        };
+        // Who leaves the group out means this one.
+        let group = Some(text("apiGroup")).filter(|group| !group.is_empty()).unwrap_or(GROUP);
+        if self.may("bind", (resource, group), name) {
+            return Ok(());
+        }
+        self.check_rules(&self.rules_of(resource, name)?)
+    }
+
+    fn may(&self, verb: &str, (resource, group): (&str, &str), name: &str) -> bool {
+        let attributes = Attributes {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+            path: String::new(),
+        };
+        self.shared.allows(self.requester.user, &attributes).is_ok()
+    }
+
+    /// The rules of the role that is bound. Upstream's store of roles tells its errors in the name of the request.
+    fn rules_of(&self, resource: &str, name: &str) -> Result<Vec<Rule>, ApiError> {
+        let namespace = Some(self.namespace).filter(|_| resource == "roles");
+        let required = |what: &str| Err(ApiError::bad_request(format!("{what} parameter required.")));
+        match (namespace, name) {
+            (Some(""), _) => return required("Namespace"),
+            (_, "") => return required("Name"),
+            _ => {}
+        }
+        let roles = self.shared.resource(&Gvr::new(GROUP, "v1", resource))?;
+        let stored = self.shared.find(&roles, namespace, name).map_err(|error| match error.code {
+            404 => ApiError::not_found(self.kind, name),
+            _ => error,
+        })?;
+        Ok(Rule::all_of(&parse(stored.as_slice())))
+    }
+
+    fn check_rules(&self, wanted: &[Rule]) -> Result<(), ApiError> {
+        let user = self.requester.user;
+        let held = self.shared.held(user, self.namespace);
+        let missing: Vec<String> = missing(&held.rules, wanted).into_iter().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let groups: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
+        let mut why = format!(
+            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            user.name,
+            groups.join(" "),
+            missing.join("\n"),
+        );
+        let lost = held.missing.iter().map(|role| ApiError::not_found(self.kind, &role.name).message);
+        if let Some(told) = all_told(lost) {
+            why.push_str(&format!("; resolution errors: [{told}]"));
+        }
+        Err(self.forbidden(&why))
+    }
+
+    fn forbidden(&self, why: &str) -> ApiError {
+        let metadata = self.new.get("metadata");
+        let name = metadata.and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        let mut error = ApiError::forbidden(self.kind, name, why);
+        if name.is_empty() {
+            error.message = format!("{} is forbidden: {why}", self.kind.qualified_resource());
+        }
+        error
+    }
+}
+
+/// Whether a role is made of others, whatever they come to say.
+fn aggregates(role: &Object) -> bool {
+    let selectors = role.get("aggregationRule").and_then(|rule| rule["clusterRoleSelectors"].as_array());
+    selectors.is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// Whether nothing is another but what those write who collect garbage.
+fn changes_owners_alone(old: &Object, new: &Object) -> bool {
+    const THEIRS: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
+    let metadata =
+        |object: &Object| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    is_same_but(old, new, &["kind", "apiVersion", "metadata"])
+        && is_same_but(&metadata(old), &metadata(new), &THEIRS)
+}
+
+/// Whether two objects have the same members apart from these. What is empty is not there.
+fn is_same_but(old: &Object, new: &Object, but: &[&str]) -> bool {
+    let counts = |(name, value): &(&String, &Value)| {
+        let empty = match value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(members) => members.is_empty(),
+            Value::String(text) => text.is_empty(),
+            _ => false,
+        };
+        !empty && !but.contains(&name.as_str())
+    };
+    let has_all = |one: &Object, other: &Object| {
+        one.iter().filter(counts).all(|(name, value)| other.get(name) == Some(value))
+    };
+    has_all(old, new) && has_all(new, old)
+}
