@@ -5,6 +5,8 @@ mod conversion;
 mod costs;
 mod definition;
 mod lifecycle;
+mod names;
+mod naming;
 #[cfg(feature = "cel")]
 mod parts;
 mod rules;
@@ -14,6 +16,8 @@ mod validate;
 pub(crate) use conversion::{failed, read, review, shown, take};
 pub(crate) use definition::{change_definition, check_definition, resources};
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
+pub(crate) use names::served_spec;
+pub(crate) use naming::NameCache;
 
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 //!
 //! # Lock order
 //!
-//! `allocating`, then `books`, then `registry`, then `storage`; of the last two neither is held while the other parts are called, nor over an await. Watchers take
-//! `storage` for reading and only to copy references.
+//! `allocating`, then `books`, or `naming`; then `registry`, then `storage`; of the last two neither is held while the other parts
+//! are called, nor over an await. Watchers take `storage` for reading and only to copy references.
 
 mod builder;
 mod objects;
@@ -22,6 +22,7 @@ use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache};
 use crate::clock::Clock;
 use crate::consumption::Books;
+use crate::custom::NameCache;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) allocating: Mutex<()>,
     /// What quotas have counted; held by writes from the question whether there is room until they are stored.
     pub(crate) books: Books,
+    /// Held from the look at the names of definitions until one has got some: no two take the same.
+    pub(crate) naming: Mutex<NameCache>,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Settling,
 }

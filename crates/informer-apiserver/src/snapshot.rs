@@ -117,10 +117,11 @@ impl ApiServer {
     /// When an object's kind is neither served nor defined.
     pub fn restore(&self, snapshot: Snapshot) -> Result<(), RestoreError> {
         let definitions = snapshot.kinds.iter().filter(|kind| kind.resource == "customresourcedefinitions");
-        let specs =
-            definitions.flat_map(|kind| &kind.objects).filter_map(|definition| definition.get("spec"));
+        let specs = definitions.flat_map(|kind| &kind.objects);
+        let specs: Vec<Value> =
+            specs.filter_map(|one| crate::custom::served_spec(&one.clone().into())).collect();
         // Looked through before anything is served, so that what cannot be brought back changes nothing.
-        let defined: HashSet<Gvr> = specs.clone().flat_map(crate::custom::resources).collect();
+        let defined: HashSet<Gvr> = specs.iter().flat_map(crate::custom::resources).collect();
         for saved in &snapshot.kinds {
             let gvr = saved.gvr();
             if !defined.contains(&gvr) && self.stored_as(&gvr).is_none() {
@@ -130,7 +131,7 @@ impl ApiServer {
                 return Err(RestoreError::Nameless { gvr });
             }
         }
-        specs.for_each(|spec| self.shared.serve(spec));
+        specs.iter().for_each(|spec| self.shared.serve(spec));
         let mut tables = HashMap::new();
         for saved in snapshot.kinds {
             let gvr = saved.gvr();

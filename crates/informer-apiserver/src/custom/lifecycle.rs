@@ -5,67 +5,93 @@ use std::sync::Arc;
 use informer_core::Gvr;
 use serde_json::{Map, Value, json};
 
-use super::definition::{Served, kinds};
+use super::definition::{Served, kinds, resources};
+use super::names;
 use crate::convert::Converter;
 use crate::kinds::{Defined, Kind, Resource};
 use crate::server::{Shared, parse};
-use crate::storage::draft;
+use crate::storage::{Changed, Stored, draft};
 use crate::write::{DeleteOptions, Scope};
 
 /// Holds a definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-fn definitions() -> Gvr {
+const ESTABLISHED: (&str, &str, &str) =
+    ("True", "InitialNamesAccepted", "the initial names have been accepted");
+
+/// A definition is named, and then established or wound up; each may meet somebody else who changes it.
+const STEPS_MAX: usize = 32;
+
+pub(super) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
+/// What became of a step of a definition.
+pub(super) enum Step {
+    /// There was nothing to do.
+    Nothing,
+    /// It is like this now, or gone.
+    Written(Option<(Arc<Stored>, Value)>),
+    /// Somebody else has changed it meanwhile.
+    Beaten,
+}
+
 impl Shared {
-    /// Follows a change of a definition: serves what it defines, or takes it away. Done before the change is answered, so
-    /// that nobody has to wait for it.
-    pub(crate) fn follow_definition(&self, name: &str) {
-        let Ok(resource) = self.resource(&definitions()) else { return };
-        let Ok(stored) = self.find(&resource, None, name) else { return };
-        let definition = parse(stored.as_slice());
-        match definition["metadata"]["deletionTimestamp"].is_string() {
-            true => self.wind_up(&resource, definition),
-            false => self.establish(&resource, definition),
-        }
-    }
-
-    fn establish(&self, resource: &Arc<Resource>, mut definition: Value) {
-        self.serve(&definition["spec"]);
-        let accepted = definition["spec"]["names"].clone();
-        let established = definition["status"]["conditions"].is_array();
-        if established && definition["status"]["acceptedNames"] == accepted {
-            return;
-        }
-        definition["status"]["acceptedNames"] = accepted;
-        for done in [false, true] {
-            let (status, reason) =
-                if done { ("True", "InitialNamesAccepted") } else { ("False", "Installing") };
-            definition["status"]["conditions"] = json!([
-                self.condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
-                self.condition("Established", status, reason, "the initial names have been accepted"),
-            ]);
-            self.write_definition(resource, &definition);
-        }
-    }
-
-    fn condition(&self, kind: &str, status: &str, reason: &str, message: &str) -> Value {
-        json!({
-            "type": kind, "status": status, "lastTransitionTime": self.now(), "reason": reason, "message": message,
-        })
-    }
-
-    fn write_definition(&self, resource: &Arc<Resource>, definition: &Value) {
-        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        let (Ok(current), Value::Object(mut object)) = (self.find(resource, None, name), definition.clone())
-        else {
-            return;
+    /// Serves what a definition defines, or takes it away; answers whether it was given other names.
+    pub(super) fn follow_definition(&self, name: &str) -> bool {
+        let Ok(resource) = self.resource(&definitions()) else { return false };
+        let read = || {
+            let stored = self.find(&resource, None, name).ok()?;
+            let definition = parse(stored.as_slice());
+            Some((stored, definition))
         };
-        self.own_status(resource, &current, &mut object);
-        // A definition that changes meanwhile is followed by whoever does that.
-        drop(self.settle(Scope::new(resource, None), &current, &object));
+        let (mut renamed, mut next) = (false, None);
+        for _ in 0..STEPS_MAX {
+            let Some((stored, definition)) = next.take().or_else(read) else { break };
+            let step = match definition["metadata"]["deletionTimestamp"].is_string() {
+                true => self.wind_up(&resource, &stored, definition),
+                false => match self.name_definition(&resource, &stored, &definition) {
+                    Step::Nothing => self.establish(&resource, &stored, definition),
+                    step => {
+                        renamed |= matches!(step, Step::Written(_));
+                        step
+                    }
+                },
+            };
+            match step {
+                Step::Nothing => break,
+                Step::Written(written) => next = written,
+                Step::Beaten => {}
+            }
+        }
+        renamed
+    }
+
+    /// Serves a definition once it has had all its names, and says so.
+    fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
+        if let Some(spec) = names::served_spec(&definition) {
+            self.serve(&spec);
+        }
+        if !names::is_true(&definition, "NamesAccepted") || names::is_true(&definition, "Established") {
+            return Step::Nothing;
+        }
+        names::set_condition(&mut definition, "Established", ESTABLISHED, &self.now());
+        self.write_definition(resource, stored, definition)
+    }
+
+    pub(super) fn write_definition(
+        &self,
+        resource: &Arc<Resource>,
+        current: &Arc<Stored>,
+        definition: Value,
+    ) -> Step {
+        let Value::Object(mut object) = definition else { return Step::Nothing };
+        self.own_status(resource, current, &mut object);
+        match self.settle(Scope::new(resource, None), current, &object) {
+            Ok(Ok(stored)) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
+            Ok(Err(Changed)) => Step::Beaten,
+            Err(_) => Step::Nothing,
+        }
     }
 
     /// Registers the kinds of a definition. They share one table; what is stored is in one version. Where another definition
@@ -121,29 +147,40 @@ impl Shared {
     }
 
     /// Takes a definition away: its objects first.
-    fn wind_up(&self, resource: &Arc<Resource>, mut definition: Value) {
-        let spec = &definition["spec"];
-        let gvrs: Vec<Gvr> = kinds(spec).into_iter().map(|served| served.kind.gvr).collect();
-        let stored = |gvr: &&Gvr| self.resource(gvr).is_ok_and(|resource| resource.stored_as.is_none());
-        let served = gvrs.iter().find(stored).or(gvrs.iter().find(|gvr| self.resource(gvr).is_ok()));
-        let served = served.and_then(|gvr| self.resource(gvr).ok());
+    fn wind_up(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
+        let served = self.served_of(&definition["spec"]);
         let left = served.as_ref().map_or(0, |served| self.delete_all(served));
         if left > 0 {
             // Whoever removes the last of them comes back here.
-            return;
+            return Step::Nothing;
         }
         if let Some(served) = served {
+            let Gvr { group, resource: plural, .. } = &served.kind.gvr;
             let mut registry = self.registry.write();
-            registry.retain(|kind| !gvrs.contains(&kind.gvr));
-            registry.define(&served.kind.gvr.group, &served.kind.gvr.resource, None);
+            registry.retain(|kind| !(kind.is_custom() && is_of(kind, &served.kind)));
+            registry.define(group, plural, None);
             drop(registry);
             self.storage.write().close(served.table);
             self.announce(&served);
         }
-        let kept = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let kept: Vec<Value> = kept.into_iter().filter(|name| name != CLEANUP_FINALIZER).collect();
+        let held = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let kept: Vec<Value> = held.iter().filter(|name| *name != CLEANUP_FINALIZER).cloned().collect();
+        if kept == held {
+            // What is left to do is for others.
+            return Step::Nothing;
+        }
         definition["metadata"]["finalizers"] = kept.into();
-        self.write_definition(resource, &definition);
+        self.write_definition(resource, current, definition)
+    }
+
+    /// The resource that a definition stores its objects as, or another one where that is not served. None while it waits for
+    /// its names: what is served under them then is of somebody else.
+    fn served_of(&self, spec: &Value) -> Option<Arc<Resource>> {
+        let gvrs = resources(spec);
+        let first = gvrs.first()?;
+        self.registry.read().definition(&first.group, &first.resource)?;
+        let served = || gvrs.iter().filter_map(|gvr| self.resource(gvr).ok());
+        served().find(|resource| resource.stored_as.is_none()).or_else(|| served().next())
     }
 
     /// Deletes the objects of a kind; answers how many are left.

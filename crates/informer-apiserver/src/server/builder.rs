@@ -201,6 +201,7 @@ impl ApiServerBuilder {
             expiry: Expiry::new(self.event_ttl),
             allocating: Mutex::default(),
             books: Books::default(),
+            naming: Mutex::default(),
             settling: Settling::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };

@@ -15,7 +15,7 @@ impl Shared {
     /// Called after an object was written.
     pub(super) fn after_write(&self, scope: Scope<'_>, name: &str) {
         if !scope.dry_run && scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
-            self.settling.once(&format!("{DEFINITIONS}/{name}"), || self.follow_definition(name));
+            self.settle_definition(name);
         }
         if !scope.dry_run && is_role(scope.kind()) {
             self.aggregate_roles();
@@ -28,6 +28,9 @@ impl Shared {
         if is_role(scope.kind()) {
             self.aggregate_roles();
         }
+        if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
+            self.release_names(removed);
+        }
         if let Some(namespace) = removed.key.namespace()
             && self.ends(&Gvr::new("", "v1", "namespaces"), namespace)
         {
@@ -36,7 +39,7 @@ impl Shared {
         if let Some(name) = definition_of(scope.kind())
             && self.ends(&Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions"), &name)
         {
-            self.settling.once(&format!("{DEFINITIONS}/{name}"), || self.follow_definition(&name));
+            self.settle_definition(&name);
         }
     }
 
@@ -45,18 +48,19 @@ impl Shared {
         self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
     }
 
-    /// Writes an object that the server itself has decided on, or removes it where it was only held by finalizers.
+    /// Writes an object that the server itself has decided on, or removes it where it was only held by finalizers: then there is
+    /// none any more.
     pub(crate) fn settle(
         &self,
         scope: Scope<'_>,
         current: &Arc<Stored>,
         object: &Object,
-    ) -> Result<Result<(), Changed>, ApiError> {
+    ) -> Result<Result<Option<Arc<Stored>>, Changed>, ApiError> {
         let ends = is_terminating(&Value::Object(object.clone()));
         if ends && metadata::finalizers(object).is_empty() {
-            return Ok(self.remove(scope, current).map(drop));
+            return Ok(self.remove(scope, current).map(|_| None));
         }
-        Ok(self.put(scope, current, object)?.map(drop))
+        Ok(self.put(scope, current, object)?.map(Some))
     }
 }
 

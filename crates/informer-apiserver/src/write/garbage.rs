@@ -111,7 +111,7 @@ impl Shared {
         let name = of.stored.key.name();
         let changed = retry(&of.resource.kind, name, || {
             let current = self.find(&of.resource, of.stored.key.namespace(), name)?;
-            let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(Ok(())) };
+            let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(Ok(None)) };
             change(&mut object);
             self.settle(of.scope(), &current, &object)
         });

@@ -19,7 +19,7 @@ struct Turn {
 impl Settling {
     /// Runs something, unless it runs already. Where another thread runs it, that one runs it once more, since it may have looked
     /// before there was what brought us here.
-    pub(super) fn once(&self, what: &str, run: impl Fn()) {
+    pub(crate) fn once(&self, what: &str, run: impl Fn()) {
         if !self.begin(what) {
             return;
         }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod deadlines;
+mod definitions;
 mod escalation;
 mod faults;
 mod gzip;

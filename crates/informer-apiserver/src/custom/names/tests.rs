@@ -1,0 +1,58 @@
+use serde_json::json;
+
+use super::{Used, decide, set_condition};
+
+fn used() -> Used {
+    let mut used = Used::default();
+    used.add(&json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList", "shortNames": ["ga"]}));
+    used
+}
+
+#[test]
+fn names_that_are_free_are_given_beside_one_that_is_not() {
+    let wanted = json!({"plural": "kinds", "singular": "kinde", "kind": "Gadget", "listKind": "KindList", "categories": ["all"]});
+    let decision = decide(&wanted, &json!({"plural": "", "kind": ""}), &used());
+    let given = json!({"plural": "kinds", "singular": "kinde", "kind": "", "listKind": "KindList", "categories": ["all"]});
+    assert_eq!(decision.accepted, given);
+    assert_eq!(decision.conflict, Some(("KindConflict", "\"Gadget\" is already in use".to_owned())));
+}
+
+#[test]
+fn resources_and_kinds_are_different_names() {
+    let wanted = json!({"plural": "Gadget", "singular": "one", "kind": "gadgets", "listKind": "ga"});
+    assert_eq!(decide(&wanted, &json!({}), &used()).conflict, None);
+}
+
+#[test]
+fn what_a_definition_has_is_not_in_its_own_way() {
+    let names = json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList", "shortNames": ["ga"]});
+    let mut wanted = names.clone();
+    wanted["shortNames"] = json!(["ga", "gd"]);
+    let decision = decide(&wanted, &names, &used());
+    assert_eq!((decision.accepted, decision.conflict), (wanted, None));
+}
+
+#[test]
+fn short_names_are_given_together() {
+    let own = json!({"plural": "a", "kind": "A", "shortNames": ["x"]});
+    let wanted = json!({"plural": "a", "kind": "A", "shortNames": ["y", "ga", "gadget"]});
+    let decision = decide(&wanted, &own, &used());
+    assert_eq!(decision.accepted, own);
+    let told = "[\"ga\" is already in use, \"gadget\" is already in use]";
+    assert_eq!(decision.conflict, Some(("ShortNamesConflict", told.to_owned())));
+}
+
+#[test]
+fn a_condition_is_as_old_as_its_status() {
+    let mut definition = json!({"status": {"conditions": null}});
+    set_condition(&mut definition, "NamesAccepted", ("False", "KindConflict", "a"), "then");
+    set_condition(&mut definition, "NamesAccepted", ("False", "PluralConflict", "b"), "later");
+    let condition = &definition["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["reason"], &condition["lastTransitionTime"]),
+        (&json!("PluralConflict"), &json!("then"))
+    );
+    set_condition(&mut definition, "NamesAccepted", ("True", "NoConflicts", ""), "now");
+    assert_eq!(definition["status"]["conditions"].as_array().unwrap().len(), 1);
+    assert_eq!(definition["status"]["conditions"][0]["lastTransitionTime"], "now");
+}
