@@ -18,6 +18,8 @@ const HOSTS: std::ops::RangeInclusive<u8> = 1..=254;
 const HOSTS_DRAWN: std::ops::RangeInclusive<u8> = 16..=254;
 /// Node ports, as upstream.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// Those below are drawn last.
+const PORTS_DRAWN_MIN: i64 = 30_086;
 
 /// What other services have.
 #[derive(Default)]
@@ -188,17 +190,24 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, taken: &Taken) -> Resul
             Some(number) => check_asked(index, number, &used)?,
             None if !allocates => {}
             None => {
-                let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
-                let Some(number) = free.get(rand::rng().random_range(0..free.len().max(1))) else {
+                let Some(number) = draw_port(&used) else {
                     let field = format!("spec.ports[{index}].nodePort");
                     return Err(Cause::invalid(&field, "0", "failed to allocate a nodePort: range is full"));
                 };
-                port["nodePort"] = (*number).into();
+                port["nodePort"] = number.into();
             }
         }
         used.extend(port["nodePort"].as_i64());
     }
     Ok(())
+}
+
+/// A port for who names none: of those that are left to names only where there is no other.
+fn draw_port(used: &HashSet<i64>) -> Option<i64> {
+    let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
+    let drawn = free.partition_point(|number| *number < PORTS_DRAWN_MIN);
+    let free = if drawn < free.len() { &free[drawn..] } else { &free[..] };
+    free.get(rand::rng().random_range(0..free.len().max(1))).copied()
 }
 
 fn check_asked(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cause> {
@@ -209,3 +218,6 @@ fn check_asked(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cau
     };
     Err(Cause::invalid(&format!("spec.ports[{index}].nodePort"), &number.to_string(), why))
 }
+
+#[cfg(test)]
+mod tests;
