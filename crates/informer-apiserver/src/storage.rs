@@ -29,6 +29,9 @@ mod tests;
 /// Snapshots of versions that a paged list may come back to, so that its next page need not replay the history.
 const PAGED_SNAPSHOTS_MAX: usize = 8;
 
+/// Kinds that are gone whose history is kept, for watches that have not seen all of it.
+const CLOSED_HISTORIES_MAX: usize = 8;
+
 /// How far back each kind's history reaches. Watches and exact lists from before it are answered with 410.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
@@ -55,6 +58,8 @@ pub(crate) struct Storage {
     origin: u64,
     history: History,
     tables: Vec<Table>,
+    /// Tables of kinds that are gone, the oldest first, as long as they have a history.
+    closed: VecDeque<usize>,
     /// By the uid of an owner: the tables and keys of what names it.
     dependents: HashMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
 }
@@ -111,7 +116,14 @@ pub(crate) enum Ended {
 
 impl Storage {
     pub(crate) fn new(version: u64, history: History) -> Self {
-        Self { version, origin: version, history, tables: Vec::new(), dependents: HashMap::new() }
+        Self {
+            version,
+            origin: version,
+            history,
+            tables: Vec::new(),
+            closed: VecDeque::new(),
+            dependents: HashMap::new(),
+        }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -326,6 +338,16 @@ impl Storage {
     /// Ends every watch of one kind for ever, after what has happened.
     pub(crate) fn close(&mut self, table: usize) {
         self.tables[table].closed = true;
+        self.closed.push_back(table);
+        if self.closed.len() > CLOSED_HISTORIES_MAX
+            && let Some(oldest) = self.closed.pop_front()
+        {
+            let table = &mut self.tables[oldest];
+            while table.ring.front().is_some() {
+                table.drop_oldest();
+            }
+            table.paged.clear();
+        }
     }
 
     /// Ends every watch of one kind.

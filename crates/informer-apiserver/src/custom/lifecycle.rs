@@ -97,7 +97,7 @@ impl Shared {
     /// Registers the kinds of a definition. They share one table; what is stored is in one version. Where another definition
     /// of the same name was served, its watches end, and so does its history: as upstream, whose caches start anew.
     pub(crate) fn serve(&self, spec: &Value) {
-        let all = kinds(spec);
+        let mut all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
             return;
         };
@@ -106,6 +106,11 @@ impl Shared {
         let mut registry = self.registry.write();
         let before = registry.definition(&group, &plural);
         if before.as_ref().is_some_and(|before| before.spec == *spec) {
+            return;
+        }
+        // What the server serves by itself stays as it is, as upstream.
+        all.retain(|served| registry.get(&served.kind.gvr).is_none_or(|known| known.kind.is_custom()));
+        if all.is_empty() {
             return;
         }
         let known = all.iter().find_map(|served| registry.get(&served.kind.gvr));
@@ -179,7 +184,8 @@ impl Shared {
         let gvrs = resources(spec);
         let first = gvrs.first()?;
         self.registry.read().definition(&first.group, &first.resource)?;
-        let served = || gvrs.iter().filter_map(|gvr| self.resource(gvr).ok());
+        let served =
+            || gvrs.iter().filter_map(|gvr| self.resource(gvr).ok()).filter(|one| one.kind.is_custom());
         served().find(|resource| resource.stored_as.is_none()).or_else(|| served().next())
     }
 

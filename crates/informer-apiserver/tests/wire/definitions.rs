@@ -135,3 +135,45 @@ fn of_many_at_once_one_gets_the_name() {
     kinds.sort_unstable();
     assert_eq!(kinds, (0..8).map(|index| format!("Kind{index}")).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn a_definition_of_what_the_server_has_by_itself_takes_nothing_away() {
+    let server = ApiServer::builder().build();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let deployment = json!({"metadata": {"name": "d"}, "spec": spec}).to_string();
+    assert_eq!(call(&server, "POST", deployments, &deployment).await.0, 201);
+    let mut same: Value = serde_json::from_str(&definition("deployments", "Deployment")).unwrap();
+    same["metadata"]["name"] = "deployments.apps".into();
+    same["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved"});
+    same["spec"]["group"] = "apps".into();
+    assert_eq!(call(&server, "POST", DEFINITIONS, &same.to_string()).await.0, 201);
+    let refused = json!({"metadata": {"name": "x"}}).to_string();
+    assert_eq!(call(&server, "POST", deployments, &refused).await.0, 422, "it has the rules that it had");
+    assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/deployments.apps"), "").await.0, 200);
+    assert_eq!(call(&server, "GET", &format!("{deployments}/d"), "").await.0, 200);
+}
+
+#[tokio::test]
+async fn kinds_that_come_and_go_leave_no_history_behind_for_ever() {
+    const BYTES: usize = 100_000;
+    let server = ApiServer::builder().build();
+    for round in 0..40 {
+        let plural = format!("things{round}");
+        assert_eq!(
+            call(&server, "POST", DEFINITIONS, &definition(&plural, &format!("Thing{round}"))).await.0,
+            201
+        );
+        let note = json!({"note": "x".repeat(BYTES)});
+        let thing = json!({
+            "apiVersion": "example.com/v1", "kind": format!("Thing{round}"), "metadata": {"name": "a", "annotations": note},
+        });
+        let path = format!("/apis/example.com/v1/namespaces/default/{plural}");
+        assert_eq!(call(&server, "POST", &path, &thing.to_string()).await.0, 201);
+        assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/{plural}.example.com"), "").await.0, 200);
+    }
+    let kept = server.usage().history_bytes;
+    assert!(kept < 40 * BYTES, "the history of kinds that are gone has {kept} bytes");
+}
