@@ -49,7 +49,7 @@ pub async fn main() -> Result {
     pods.add_handler_with(coalescing, slow)?;
 
     // The same events for people who think in streams. Dropping the stream takes it away.
-    let mut events = pods.events_with(HandlerOptions::new().name("stream"));
+    let mut events = pods.events_with(HandlerOptions::new().name("stream"))?;
 
     factory.start();
     factory.wait_for_cache_sync(PATIENCE).await?;

@@ -137,7 +137,7 @@ impl<O: Object> SharedInformer<O> {
     ///
     /// # Errors
     ///
-    /// When the informer has [`HANDLERS_MAX`](crate::HANDLERS_MAX) handlers.
+    /// When the informer has [`HANDLERS_MAX`](crate::HANDLERS_MAX) handlers and streams.
     pub fn add_handler_with(
         &self,
         options: HandlerOptions,
@@ -151,12 +151,39 @@ impl<O: Object> SharedInformer<O> {
     /// # Cancel safety
     ///
     /// A dropped `next` loses no event.
+    ///
+    /// # Panics
+    ///
+    /// When the informer has [`HANDLERS_MAX`](crate::HANDLERS_MAX) handlers and streams. Where their number is not the program's own
+    /// to choose, one stream for each of its users, say, use [`events_with`](Self::events_with).
+    #[track_caller]
     pub fn events(&self) -> EventStream<O> {
-        self.events_with(HandlerOptions::default())
+        match self.events_with(HandlerOptions::default()) {
+            Ok(events) => events,
+            Err(error) => panic!("{error}"),
+        }
     }
 
-    /// As [`events`](Self::events), with options.
-    pub fn events_with(&self, options: HandlerOptions) -> EventStream<O> {
+    /// As [`events`](Self::events), with options, and with an error in place of the panic.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// use informer_cache::testing::{StaticSource, object};
+    /// use informer_cache::{HandlerOptions, SharedInformer};
+    ///
+    /// let informer = SharedInformer::new(StaticSource::new([object("default/web", "1")], "1"));
+    /// let mut events = informer.events_with(HandlerOptions::new().name("one of many"))?;
+    /// let run = informer.start();
+    /// assert!(events.next().await.is_some_and(|event| event.key() == "default/web"));
+    /// run.stop().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`add_handler_with`](Self::add_handler_with).
+    pub fn events_with(&self, options: HandlerOptions) -> Result<EventStream<O>, AddHandlerError> {
         registration::stream(&self.shared, options)
     }
 

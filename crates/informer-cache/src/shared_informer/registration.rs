@@ -19,8 +19,8 @@ use crate::listener::ProcessorListener;
 use crate::sync::{CacheSynced, SyncError, Unsynced};
 use crate::{Event, HandlerOptions, HandlerState};
 
-/// How many handlers an informer takes: each one costs a task and a buffer, and a program that adds them in a loop
-/// should hear of it.
+/// How many handlers an informer takes, streams of events among them: each one costs a buffer and most a task, and a program
+/// that adds them in a loop should hear of it.
 pub const HANDLERS_MAX: usize = 10_000;
 
 /// A handler with its listener: what a run needs of it.
@@ -89,10 +89,10 @@ impl<O: Object> Attached<O> for Streamed<O> {
     }
 }
 
-/// A handler could not be added.
+/// A handler or a stream of events could not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "informer {informer}: it has {HANDLERS_MAX} handlers; remove some, or serve several needs with one handler"
+    "informer {informer}: it has {HANDLERS_MAX} handlers and streams; remove some, or serve several needs with one"
 )]
 pub struct AddHandlerError {
     informer: String,
@@ -103,19 +103,20 @@ pub(super) fn add<O: Object>(
     options: HandlerOptions,
     handler: impl EventHandler<O>,
 ) -> Result<HandlerRegistration<O>, AddHandlerError> {
-    if shared.attached.lock().len() >= HANDLERS_MAX {
-        return Err(AddHandlerError { informer: shared.name.clone() });
-    }
     let listener = listener(shared, &options);
     let attached = Arc::new(Handled { listener: Arc::clone(&listener), handler: AsyncMutex::new(handler) });
-    attach(shared, attached, &options);
+    attach(shared, attached, &options)?;
     Ok(HandlerRegistration { listener, shared: Arc::clone(shared) })
 }
 
-pub(super) fn stream<O: Object>(shared: &Arc<Shared<O>>, options: HandlerOptions) -> EventStream<O> {
+pub(super) fn stream<O: Object>(
+    shared: &Arc<Shared<O>>,
+    options: HandlerOptions,
+) -> Result<EventStream<O>, AddHandlerError> {
     let listener = listener(shared, &options);
-    attach(shared, Arc::new(Streamed { listener: Arc::clone(&listener) }), &options);
-    EventStream { registration: HandlerRegistration { listener, shared: Arc::clone(shared) }, wait: None }
+    attach(shared, Arc::new(Streamed { listener: Arc::clone(&listener) }), &options)?;
+    let registration = HandlerRegistration { listener, shared: Arc::clone(shared) };
+    Ok(EventStream { registration, wait: None })
 }
 
 fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<ProcessorListener<O>> {
@@ -124,17 +125,30 @@ fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<Proc
     Arc::new(ProcessorListener::new(name, options))
 }
 
-fn attach<O: Object>(shared: &Shared<O>, attached: Arc<dyn Attached<O>>, options: &HandlerOptions) {
+/// The one way in. There is room or there is not in the same hold of the lock in which a handler takes its place, so that no two
+/// take the last one. What is refused is dropped by the caller, outside of the locks: its `drop` is not ours.
+fn attach<O: Object>(
+    shared: &Shared<O>,
+    attached: Arc<dyn Attached<O>>,
+    options: &HandlerOptions,
+) -> Result<(), AddHandlerError> {
     let resync = options.resync.or(shared.resync);
+    let listener = Arc::clone(attached.listener());
     let lifecycle = shared.lifecycle.lock();
+    let mut all = shared.attached.lock();
+    if all.len() >= HANDLERS_MAX {
+        drop((all, lifecycle));
+        return Err(AddHandlerError { informer: shared.name.clone() });
+    }
     if let Some(run) = lifecycle.running() {
         run.deliver_to(&attached);
     }
-    let listener = Arc::clone(attached.listener());
-    shared.attached.lock().push(attached);
+    all.push(attached);
+    drop(all);
     shared.joining.lock().push(Joining { listener, resync });
     drop(lifecycle);
     shared.handlers_changed.notify_one();
+    Ok(())
 }
 
 /// One handler of an informer. Dropping it changes nothing; [`remove`](Self::remove) takes the handler away.

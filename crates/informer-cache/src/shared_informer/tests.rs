@@ -1,6 +1,7 @@
 mod counting;
 mod handlers;
 mod life;
+mod limit;
 mod pains;
 mod resync;
 mod waits;

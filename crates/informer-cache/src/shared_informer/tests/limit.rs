@@ -1,0 +1,49 @@
+//! How many handlers and streams an informer takes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use super::{Log, informer};
+use crate::{HANDLERS_MAX, HandlerOptions};
+
+#[tokio::test(start_paused = true)]
+async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_is() {
+    let (informer, _server) = informer();
+    let fill = || informer.events_with(HandlerOptions::new()).unwrap();
+    let mut streams: Vec<_> = (1..HANDLERS_MAX).map(|_| fill()).collect();
+    let last = informer.add_handler(Log::default().handler()).unwrap();
+    let error = informer.events_with(HandlerOptions::new()).unwrap_err();
+    let text = "informer things: it has 10000 handlers and streams; remove some, or serve several needs with one";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(informer.add_handler(Log::default().handler()).unwrap_err(), error);
+    let panic = catch_unwind(AssertUnwindSafe(|| informer.events())).unwrap_err();
+    assert_eq!(panic.downcast_ref::<String>().unwrap(), text);
+    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+    streams.pop();
+    streams.push(fill());
+    last.remove();
+    informer.add_handler(Log::default().handler()).unwrap();
+    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+}
+
+#[test]
+fn of_many_that_want_the_last_place_at_once_one_gets_it() {
+    const RIVALS: u64 = 8;
+    let (informer, _server) = informer();
+    let add = || informer.add_handler(Log::default().handler());
+    (1..HANDLERS_MAX).for_each(|_| drop(add().unwrap()));
+    let numbers = &informer.shared.next_handler;
+    let all_came = numbers.load(Ordering::Relaxed) + RIVALS;
+    let added: Vec<bool> = std::thread::scope(|scope| {
+        // Nobody gets in before all of them have come to the door.
+        let door = informer.shared.lifecycle.lock();
+        let rivals: Vec<_> = (0..RIVALS).map(|_| scope.spawn(|| add().is_ok())).collect();
+        while numbers.load(Ordering::Relaxed) < all_came {
+            std::thread::yield_now();
+        }
+        drop(door);
+        rivals.into_iter().map(|rival| rival.join().unwrap()).collect()
+    });
+    assert_eq!(added.iter().filter(|added| **added).count(), 1);
+    assert_eq!(informer.state().handlers.len(), HANDLERS_MAX);
+}
