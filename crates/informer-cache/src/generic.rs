@@ -4,11 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use informer_core::{LabelSelector, Object, ObjectKey};
+use tokio::sync::watch;
 
 use crate::handler::on_event;
-use crate::sync::CacheSynced;
-use crate::{AddHandlerError, Event, HandlerOptions, InformerRun, InformerState, SharedInformer, SyncError};
+use crate::sync::{CacheSynced, Unsynced};
+use crate::{
+    AddHandlerError, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun, InformerState,
+    SharedInformer, SyncError,
+};
 
 /// An object whose type is not known: key, labels, version and fields can be read.
 pub type AnyObject = Arc<dyn Object>;
@@ -89,7 +94,27 @@ impl GenericInformer {
         Self(informer)
     }
 
-    /// Adds a handler that must not block.
+    /// Adds a handler that must not block. It stays until [`GenericRegistration::remove`]; dropping the registration does not
+    /// remove it.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// use std::time::Duration;
+    /// use informer_cache::testing::{StaticSource, object};
+    /// use informer_cache::{GenericInformer, HandlerOptions, SharedInformer};
+    ///
+    /// let informer = SharedInformer::new(StaticSource::new([object("default/web", "1")], "1"));
+    /// let informer = GenericInformer::from(informer);
+    /// let handler = informer.add_handler(HandlerOptions::new(), |event| println!("{event:?}"))?;
+    /// let run = informer.start();
+    /// handler.wait_for_sync(Duration::from_secs(5)).await?;
+    /// assert_eq!(handler.state().calls, 1);
+    /// handler.remove();
+    /// assert!(informer.state().handlers.is_empty());
+    /// run.stop().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -98,8 +123,8 @@ impl GenericInformer {
         &self,
         options: HandlerOptions,
         handler: impl FnMut(GenericEvent) + Send + 'static,
-    ) -> Result<(), AddHandlerError> {
-        self.0.add_handler(options, Box::new(handler))
+    ) -> Result<GenericRegistration, AddHandlerError> {
+        self.0.add_handler(options, Box::new(handler)).map(GenericRegistration)
     }
 
     /// The cache by namespace, name and selector.
@@ -140,6 +165,61 @@ impl GenericInformer {
 impl<O: Object> From<SharedInformer<O>> for GenericInformer {
     fn from(informer: SharedInformer<O>) -> Self {
         Self(Arc::new(informer))
+    }
+}
+
+/// A [`HandlerRegistration`] without the type of the objects. Dropping it changes nothing; [`remove`](Self::remove) takes the
+/// handler away.
+pub struct GenericRegistration(Box<dyn ObjectRegistration>);
+
+impl GenericRegistration {
+    /// As [`HandlerRegistration::has_synced`].
+    pub fn has_synced(&self) -> bool {
+        *self.0.synced().borrow()
+    }
+
+    /// As [`HandlerRegistration::wait_for_sync`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HandlerRegistration::wait_for_sync`].
+    pub async fn wait_for_sync(&self, timeout: Duration) -> Result<(), SyncError> {
+        crate::sync::wait_for_cache_sync([self as &dyn CacheSynced], timeout).await
+    }
+
+    /// As [`HandlerRegistration::remove`].
+    pub fn remove(&self) {
+        self.0.remove();
+    }
+
+    /// As [`HandlerRegistration::remove_and_wait`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`HandlerRegistration::remove_and_wait`].
+    pub async fn remove_and_wait(&self) {
+        self.0.remove_and_wait().await;
+    }
+
+    /// As [`HandlerRegistration::state`].
+    pub fn state(&self) -> HandlerState {
+        self.0.state()
+    }
+}
+
+impl CacheSynced for GenericRegistration {
+    fn synced(&self) -> watch::Receiver<bool> {
+        self.0.synced()
+    }
+
+    fn describe(&self) -> Unsynced {
+        self.0.describe()
+    }
+}
+
+impl fmt::Debug for GenericRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenericRegistration").field("state", &self.state()).finish_non_exhaustive()
     }
 }
 
@@ -192,7 +272,7 @@ pub(crate) trait ObjectInformer: Send + Sync {
         &self,
         options: HandlerOptions,
         handler: Box<dyn FnMut(GenericEvent) + Send>,
-    ) -> Result<(), AddHandlerError>;
+    ) -> Result<Box<dyn ObjectRegistration>, AddHandlerError>;
     fn get(&self, key: &str) -> Option<AnyObject>;
     fn list(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<AnyObject>;
 }
@@ -215,8 +295,9 @@ impl<O: Object> ObjectInformer for SharedInformer<O> {
         &self,
         options: HandlerOptions,
         mut handler: Box<dyn FnMut(GenericEvent) + Send>,
-    ) -> Result<(), AddHandlerError> {
-        self.add_handler_with(options, on_event(move |event: Event<O>| handler(event.into()))).map(drop)
+    ) -> Result<Box<dyn ObjectRegistration>, AddHandlerError> {
+        let handler = on_event(move |event: Event<O>| handler(event.into()));
+        Ok(Box::new(self.add_handler_with(options, handler)?))
     }
 
     fn get(&self, key: &str) -> Option<AnyObject> {
@@ -229,5 +310,26 @@ impl<O: Object> ObjectInformer for SharedInformer<O> {
             None => self.lister().list(selector),
         };
         objects.into_iter().map(|object| object as AnyObject).collect()
+    }
+}
+
+/// What a generic registration needs of a typed one.
+pub(crate) trait ObjectRegistration: CacheSynced {
+    fn remove(&self);
+    fn remove_and_wait(&self) -> BoxFuture<'_, ()>;
+    fn state(&self) -> HandlerState;
+}
+
+impl<O: Object> ObjectRegistration for HandlerRegistration<O> {
+    fn remove(&self) {
+        Self::remove(self);
+    }
+
+    fn remove_and_wait(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Self::remove_and_wait(self))
+    }
+
+    fn state(&self) -> HandlerState {
+        Self::state(self)
     }
 }

@@ -43,7 +43,7 @@ mod undecodable;
 pub use change::{Change, Replacement};
 pub use controller::{Controller, new_indexer_informer, new_informer};
 pub use event::Event;
-pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister};
+pub use generic::{AnyObject, GenericEvent, GenericInformer, GenericLister, GenericRegistration};
 pub use informer_set::InformerSet;
 pub use listener::{BufferPolicy, HandlerOptions, HandlerState};
 pub use processor::RESYNC_PERIOD_MIN;

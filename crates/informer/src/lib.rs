@@ -99,10 +99,10 @@ pub use informer_cache::handler::{
 };
 pub use informer_cache::{
     AddHandlerError, AnyObject, BufferPolicy, CacheSynced, Change, Event, EventStream, GenericEvent,
-    GenericInformer, GenericLister, HANDLERS_MAX, HandlerOptions, HandlerRegistration, HandlerState,
-    InformerRun, InformerSet, InformerState, RESYNC_PERIOD_MIN, Replacement, SharedIndexInformer,
-    SharedInformer, SharedInformerBuilder, SyncError, Undecodable, UndecodableLog, Unsynced,
-    wait_for_cache_sync,
+    GenericInformer, GenericLister, GenericRegistration, HANDLERS_MAX, HandlerOptions, HandlerRegistration,
+    HandlerState, InformerRun, InformerSet, InformerState, RESYNC_PERIOD_MIN, Replacement,
+    SharedIndexInformer, SharedInformer, SharedInformerBuilder, SyncError, Undecodable, UndecodableLog,
+    Unsynced, wait_for_cache_sync,
 };
 pub use informer_cache::{controller, handler, listener, metrics, processor, pump, queue, reflector, source};
 #[cfg(feature = "packed")]

@@ -1,4 +1,5 @@
 mod counting;
+mod generic;
 mod handlers;
 mod life;
 mod limit;

@@ -13,7 +13,8 @@ async fn streams_count_as_handlers_and_the_one_too_many_is_refused_whichever_it_
     let mut streams: Vec<_> = (1..HANDLERS_MAX).map(|_| fill()).collect();
     let last = informer.add_handler(Log::default().handler()).unwrap();
     let error = informer.events_with(HandlerOptions::new()).unwrap_err();
-    let text = "informer things: it has 10000 handlers and streams; remove some, or serve several needs with one";
+    let text =
+        "informer things: it has 10000 handlers and streams; remove some, or serve several needs with one";
     assert_eq!(error.to_string(), text);
     assert_eq!(informer.add_handler(Log::default().handler()).unwrap_err(), error);
     let panic = catch_unwind(AssertUnwindSafe(|| informer.events())).unwrap_err();
