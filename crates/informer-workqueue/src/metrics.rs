@@ -45,6 +45,38 @@ impl QueueProbe {
         Self { queue }
     }
 
+    /// Whether the queue is still there. Takes no lock, so it suits whoever keeps many probes.
+    ///
+    /// ```
+    /// use std::sync::{Arc, OnceLock};
+    /// use std::time::Duration;
+    /// use informer_workqueue::{QueueMetrics, QueueProbe, WorkQueue};
+    ///
+    /// #[derive(Default)]
+    /// struct Keeper(OnceLock<QueueProbe>);
+    ///
+    /// impl QueueMetrics for Keeper {
+    ///     fn added(&self, _: usize) {}
+    ///     fn retried(&self) {}
+    ///     fn queued_for(&self, _: Duration) {}
+    ///     fn worked_for(&self, _: Duration) {}
+    ///
+    ///     fn attach(&self, probe: QueueProbe) {
+    ///         let _ = self.0.set(probe);
+    ///     }
+    /// }
+    ///
+    /// let keeper = Arc::new(Keeper::default());
+    /// let queue = WorkQueue::<u32>::builder().metrics(Arc::clone(&keeper) as _).build();
+    /// assert!(keeper.0.get().is_some_and(QueueProbe::is_alive));
+    /// drop(queue);
+    /// assert!(!keeper.0.get().is_some_and(QueueProbe::is_alive));
+    /// ```
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.queue.strong_count() > 0
+    }
+
     /// What the queue holds now; `None` if it is gone.
     #[must_use]
     pub fn stats(&self) -> Option<QueueStats> {

@@ -1,13 +1,16 @@
 //! Metrics of queues in a `prometheus_client` registry, under the names of client-go.
 //!
 //! # Invariants
-//! `queues` holds a probe of each queue that was made and is not known to be gone.
+//! `queues` holds a probe of each queue that lives, and of no more that are gone than live, but for a few.
 //!
 //! # Lock order
-//! `queues`, then the lock of one queue.
+//! `queues` alone; no queue is asked under it, since an order of the user's own answers, too.
 //!
 //! # Shutdown
 //! Nothing runs. A queue that is dropped is gone from the gauges at the next scrape; its counters stay.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,29 +151,58 @@ impl QueueMetrics for OneQueue {
     }
 
     fn attach(&self, probe: QueueProbe) {
-        self.queues.list.lock().push((Arc::clone(&self.name), probe));
+        self.queues.probes.lock().add((Arc::clone(&self.name), probe));
     }
 }
 
 /// A queue and the name it has in labels.
 type Named = (Arc<str>, QueueProbe);
 
+/// As many queues are not looked through for those that are gone.
+const PROBES_MIN: usize = 64;
+
+/// The queues that there are.
+#[derive(Debug)]
+struct Probes {
+    list: Vec<Named>,
+    /// How many there may be before those that are gone are looked for: nobody may ever scrape.
+    look_at: usize,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self { list: Vec::new(), look_at: PROBES_MIN }
+    }
+}
+
+impl Probes {
+    fn add(&mut self, named: Named) {
+        if self.list.len() >= self.look_at {
+            self.forget_gone();
+            self.look_at = PROBES_MIN.max(self.list.len() * 2);
+        }
+        self.list.push(named);
+    }
+
+    fn forget_gone(&mut self) {
+        self.list.retain(|(_, probe)| probe.is_alive());
+    }
+}
+
 /// Reads the gauges from the queues when they are scraped.
 #[derive(Clone, Debug, Default)]
 struct Queues {
-    list: Arc<Mutex<Vec<Named>>>,
+    probes: Arc<Mutex<Probes>>,
 }
 
 impl Queues {
     fn stats(&self) -> Vec<(Arc<str>, QueueStats)> {
-        let mut found = Vec::new();
-        self.list.lock().retain(|(name, probe)| {
-            let stats = probe.stats();
-            let alive = stats.is_some();
-            found.extend(stats.map(|stats| (Arc::clone(name), stats)));
-            alive
-        });
-        found
+        let queues = {
+            let mut probes = self.probes.lock();
+            probes.forget_gone();
+            probes.list.clone()
+        };
+        queues.into_iter().filter_map(|(name, probe)| Some((name, probe.stats()?))).collect()
     }
 }
 

@@ -1,0 +1,31 @@
+use prometheus_client::encoding::text::encode;
+
+use super::*;
+use crate::WorkQueue;
+
+#[test]
+fn queues_that_come_and_go_leave_nothing_behind_where_nobody_ever_scrapes() {
+    let metrics = PrometheusMetrics::register(&mut Registry::default());
+    let make = || WorkQueue::<u32>::builder().metrics(metrics.queue("of a moment")).build();
+    let steady: Vec<_> = (0..100).map(|_| make()).collect();
+    for _ in 0..10_000 {
+        drop(make());
+        let held = metrics.queues.probes.lock().list.len();
+        assert!(held <= 2 * steady.len(), "{held}");
+    }
+}
+
+#[test]
+fn a_queue_that_is_gone_is_not_shown_and_a_living_one_is() {
+    let mut registry = Registry::default();
+    let metrics = PrometheusMetrics::register(&mut registry);
+    let [kept, gone] = ["kept", "gone"].map(|name| WorkQueue::builder().metrics(metrics.queue(name)).build());
+    kept.add(1);
+    gone.add(1);
+    drop(gone);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains("workqueue_depth{name=\"kept\"} 1.0\n"), "{text}");
+    assert!(!text.contains("workqueue_depth{name=\"gone\"}"), "{text}");
+    assert_eq!(metrics.queues.probes.lock().list.len(), 1);
+}
