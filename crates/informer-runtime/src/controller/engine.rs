@@ -112,6 +112,7 @@ impl<R: ReconcileRequest> Engine<R> {
         if !self.life.lock().run() {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
         }
+        let _employed = self.instruments.employ(self.settings.workers);
         let ended = self.clone().start_and_work(&stop).await;
         self.end().await;
         self.life.lock().end();

@@ -46,6 +46,12 @@ impl ReconcileResult {
 
 /// Receives what happens in a controller. Calls come from its workers and should be short.
 pub(crate) trait ControllerMetrics: Send + Sync + 'static {
+    /// So many workers are there from now on.
+    fn workers_came(&self, workers: usize);
+
+    /// So many workers are there no more.
+    fn workers_went(&self, workers: usize);
+
     /// A reconcile began.
     fn began(&self);
 
@@ -67,8 +73,8 @@ pub(crate) trait ControllerMetrics: Send + Sync + 'static {
 
 /// Where the controllers of a manager report to.
 pub(crate) trait ControllerMetricsProvider: Send + Sync + 'static {
-    /// For a controller of this name that has so many workers.
-    fn controller(&self, name: &str, workers: usize) -> Option<Arc<dyn ControllerMetrics>>;
+    /// For a controller of this name.
+    fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>>;
 
     /// For a controller of this name that shares its keys.
     fn shards(&self, _name: &str) -> Option<Arc<dyn ShardMetrics>> {
@@ -107,12 +113,12 @@ pub(crate) fn metrics_of(observed: &Arc<Observed>) -> Arc<dyn ControllerMetricsP
 
 impl ControllerMetricsProvider for ManagerMetrics {
     #[cfg(feature = "prometheus")]
-    fn controller(&self, name: &str, workers: usize) -> Option<Arc<dyn ControllerMetrics>> {
-        Some(self.controllers.controller(name, workers))
+    fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>> {
+        Some(self.controllers.controller(name))
     }
 
     #[cfg(not(feature = "prometheus"))]
-    fn controller(&self, _: &str, _: usize) -> Option<Arc<dyn ControllerMetrics>> {
+    fn controller(&self, _: &str) -> Option<Arc<dyn ControllerMetrics>> {
         None
     }
 
@@ -191,6 +197,12 @@ impl Instruments {
         }
     }
 
+    /// Counts workers as there until the result is dropped: those of a controller that runs, and of no other.
+    pub(super) fn employ(&self, workers: usize) -> Employed<'_> {
+        self.tell(|metrics| metrics.workers_came(workers));
+        Employed { instruments: self, workers }
+    }
+
     /// Counts a reconcile as going on until the result is dropped.
     pub(super) fn begin(&self) -> Active<'_> {
         self.counters.active.fetch_add(1, Ordering::Relaxed);
@@ -232,5 +244,17 @@ impl Drop for Active<'_> {
     fn drop(&mut self) {
         self.0.counters.active.fetch_sub(1, Ordering::Relaxed);
         self.0.tell(|metrics| metrics.ended());
+    }
+}
+
+/// Workers that are there.
+pub(super) struct Employed<'a> {
+    instruments: &'a Instruments,
+    workers: usize,
+}
+
+impl Drop for Employed<'_> {
+    fn drop(&mut self) {
+        self.instruments.tell(|metrics| metrics.workers_went(self.workers));
     }
 }

@@ -44,8 +44,7 @@ impl<R: ReconcileRequest> Controller<R> {
         if let Some(metrics) = metrics {
             queue = queue.metrics(metrics.queue(&name));
         }
-        let instruments =
-            Instruments::new(metrics.and_then(|metrics| metrics.controller(&name, settings.workers)));
+        let instruments = Instruments::new(metrics.and_then(|metrics| metrics.controller(&name)));
         let (member, key_of) = shares.unzip();
         let shards = || metrics.and_then(|metrics| metrics.shards(&name));
         let sharded = member.as_ref().zip(key_of).map(|(member, of)| Sharded::new(member, of, shards()));

@@ -40,7 +40,7 @@ impl MetricConstructor<Histogram> for NewHistogram {
 /// | `controller_runtime_reconcile_panics_total` | counter | those that panicked |
 /// | `controller_runtime_reconcile_timeouts_total` | counter | those that exceeded their timeout |
 /// | `controller_runtime_reconcile_time_seconds` | histogram | how long they took |
-/// | `controller_runtime_max_concurrent_reconciles` | gauge | workers |
+/// | `controller_runtime_max_concurrent_reconciles` | gauge | workers, while the controller runs |
 /// | `controller_runtime_active_workers` | gauge | workers that reconcile |
 ///
 /// Every row has the label `controller`. All rows are there, at zero, as soon as a manager has the controller.
@@ -101,14 +101,13 @@ impl PrometheusControllers {
         Self { families }
     }
 
-    pub(super) fn controller(&self, name: &str, workers: usize) -> Arc<dyn ControllerMetrics> {
+    pub(super) fn controller(&self, name: &str) -> Arc<dyn ControllerMetrics> {
         let labels = vec![("controller", name.to_owned())];
         let result = |result: ReconcileResult| {
             let labels = vec![("controller", name.to_owned()), ("result", result.as_str().to_owned())];
             self.families.reconciles.get_or_create_owned(&labels)
         };
         let families = &self.families;
-        families.workers.get_or_create(&labels).inc_by(i64::try_from(workers).unwrap_or(i64::MAX));
         Arc::new(OneController {
             results: ReconcileResult::ALL.map(result),
             errors: families.errors.get_or_create_owned(&labels),
@@ -116,6 +115,7 @@ impl PrometheusControllers {
             panics: families.panics.get_or_create_owned(&labels),
             timeouts: families.timeouts.get_or_create_owned(&labels),
             times: families.times.get_or_create_owned(&labels),
+            workers: families.workers.get_or_create_owned(&labels),
             active: families.active.get_or_create_owned(&labels),
         })
     }
@@ -129,10 +129,19 @@ struct OneController {
     panics: Counter,
     timeouts: Counter,
     times: Histogram,
+    workers: Gauge,
     active: Gauge,
 }
 
 impl ControllerMetrics for OneController {
+    fn workers_came(&self, workers: usize) {
+        self.workers.inc_by(i64::try_from(workers).unwrap_or(i64::MAX));
+    }
+
+    fn workers_went(&self, workers: usize) {
+        self.workers.dec_by(i64::try_from(workers).unwrap_or(i64::MAX));
+    }
+
     fn began(&self) {
         self.active.inc();
     }

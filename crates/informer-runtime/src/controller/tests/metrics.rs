@@ -7,6 +7,14 @@ use super::*;
 struct Told(Mutex<Vec<String>>);
 
 impl ControllerMetrics for Told {
+    fn workers_came(&self, workers: usize) {
+        assert_eq!(workers, 1);
+    }
+
+    fn workers_went(&self, workers: usize) {
+        assert_eq!(workers, 1);
+    }
+
     fn began(&self) {
         self.0.lock().push("began".to_owned());
     }
@@ -44,8 +52,8 @@ impl informer_workqueue::QueueMetrics for Silent {
 }
 
 impl ControllerMetricsProvider for One {
-    fn controller(&self, name: &str, workers: usize) -> Option<Arc<dyn ControllerMetrics>> {
-        assert_eq!((name, workers), ("test", 1));
+    fn controller(&self, name: &str) -> Option<Arc<dyn ControllerMetrics>> {
+        assert_eq!(name, "test");
         Some(self.0.clone())
     }
 

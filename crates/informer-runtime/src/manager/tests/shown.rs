@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
 use super::*;
-use crate::{Cache, ManagerHandle, Patch, ReadError};
+use crate::{Cache, Controller, ControllerOptions, ManagerHandle, Outcome, Patch, ReadError, Request};
 
 /// A server with a config map in each of these namespaces.
 fn server(namespaces: &[&str]) -> ApiServer {
@@ -116,4 +116,36 @@ fn a_server_is_labelled_by_its_host_and_port_alone() {
     ] {
         assert_eq!(crate::observed::host(address), host);
     }
+}
+
+fn controller(workers: usize) -> Controller {
+    let options = ControllerOptions::new().workers(workers).leader_only(false);
+    let watched = crate::source::watch::<ConfigMap>();
+    let source = crate::source::kind(watched, crate::handler::enqueue_object());
+    let builder = Controller::<Request>::builder().named("web").with_options(options).source(source);
+    builder.reconcile(|_, _| async { Ok(Outcome::Done) })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_workers_of_a_controller_that_is_refused_are_not_among_the_metrics() {
+    let manager = Manager::new(client_of(&server(&["a"])));
+    let handle = manager.handle();
+    let workers = |count: u32| {
+        let row = format!("controller_runtime_max_concurrent_reconciles{{controller=\"web\"}} {count}\n");
+        let text = metrics(&handle);
+        assert!(text.contains(&row), "{row}{text}");
+    };
+    handle.add(controller(3)).expect("the name is free");
+    let refused = controller(5);
+    let state = refused.handle();
+    handle.add(refused).expect_err("the name is taken");
+    workers(0);
+    let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
+    sleep(seconds(10)).await;
+    workers(3);
+    handle.add(controller(7)).expect_err("the name is taken");
+    workers(3);
+    running.await.expect("no panic").expect("it was asked to end");
+    workers(0);
+    drop(state);
 }
