@@ -61,7 +61,7 @@ pub struct ControllerState {
     pub workers: usize,
     /// What its reconciles came to.
     pub reconciles: ReconcileCounts,
-    /// Panics of predicates and handlers; each was contained.
+    /// Panics of predicates and handlers, and of what sources run beside them; each was contained.
     pub trigger_panics: u64,
     /// Its queue.
     pub queue: QueueStats,

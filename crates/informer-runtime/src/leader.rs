@@ -134,7 +134,7 @@ impl LeaderElection {
     }
 
     /// Calls a function with each new holder that is seen, this process included; with an empty name where nobody holds the Lease. It
-    /// must not block. A panic of it ends the election.
+    /// must not block. A panic of it is contained and logged: it must not cost the lease.
     pub fn on_holder(mut self, observer: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.observers.push(Arc::new(observer));
         self

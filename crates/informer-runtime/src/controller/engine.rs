@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -276,7 +276,17 @@ impl<R: ReconcileRequest> Engine<R> {
     fn detach(&self) {
         self.feed.stop.cancel();
         let sources = std::mem::take(&mut *self.sources.lock());
-        sources.iter().for_each(|source| source.stop());
+        for source in sources {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| source.stop())) {
+                self.feed.panics.fetch_add(1, Ordering::Relaxed);
+                let (controller, panic) = (self.name(), panic_text(&*panic));
+                tracing::error!(
+                    controller,
+                    panic,
+                    "a source panicked while it was stopped; the next one follows"
+                );
+            }
+        }
     }
 
     async fn end(&self) {
@@ -287,16 +297,19 @@ impl<R: ReconcileRequest> Engine<R> {
     }
 
     pub(super) fn state(&self) -> ControllerState {
+        // Under no lock, not even one that lives as long as the expression below: a source may ask for the state.
+        let sources = self.sources().iter().map(|source| source.name()).collect();
+        let phase = self.life.lock().phase();
         ControllerState {
             name: self.controller(),
             kind: self.kind.to_string(),
-            phase: self.life.lock().phase(),
+            phase,
             workers: self.settings.workers,
             reconciles: self.instruments.counters.counts(),
             trigger_panics: self.feed.panics.load(Ordering::Relaxed),
             queue: self.queue.stats(),
             shard: self.sharded.as_ref().map(Sharded::state),
-            sources: self.sources.lock().iter().map(|source| source.name()).collect(),
+            sources,
             busy: self.slots.iter().filter_map(Slot::busy).collect(),
         }
     }

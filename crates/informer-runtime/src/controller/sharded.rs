@@ -18,6 +18,7 @@
 mod aside;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 
 use super::engine::Engine;
 use crate::leader::driver::now;
+use crate::panics::panic_text;
 use crate::shard::{ShardMetrics, ShardView};
 use crate::source::Feed;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};
@@ -33,6 +35,20 @@ use aside::Aside;
 
 /// Says which key decides who owns a request.
 pub(super) type KeyOf<R> = Arc<dyn Fn(&R) -> String + Send + Sync>;
+
+/// The key of a request; a panic of the function is the program's, and its text the answer.
+fn key<R>(key_of: &KeyOf<R>, request: &R) -> Result<Arc<str>, String> {
+    let key = catch_unwind(AssertUnwindSafe(|| key_of(request)));
+    key.map(Into::into).map_err(|panic| format!("its shard key: {}", panic_text(&*panic)))
+}
+
+/// Why a request is not worked on here and now.
+pub(super) enum NotEntered<R> {
+    /// Another replica owns its key, or nobody yet. The request comes back where the key was gained while it was put aside.
+    Refused(Option<R>),
+    /// The function that says its key panicked, with this text.
+    KeyPanicked(String),
+}
 
 /// What the shares of a controller are, and what became of its requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,9 +117,9 @@ impl<R: ReconcileRequest> Sharded<R> {
         }
     }
 
-    /// Begins work on a request, or puts it aside. The request comes back where its key was gained while it was put aside.
-    pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, Option<R>> {
-        let key: Arc<str> = (self.key_of)(request).into();
+    /// Begins work on a request, or puts it aside.
+    pub(super) fn enter(&self, request: &R) -> Result<OwnedKey, NotEntered<R>> {
+        let key = key(&self.key_of, request).map_err(NotEntered::KeyPanicked)?;
         let refused = match self.sharding.enter(&key) {
             Ok(owned) => return Ok(owned),
             Err(refused) => refused,
@@ -115,7 +131,7 @@ impl<R: ReconcileRequest> Sharded<R> {
         let forgotten = self.aside.lock().put(Arc::clone(&text), kept, Arc::clone(&key), now);
         drop(forgotten);
         let gained = self.sharding.owns(&key);
-        Err(gained.then(|| self.aside.lock().take(&text)).flatten())
+        Err(NotEntered::Refused(gained.then(|| self.aside.lock().take(&text)).flatten()))
     }
 
     /// The services of one reconcile: those of the controller, but for a client that writes only while the key is certainly owned.
@@ -195,13 +211,15 @@ async fn gain<R: ReconcileRequest>(
     let count = Arc::new(AtomicU64::new(0));
     let (view, key_of, counter) = (Arc::clone(after), Arc::clone(&sharded.key_of), Arc::clone(&count));
     let only = move |request: &R| {
-        let gained = view.gained_since(&before, &key_of(request));
+        // Where nobody can say whose it is, the worker that gets it tells of the panic.
+        let Ok(key) = key(&key_of, request) else { return true };
+        let gained = view.gained_since(&before, &key);
         counter.fetch_add(u64::from(gained), Ordering::Relaxed);
         gained
     };
     let feed = Feed { only: Some(Arc::new(only)), ..feed.clone() };
     for source in engine.sources() {
-        source.replay(feed.clone()).await;
+        feed.contain("the replay of a source", async { source.replay(feed.clone()).await }).await;
     }
     gained += count.load(Ordering::Relaxed);
     if gained > 0 {

@@ -1,6 +1,7 @@
 mod build;
 mod life;
 mod metrics;
+mod panics;
 mod results;
 mod sources;
 mod spans;

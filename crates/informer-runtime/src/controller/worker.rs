@@ -1,6 +1,6 @@
 //! A worker: gets a request, reconciles it, and does with it what the outcome says.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::context::Surroundings;
 use super::engine::Engine;
 use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
+use super::sharded::NotEntered;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
 use crate::panics::panic_text;
 use crate::{OwnedKey, ReconcileRequest};
@@ -30,9 +31,13 @@ impl<R> Default for Slot<R> {
 }
 
 impl<R: ReconcileRequest> Slot<R> {
-    fn set(&self, work: Option<(R, Instant)>) {
-        let before = std::mem::replace(&mut *self.0.lock(), work);
+    fn set(&self, work: (R, Instant)) {
+        let before = self.0.lock().replace(work);
         drop(before);
+    }
+
+    fn take(&self) -> Option<R> {
+        self.0.lock().take().map(|(request, _)| request)
     }
 
     fn get(&self) -> Option<(R, Instant)> {
@@ -85,9 +90,10 @@ async fn turn<R: ReconcileRequest>(
     slot: usize,
     item: Item<R>,
 ) -> Result<Option<Item<R>>, ControllerError> {
-    let owned = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
-        Ok(owned) => owned.map(Arc::new),
-        Err(gained) => {
+    let entered = match engine.sharded.as_ref().map(|sharded| sharded.enter(item.key())).transpose() {
+        Ok(owned) => Ok(owned.map(Arc::new)),
+        Err(NotEntered::KeyPanicked(message)) => Err(message),
+        Err(NotEntered::Refused(gained)) => {
             item.forget();
             item.done();
             if let Some(request) = gained {
@@ -106,13 +112,40 @@ async fn turn<R: ReconcileRequest>(
     );
     let active = engine.instruments.begin();
     let begin = Instant::now();
-    engine.slots[slot].set(Some((item.key().clone(), begin)));
-    let context = context(engine, id, owned);
-    let ended = call(engine, item.key().clone(), context).instrument(span.clone()).await;
-    engine.slots[slot].set(None);
+    engine.slots[slot].set((item.key().clone(), begin));
+    let ended = match entered {
+        Ok(owned) => {
+            let context = context(engine, id, owned);
+            call(engine, item.key().clone(), context).instrument(span.clone()).await
+        }
+        Err(message) => Ended::Panicked(message),
+    };
+    let request = engine.slots[slot].take();
     let took = begin.elapsed();
     drop(active);
-    span.in_scope(|| settle(engine, item, ended, took))
+    span.in_scope(|| {
+        let settled = catch_unwind(AssertUnwindSafe(|| settle(engine, item, ended, took)));
+        settled.unwrap_or_else(|panic| unsettled(engine, request.as_ref(), panic_text(&*panic), took))
+    })
+}
+
+/// What the outcome of a request asked for could not be done, since the rate limiter panicked, which is the program's. The request was
+/// dropped on the way, so that it comes again.
+fn unsettled<R: ReconcileRequest>(
+    engine: &Engine<R>,
+    request: Option<&R>,
+    panic: &str,
+    took: Duration,
+) -> Result<Option<Item<R>>, ControllerError> {
+    engine.instruments.panicked();
+    if !engine.settings.recover_panic {
+        let request = request.map(R::to_string).unwrap_or_default();
+        let (controller, message) = (engine.name().to_owned(), format!("its rate limiter: {panic}"));
+        return Err(ControllerError::Panicked { controller, request, message });
+    }
+    engine.instruments.reconciled(ReconcileResult::Error, took);
+    tracing::error!(panic, "the rate limiter panicked, and the request is tried again");
+    Ok(None)
 }
 
 fn context<R: ReconcileRequest>(

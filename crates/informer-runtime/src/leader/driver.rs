@@ -1,6 +1,7 @@
 //! The task behind an election: sends what its state says, and tells it what came back and when.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::LeaseLock;
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
+use crate::panics::panic_text;
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{Action, Answer, ElectorState, Notice};
 
@@ -157,7 +159,7 @@ impl LeaderElector {
             match notice {
                 Notice::Holder(holder) => {
                     tracing::info!(lease = self.name, holder, "the lease has another holder");
-                    self.observers.iter().for_each(|observer| observer(&holder));
+                    self.observers.iter().for_each(|observer| self.observe(observer, &holder));
                 }
                 Notice::Leading(fence) => {
                     tracing::info!(lease = self.name, identity = self.identity, "this process leads");
@@ -175,6 +177,18 @@ impl LeaderElector {
             }
         }
         None
+    }
+
+    /// An observer is the program's; its panic must not cost the lease.
+    fn observe(&self, observer: &Observer, holder: &str) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(holder))) {
+            let panic = panic_text(&*panic);
+            tracing::error!(
+                lease = self.name,
+                panic,
+                "an observer of the holder panicked; the election goes on"
+            );
+        }
     }
 
     fn publish(&self, leadership: Leadership) {

@@ -219,6 +219,21 @@ async fn changes_of_the_holder_are_told() {
     assert_eq!(*seen.lock(), ["first", "", "bystander", ""]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_costs_neither_the_lease_nor_the_others_their_call() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let note = Arc::clone(&seen);
+    let election = LeaderElection::new("operator").identity("one").on_holder(|_| panic!("on purpose"));
+    let election = election.on_holder(move |holder| note.lock().push(holder.to_owned()));
+    let elector = election.elector(client(&server())).expect("a valid election");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(elector.run(stop.clone()));
+    sleep(seconds(30)).await;
+    assert_eq!(*seen.lock(), ["one"]);
+    stop.cancel();
+    running.await.expect("no panic").expect("it was not lost");
+}
+
 #[test]
 fn an_election_that_cannot_work_is_refused() {
     let refused = |election: LeaderElection| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use informer_cache::Event;
 use informer_core::Object;
 use informer_workqueue::WorkQueue;
@@ -59,10 +60,23 @@ impl<R: ReconcileRequest> Feed<R> {
         &self.stop
     }
 
-    /// Runs a task until it ends or the controller stops; then it is dropped at its next await.
+    /// Runs a task until it ends or the controller stops; then it is dropped at its next await. Where it panics it is over, which is
+    /// counted among the [`trigger_panics`](crate::ControllerState::trigger_panics) and logged; the controller goes on.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled(task).await });
+        let feed = self.clone();
+        self.tasks.spawn(async move {
+            let task = feed.contain("a task of a source", task);
+            feed.stop.run_until_cancelled(task).await
+        });
+    }
+
+    /// Runs what is the program's own; a panic ends it and nothing else.
+    pub(crate) async fn contain(&self, what: &str, work: impl Future<Output = ()>) {
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            let (controller, panic) = (&*self.controller, panic_text(&*panic));
+            tracing::error!(controller, panic, "{what} panicked and is over");
+        }
     }
 }
 

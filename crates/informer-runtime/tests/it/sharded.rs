@@ -273,3 +273,39 @@ async fn a_sharded_controller_for_the_leader_alone_is_refused() {
     let told = refused(builder().sharded(ShardGroup::new("No Name"))).await;
     assert!(told.contains("it cannot share its keys: cannot join the shard group"), "{told}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_function_that_says_the_key_is_one_of_the_reconcile_and_the_others_go_on() {
+    let (server, journal) = (Server::start(), Journal::default());
+    (0..3).for_each(|number| create(&server, number));
+    let asked = Arc::new(Mutex::new(0_u32));
+    let count = Arc::clone(&asked);
+    let key_of = move |request: &Request| {
+        if request.to_string() == "a/map-1" {
+            let asked = {
+                let mut count = count.lock();
+                *count += 1;
+                *count
+            };
+            assert!(asked > 4, "of no shard yet");
+        }
+        request.to_string()
+    };
+    let builder = Controller::new::<ConfigMap>("maps").sharded_by(ShardGroup::new("maps"), key_of);
+    let noted = Arc::clone(&journal);
+    let replica = Replica::of(
+        &server,
+        builder.reconcile(move |request: Request, _| {
+            noted.lock().push((0, request.to_string()));
+            async { Ok(Outcome::Done) }
+        }),
+    );
+    after(60).await;
+    assert_eq!(owners(&journal).len(), 3, "{:?}", owners(&journal));
+    let state = replica.handle.state().expect("it runs");
+    assert!(*asked.lock() > 4);
+    assert!(state.reconciles.panics > 0 && state.reconciles.panics == state.reconciles.error, "{state:?}");
+    assert_eq!(state.trigger_panics, 0, "what nobody can say is left to the workers");
+    replica.stop.cancel();
+    replica.task.await.expect("no panic").expect("no error");
+}
