@@ -6,14 +6,14 @@ use crate::scan::is_space;
 #[derive(Debug)]
 pub(crate) struct Frames {
     value: ValueReader,
-    /// Bytes of the body before the present frame.
-    base: u64,
+    /// Bytes of the body that were used, whoever asks again or not where a frame ends with its last value.
+    used: u64,
 }
 
 impl Frames {
     pub(crate) fn new(limits: Limits) -> Self {
         // An event, its object, the members of that, and theirs.
-        Self { value: ValueReader::new(limits, 3), base: 0 }
+        Self { value: ValueReader::new(limits, 3), used: 0 }
     }
 
     /// The next value that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
@@ -24,27 +24,26 @@ impl Frames {
     ) -> Result<Option<Slice<'a>>, SplitError> {
         if !self.value.is_inside() {
             let rest = &frame[*at..];
-            *at += rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len());
+            self.advance(at, rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len()));
             if let Some(seen) = frame.get(*at).copied().filter(|&byte| byte != b'{') {
-                let at = self.base + *at as u64;
-                return Err(SplitError::Syntax { at, expected: "an event", seen: Some(seen) });
+                return Err(SplitError::Syntax { at: self.used, expected: "an event", seen: Some(seen) });
             }
         }
         if *at == frame.len() {
-            self.base += frame.len() as u64;
             return Ok(None);
         }
-        let start = std::mem::replace(at, frame.len());
-        match self.value.read(&frame[start..], self.base + start as u64, true)? {
-            Some(used) => {
-                *at = start + used;
-                Ok(Some(Slice { bytes: self.value.whole(&frame[start..*at]), spans: self.value.spans() }))
-            }
-            None => {
-                self.base += frame.len() as u64;
-                Ok(None)
-            }
-        }
+        let part = &frame[*at..];
+        let Some(length) = self.value.read(part, self.used, true)? else {
+            self.advance(at, part.len());
+            return Ok(None);
+        };
+        self.advance(at, length);
+        Ok(Some(Slice { bytes: self.value.whole(&part[..length]), spans: self.value.spans() }))
+    }
+
+    fn advance(&mut self, at: &mut usize, bytes: usize) {
+        *at += bytes;
+        self.used += bytes as u64;
     }
 
     /// True where the body may end: between two values.

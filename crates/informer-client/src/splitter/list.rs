@@ -8,8 +8,8 @@ pub(crate) struct ListSplitter {
     value: ValueReader,
     state: State,
     limits: Limits,
-    /// Bytes of the body before the present frame.
-    base: u64,
+    /// Bytes of the body that were used, whoever asks again or not where a frame ends with an item.
+    used: u64,
     /// Which member the value belongs to that is read now.
     member: Member,
     seen_items: bool,
@@ -60,7 +60,7 @@ impl ListSplitter {
     pub(crate) fn new(limits: Limits) -> Self {
         // An item, its members, and those of its metadata.
         let value = ValueReader::new(limits, 2);
-        Self { value, state: State::Start, limits, base: 0, member: Member::Other, seen_items: false }
+        Self { value, state: State::Start, limits, used: 0, member: Member::Other, seen_items: false }
     }
 
     /// The next part that ends in `frame[*at..]`; moves `at` past what was used. `None` when the frame is used up.
@@ -69,13 +69,15 @@ impl ListSplitter {
         frame: &'a [u8],
         at: &mut usize,
     ) -> Result<Option<Part<'a>>, SplitError> {
-        while let Some(start) = self.value_start(frame, *at)? {
-            *at = frame.len();
+        // Where the frame begins in the body.
+        let base = self.used - *at as u64;
+        while let Some(start) = self.value_start(frame, *at, base)? {
             let wanted = self.member != Member::Other || !matches!(self.state, State::Value);
-            let Some(used) = self.value.read(&frame[start..], self.base + start as u64, wanted)? else {
+            let Some(length) = self.value.read(&frame[start..], base + start as u64, wanted)? else {
                 break;
             };
-            *at = start + used;
+            *at = start + length;
+            self.used = base + *at as u64;
             let part = &frame[start..*at];
             match self.state {
                 State::Item { .. } => {
@@ -99,8 +101,8 @@ impl ListSplitter {
             }
         }
         *at = frame.len();
-        self.base += frame.len() as u64;
-        if self.base > self.limits.page_bytes {
+        self.used = base + *at as u64;
+        if self.used > self.limits.page_bytes {
             let limit = self.limits.page_bytes;
             return Err(SplitError::Large { what: "the list", limit, name: "page_bytes" });
         }
@@ -117,8 +119,8 @@ impl ListSplitter {
         self.value.buffered_max()
     }
 
-    /// Where in the frame a value begins or goes on, past space and punctuation; `None` where the frame has none.
-    fn value_start(&mut self, frame: &[u8], from: usize) -> Result<Option<usize>, SplitError> {
+    /// Where in the frame, which begins at `base`, a value begins or goes on, past space and punctuation; `None` where the frame has none.
+    fn value_start(&mut self, frame: &[u8], from: usize, base: u64) -> Result<Option<usize>, SplitError> {
         if self.value.is_inside() {
             return Ok((from < frame.len()).then_some(from));
         }
@@ -130,7 +132,7 @@ impl ListSplitter {
                 Ok(Some(next)) => self.state = next,
                 Ok(None) => return Ok(Some(at)),
                 Err(expected) => {
-                    return Err(SplitError::Syntax { at: self.base + at as u64, expected, seen: Some(byte) });
+                    return Err(SplitError::Syntax { at: base + at as u64, expected, seen: Some(byte) });
                 }
             }
         }

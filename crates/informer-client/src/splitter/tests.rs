@@ -255,3 +255,35 @@ fn a_million_tiny_objects_are_split_and_none_is_buffered_beyond_its_size() {
     assert_eq!((items, splitter.is_complete()), (OBJECTS + 1, true));
     assert!(splitter.buffered_max() <= 2, "{} bytes", splitter.buffered_max());
 }
+
+/// Whoever has enough with the last value of a frame does not ask whether there is another one in it.
+#[test]
+fn bytes_are_counted_where_a_frame_ends_with_a_value_and_is_not_asked_again() {
+    let event = br#"{"type":"ADDED","object":{}}"#;
+    for asks_again in [false, true] {
+        let (mut frames, mut at) = (Frames::new(Limits::default()), 0);
+        assert!(frames.next(event, &mut at).unwrap().is_some());
+        assert_eq!(at, event.len());
+        if asks_again {
+            assert!(frames.next(event, &mut at).unwrap().is_none());
+        }
+        let error = frames.next(b" x", &mut 0).unwrap_err().to_string();
+        assert_eq!(error, format!("not JSON: expected an event at byte {}, found 'x'", event.len() + 1));
+
+        let body = br#"{"items":[{"a":1}"#;
+        let limits = Limits { page_bytes: body.len() as u64 + 2, ..Limits::default() };
+        let [mut wrong, mut long] = [(); 2].map(|()| ListSplitter::new(limits));
+        for list in [&mut wrong, &mut long] {
+            let mut at = 0;
+            assert!(matches!(list.next(body, &mut at), Ok(Some(Part::Item(_)))));
+            assert_eq!(at, body.len());
+            if asks_again {
+                assert!(list.next(body, &mut at).unwrap().is_none());
+            }
+        }
+        let error = wrong.next(b" x", &mut 0).unwrap_err().to_string();
+        assert_eq!(error, format!("not JSON: expected ',' or ']' at byte {}, found 'x'", body.len() + 1));
+        assert!(matches!(long.next(b"]}", &mut 0), Ok(None)));
+        assert!(matches!(long.next(b" ", &mut 0), Err(SplitError::Large { limit: 19, .. })));
+    }
+}

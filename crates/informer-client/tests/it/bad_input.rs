@@ -54,6 +54,17 @@ async fn an_answer_that_is_no_list_says_what_came() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_behind_a_frame_that_ends_with_a_full_batch_names_the_byte_of_the_whole_answer() {
+    let items: Vec<String> =
+        (0..1000).map(|number| format!(r#"{{"metadata":{{"name":"p{number}"}}}}"#)).collect();
+    let begin = format!(r#"{{"kind":"PodList","items":[{}"#, items.join(","));
+    let at = begin.len();
+    let reply = Reply::status(200).header("content-type", "application/json").data(begin).data("x");
+    let error = format!("list pods: not JSON: expected ',' or ']' at byte {at}, found 'x'");
+    assert_eq!(failed(reply).await, (Protocol, error));
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_content_type_is_named() {
     let (kind, error) = failed(Reply::status(200).header("content-type", "text/html").data("<html>")).await;
     assert_eq!(kind, Protocol);
