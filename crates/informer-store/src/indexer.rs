@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use informer_core::{LabelSelector, Object, ObjectKey, ResourceVersion};
 
+use crate::claim::IndexersClaim;
 use crate::error::{AddIndexersError, IndexError, UnknownIndex};
 use crate::index::{IndexFn, Indexers};
 use crate::lister::Lister;
@@ -118,6 +119,16 @@ impl<O: Object> Indexer<O> {
     /// When a name is taken; then none is added.
     pub fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
         self.shared.add_indexers(indexers)
+    }
+
+    /// Takes the names of indexes, which are added by [`IndexersClaim::install`]: for who wants an index in several stores or in none
+    /// of them.
+    ///
+    /// # Errors
+    ///
+    /// When a name is taken, by an index or by another claim; then none is.
+    pub fn claim_indexers(&self, indexers: Indexers<O>) -> Result<IndexersClaim<O>, AddIndexersError> {
+        Ok(IndexersClaim::new(Arc::clone(&self.shared), self.shared.claim(indexers)?))
     }
 
     /// Adds one index; see [`add_indexers`](Self::add_indexers).

@@ -7,6 +7,7 @@
 //! 2. Every slot below `next` is either occupied or in `free`.
 //! 3. Changes are found on one side and logged; the log brings the other side to the same version.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -24,6 +25,8 @@ pub(crate) struct Ledger<O> {
     pub(crate) definitions: Arc<[Arc<Definition<O>>]>,
     /// Which of them readers see.
     pub(crate) installed: Vec<bool>,
+    /// Names that are taken for indexes which are not registered yet.
+    pub(crate) claimed: BTreeSet<Arc<str>>,
     values: Vec<Vec<Values>>,
     free: Vec<u32>,
     next: u32,
@@ -43,6 +46,7 @@ impl<O> Ledger<O> {
         Self {
             definitions: Arc::new([]),
             installed: Vec::new(),
+            claimed: BTreeSet::new(),
             values: Vec::new(),
             free: Vec::new(),
             next: 0,
@@ -80,8 +84,14 @@ impl<O> Ledger<O> {
         self.log.shrink_to(LOG_KEPT_MAX);
     }
 
-    /// Registers an index that readers do not see yet, and returns its position.
+    /// Whether an index has a name, or is to have it.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.claimed.contains(name) || self.definitions.iter().any(|held| *held.name == *name)
+    }
+
+    /// Registers an index that readers do not see yet under the name that was taken for it, and returns its position.
     pub(crate) fn register(&mut self, definition: Arc<Definition<O>>) -> usize {
+        self.claimed.remove(&definition.name);
         let position = self.definitions.len();
         self.definitions = self.definitions.iter().cloned().chain([definition]).collect();
         self.installed.push(false);

@@ -43,6 +43,7 @@
 
 mod builder;
 mod change;
+mod claim;
 mod error;
 mod expiration;
 mod index;
@@ -64,6 +65,7 @@ mod writer;
 
 pub use builder::{StoreBuilder, store};
 pub use change::Change;
+pub use claim::IndexersClaim;
 pub use error::{AddIndexersError, IndexError, NotFound, TransactionError, UnknownIndex};
 pub use expiration::{ExpirationCache, ExpirationPolicy, Ttl};
 pub use index::{

@@ -157,29 +157,53 @@ impl<O: Object> Shared<O> {
     }
 
     /// Adds indexes: all of them, or none if a name is taken.
+    pub(crate) fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
+        let claimed = self.claim(indexers)?;
+        self.install(claimed);
+        Ok(())
+    }
+
+    /// Takes the names of indexes: all of them, or none if one is taken. They are to be installed, or released.
+    pub(crate) fn claim(&self, indexers: Indexers<O>) -> Result<Vec<Arc<Definition<O>>>, AddIndexersError> {
+        // Outside of the lock: a function is asked for its kind.
+        let definitions = indexers.into_functions().into_iter();
+        let definitions: Vec<_> =
+            definitions.map(|(name, function)| Arc::new(Definition::new(name, function))).collect();
+        let mut ledger = self.ledger.lock();
+        let names = || definitions.iter().map(|definition| &definition.name);
+        let taken: Vec<Arc<str>> = names().filter(|name| ledger.has_name(name)).cloned().collect();
+        if !taken.is_empty() {
+            return Err(AddIndexersError::new(taken));
+        }
+        ledger.claimed.extend(names().cloned());
+        drop(ledger);
+        Ok(definitions)
+    }
+
+    /// Makes names free that were taken.
+    pub(crate) fn release(&self, claimed: &[Arc<Definition<O>>]) {
+        let mut ledger = self.ledger.lock();
+        for definition in claimed {
+            ledger.claimed.remove(&definition.name);
+        }
+    }
+
+    /// Adds the indexes whose names were taken.
     ///
     /// The functions run under no lock, over a snapshot; transactions go on meanwhile and leave their values in the
     /// ledger, which win over those of the snapshot. Readers see an index when it is complete.
-    pub(crate) fn add_indexers(&self, indexers: Indexers<O>) -> Result<(), AddIndexersError> {
-        let functions = indexers.into_functions();
-        if functions.is_empty() {
-            return Ok(());
+    pub(crate) fn install(&self, claimed: Vec<Arc<Definition<O>>>) {
+        if claimed.is_empty() {
+            return;
         }
         let (snapshot, positions) = {
             let mut ledger = self.ledger.lock();
-            let taken = |name: &Arc<str>| ledger.definitions.iter().any(|held| held.name == *name);
-            let taken: Vec<Arc<str>> = functions.keys().filter(|name| taken(name)).cloned().collect();
-            if !taken.is_empty() {
-                return Err(AddIndexersError::new(taken));
-            }
-            let definitions = functions.into_iter().map(|(name, function)| Definition::new(name, function));
-            let positions: Vec<usize> = definitions.map(|new| ledger.register(Arc::new(new))).collect();
+            let positions: Vec<usize> = claimed.into_iter().map(|new| ledger.register(new)).collect();
             (self.snapshot(), positions)
         };
         for position in positions {
-            self.install(position, &snapshot);
+            self.fill(position, &snapshot);
         }
-        Ok(())
     }
 
     /// How index functions of this store failed.
@@ -189,7 +213,7 @@ impl<O: Object> Shared<O> {
     }
 
     /// Fills the registered index at `position` from `snapshot`, and shows it to readers.
-    fn install(&self, position: usize, snapshot: &State<O>) {
+    fn fill(&self, position: usize, snapshot: &State<O>) {
         let definition = self.ledger.lock().definitions[position].clone();
         let (mut slots, mut computed) = (Vec::with_capacity(snapshot.len()), Computed::default());
         for (slot, entry) in snapshot.slots() {

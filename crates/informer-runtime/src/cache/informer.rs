@@ -13,7 +13,7 @@ use informer_cache::{
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
 };
 use informer_core::{LabelSelector, Object, ObjectKey};
-use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers};
+use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers, IndexersClaim};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
@@ -142,14 +142,17 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// # Errors
     ///
-    /// When the name is taken.
+    /// When the name is taken, be it in one of them; then none has it.
     pub fn add_index(
         &self,
         name: impl Into<Arc<str>>,
         function: impl IndexFn<O>,
     ) -> Result<(), AddIndexersError> {
         let indexers = Indexers::new().index(name, function);
-        self.informers().try_for_each(|informer| informer.add_indexers(indexers.clone()))
+        let claims = self.informers().map(|informer| informer.indexer().claim_indexers(indexers.clone()));
+        let claims: Vec<_> = claims.collect::<Result<_, _>>()?;
+        claims.into_iter().for_each(IndexersClaim::install);
+        Ok(())
     }
 
     /// The object of a key, `namespace/name` or `name`.

@@ -165,6 +165,26 @@ fn no_index_is_added_if_one_name_is_taken() {
     assert_eq!(keys(&store, "a"), ["one"], "the index that was there is as before");
 }
 
+#[test]
+fn a_claim_holds_its_names_until_it_is_installed_or_dropped() {
+    let store = StoreBuilder::new().resource("pods").build();
+    store.add(valued("a", "x")).unwrap();
+    let indexer = store.indexer();
+    let claim = indexer.claim_indexers(Indexers::new().index("values", values)).unwrap();
+    assert!(indexer.by_index("values", "x").is_err(), "it is not there yet");
+    let both = Indexers::new().index("values", values).index("namespace", namespace());
+    let error = indexer.add_indexers(both.clone()).unwrap_err();
+    assert_eq!(error.names().collect::<Vec<_>>(), ["values"]);
+    assert_eq!(indexer.claim_indexers(both).unwrap_err(), error);
+    assert_eq!(indexer.indexers().names().count(), 0, "all or none");
+    drop(claim);
+    let claim = indexer.claim_indexers(Indexers::new().index("values", values)).unwrap();
+    store.add(valued("b", "x")).unwrap();
+    claim.install();
+    assert_eq!(names(indexer.by_index("values", "x").unwrap()), ["a", "b"]);
+    assert!(indexer.add_index("values", values).is_err(), "it is there now");
+}
+
 /// Fails where the value is `error`, panics where it is `panic`.
 fn picky(pod: &Pod) -> Result<Vec<std::borrow::Cow<'_, str>>, informer_store::IndexFnError> {
     match pod.labels().get("values") {

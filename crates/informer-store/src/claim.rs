@@ -1,0 +1,74 @@
+//! Names of indexes that are taken before the indexes are there.
+//!
+//! # Lock order
+//!
+//! That of [`Shared`]; nothing is held between a claim and its end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::Object;
+
+use crate::shared::Shared;
+use crate::values::Definition;
+
+/// Indexes whose names are taken in one store and which are not added yet. Made by
+/// [`Indexer::claim_indexers`](crate::Indexer::claim_indexers).
+///
+/// # Contract
+///
+/// - From the claim on, nobody else can add an index of these names to the store.
+/// - [`install`](Self::install) adds them, and cannot fail. Dropped without that, the names are free again and the store is as it was.
+///
+/// So whoever has several stores adds an index to all of them or to none.
+///
+/// ```
+/// use informer_core::Header;
+/// use informer_store::{AddIndexersError, Indexers, Store, StoreBuilder, label};
+///
+/// let stores: [Store<Header>; 2] = [(); 2].map(|()| StoreBuilder::new().build());
+/// let add = |name: &str| -> Result<(), AddIndexersError> {
+///     let indexes = Indexers::new().index(name, label("app"));
+///     let claims = stores.iter().map(|store| store.indexer().claim_indexers(indexes.clone()));
+///     let claims: Vec<_> = claims.collect::<Result<_, _>>()?;
+///     claims.into_iter().for_each(|claim| claim.install());
+///     Ok(())
+/// };
+/// stores[1].indexer().add_index("taken", label("team"))?;
+/// assert!(add("taken").is_err());
+/// assert!(stores[0].indexer().by_index("taken", "web").is_err(), "it is in none of them");
+/// add("app")?;
+/// assert!(stores.iter().all(|store| store.indexer().by_index("app", "web").is_ok()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropped without `install`, the names are free again"]
+pub struct IndexersClaim<O: Object> {
+    shared: Arc<Shared<O>>,
+    claimed: Vec<Arc<Definition<O>>>,
+}
+
+impl<O: Object> IndexersClaim<O> {
+    pub(crate) fn new(shared: Arc<Shared<O>>, claimed: Vec<Arc<Definition<O>>>) -> Self {
+        Self { shared, claimed }
+    }
+
+    /// Adds the indexes, as [`Indexer::add_indexers`](crate::Indexer::add_indexers) does: when this returns, all are complete.
+    pub fn install(mut self) {
+        self.shared.install(std::mem::take(&mut self.claimed));
+    }
+}
+
+impl<O: Object> Drop for IndexersClaim<O> {
+    fn drop(&mut self) {
+        if !self.claimed.is_empty() {
+            self.shared.release(&self.claimed);
+        }
+    }
+}
+
+impl<O: Object> fmt::Debug for IndexersClaim<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.claimed.iter().map(|definition| &*definition.name).collect();
+        f.debug_struct("IndexersClaim").field("names", &names).finish_non_exhaustive()
+    }
+}
