@@ -65,6 +65,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use informer_core::panics::panic_text;
 use informer_core::{Object, ResourceVersion};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
@@ -72,7 +73,6 @@ use tokio_util::sync::CancellationToken;
 pub use process::{Process, ProcessError, ProcessItem};
 pub use simple::{InformerOptions, SimpleInformer, new_indexer_informer, new_informer, new_informer_with};
 
-use crate::listener::panic_text;
 use crate::queue::{Queue, QueueClosed, ReflectorStore};
 use crate::reflector::{Reflector, ReflectorConfig, ReflectorHandle};
 use crate::source::{ListWatch, Source, SourceContext};

@@ -30,7 +30,6 @@ use std::time::Duration;
 
 pub use buffer::{Batch, ListenerBuffer};
 use parking_lot::Mutex;
-pub(crate) use run::panic_text;
 use tokio::sync::{Notify, watch};
 
 use crate::Event;

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use informer_core::Object;
+use informer_core::deadline::LONGEST;
 
 use crate::listener::{Batch, ProcessorListener};
 use crate::{Event, HandlerState};
 
 /// The shortest resync period: replaying a whole cache more often than once a second is a loop, not a safety net.
 pub const RESYNC_PERIOD_MIN: Duration = Duration::from_secs(1);
-
-/// Stands for periods that are never over: instants cannot be added to without end.
-const RESYNC_PERIOD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The listeners of one informer. Pure state: `now` is an argument, and nothing waits.
 ///
@@ -66,7 +64,7 @@ impl<O: Object> SharedProcessor<O> {
             listener.initial_complete();
         }
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
-            let period = period.clamp(RESYNC_PERIOD_MIN, RESYNC_PERIOD_MAX);
+            let period = period.clamp(RESYNC_PERIOD_MIN, LONGEST);
             Resync { period, next: now + period }
         });
         self.listeners.push(Entry { listener, resync });

@@ -75,6 +75,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use informer_core::Object;
+use informer_core::panics::panic_text;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
@@ -88,7 +89,6 @@ pub use self::state::{Action, Effects, Input, ListPlan, Notice, ReflectorState, 
 pub use self::status::{
     EventCounts, ReflectorError, ReflectorPhase, ReflectorStatus, RelistCounts, RelistReason,
 };
-use crate::listener::panic_text;
 use crate::queue::{QueueClosed, ReflectorStore};
 use crate::source::{Source, SourceContext};
 

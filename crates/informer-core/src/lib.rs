@@ -11,6 +11,8 @@
 //! | [`LabelSelector`], [`FieldSelector`], [`FieldPath`] | which objects, and which part of one |
 //! | [`Tombstone`] | the last known state of an object that is gone |
 //!
+//! And what the crates above have to do alike: [`deadline`], [`fnv`], [`panics`].
+//!
 //! This crate knows neither tokio nor HTTP nor serde.
 //!
 //! ```
@@ -25,12 +27,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod deadline;
 mod field_path;
+pub mod fnv;
 mod gvk;
 mod header;
 mod key;
 mod labels;
 mod object;
+pub mod panics;
 mod selector;
 mod texts;
 mod tombstone;

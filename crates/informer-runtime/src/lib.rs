@@ -21,7 +21,6 @@ mod leader;
 mod manager;
 mod observed;
 mod owner;
-mod panics;
 mod runnable;
 mod services;
 mod shard;

@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use informer_core::deadline::LONGEST;
 use informer_core::{Object, ResourceVersion};
 use parking_lot::Mutex;
 
@@ -34,9 +35,6 @@ pub(crate) const OVERLAY_MAX: usize = 100;
 
 /// How long an own write is shown that never reached the cache, as upstream.
 const TTL: Duration = Duration::from_secs(5 * 60);
-
-/// Stands for times that have no end: instants cannot be added to without one.
-const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// Reads of a cache that also show the caller's own writes until the cache has caught up.
 ///
@@ -72,7 +70,7 @@ impl<O: Object> MutationCache<O> {
 
     /// How long a write is shown that the cache never catches up with; five minutes by default.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl.min(TTL_MAX);
+        self.ttl = ttl.min(LONGEST);
         self
     }
 

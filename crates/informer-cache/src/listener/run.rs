@@ -1,6 +1,5 @@
 //! The task of one listener.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use informer_core::Object;
+use informer_core::panics::panic_text;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -125,13 +125,5 @@ impl<O: Object> ProcessorListener<O> {
             self.blocked.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(handler = %self.name, %key, ?held, "a handler blocked a thread of the runtime; use `blocking(..)`");
         }
-    }
-}
-
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text,
-        _ => "(no text)",
     }
 }

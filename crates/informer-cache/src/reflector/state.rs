@@ -50,6 +50,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use informer_core::deadline::{LONGEST, later};
 use informer_core::{Object, ResourceVersion};
 use rand::Rng;
 
@@ -428,14 +429,6 @@ fn wants_to_be_asked_later(error: &SourceError) -> bool {
         SourceErrorKind::Unavailable => error.retry_after().is_some(),
         _ => false,
     }
-}
-
-/// Stands for times that have no end: instants cannot be added to without one.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// The instant after a time.
-fn later(now: Instant, wait: Duration) -> Instant {
-    now.checked_add(wait.min(LONGEST)).unwrap_or(now)
 }
 
 impl<O: Object> fmt::Debug for ReflectorState<O> {

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use futures_util::StreamExt;
 use informer_cache::source::{ListPart, ListStream, WatchEvent, WatchStream};
+use informer_core::fnv::fnv1a;
 use informer_core::{Header, Object};
 
 #[cfg(test)]
@@ -173,10 +174,4 @@ impl fmt::Display for HashShares {
         };
         write!(f, "{} of {} by {key}", taken.join("+"), self.of)
     }
-}
-
-/// FNV-1a with 64 bits.
-fn fnv1a(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

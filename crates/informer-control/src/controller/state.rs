@@ -15,6 +15,8 @@
 
 use std::time::{Duration, Instant};
 
+use informer_core::deadline::later;
+
 /// How long reconciles may take to end after they were told to tidy up.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
@@ -195,10 +197,4 @@ impl LifeState {
     pub fn end(&mut self) {
         self.phase = Phase::Stopped;
     }
-}
-
-fn later(now: Instant, wait: Duration) -> Instant {
-    /// Stands for times that have no end.
-    const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-    now + wait.min(LONGEST)
 }

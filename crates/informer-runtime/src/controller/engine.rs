@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use informer_control::controller::{CANCEL_GRACE, ControllerPhase, Drain, Feeding, LifeState};
+use informer_core::panics::panic_text;
 use informer_workqueue::WorkQueue;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
@@ -26,7 +27,6 @@ use super::sharded::{Sharded, follow};
 use super::worker::{Slot, work};
 use super::{ControllerError, ControllerState};
 use crate::leader::driver::sleep_until;
-use crate::panics::panic_text;
 use crate::source::{Feed, Source};
 use crate::{ReconcileRequest, Services};
 

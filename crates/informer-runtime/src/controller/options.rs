@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informer_core::deadline::LONGEST;
 use informer_workqueue::{Ageing, ExponentialPerItem, RateLimiter, WorkQueue, WorkQueueBuilder};
 
 use crate::{ReconcileRequest, Request};
@@ -14,9 +15,6 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long reconciles that are going on may go on after the controller was told to stop: two thirds of what Kubernetes gives a
 /// Pod, so that all else can stop in the rest.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
-
-/// Stands for times that have no end: instants cannot be added to without one.
-const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The first delay of a request that failed.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
@@ -210,13 +208,13 @@ pub(super) fn resolve(
     let timeout = own.reconcile_timeout.or(manager.reconcile_timeout);
     Settings {
         workers: own.workers.or(by_kind).or(manager.workers).unwrap_or(1).max(1),
-        sync_timeout: own.sync_timeout.or(manager.sync_timeout).unwrap_or(SYNC_TIMEOUT).min(TIMEOUT_MAX),
+        sync_timeout: own.sync_timeout.or(manager.sync_timeout).unwrap_or(SYNC_TIMEOUT).min(LONGEST),
         reconcile_timeout: timeout.filter(|timeout| !timeout.is_zero()),
         recover_panic: own.recover_panic.or(manager.recover_panic).unwrap_or(true),
         leader_only: own.leader_only.or(manager.leader_only).unwrap_or(true),
         warm_up: own.warm_up.or(manager.warm_up).unwrap_or(false),
         priorities: own.priorities.or(manager.priorities).unwrap_or(true),
-        drain_within: own.drain_within.or(manager.drain_within).unwrap_or(DRAIN_WITHIN).min(TIMEOUT_MAX),
+        drain_within: own.drain_within.or(manager.drain_within).unwrap_or(DRAIN_WITHIN).min(LONGEST),
         skip_name_validation: own.skip_name_validation.or(manager.skip_name_validation).unwrap_or(false),
     }
 }

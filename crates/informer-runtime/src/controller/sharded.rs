@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use informer_core::panics::panic_text;
 use parking_lot::Mutex;
 
 use super::engine::Engine;
 use crate::leader::driver::now;
-use crate::panics::panic_text;
 use crate::shard::{ShardMetrics, ShardView};
 use crate::source::Feed;
 use crate::{BoxError, OwnedKey, ReconcileRequest, Services, ShardMember, Sharding};

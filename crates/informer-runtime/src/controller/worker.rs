@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use informer_control::controller::{self as state, Again, Verdict};
+use informer_core::panics::panic_text;
 use informer_workqueue::Item;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -18,7 +19,6 @@ use super::metrics::ReconcileResult;
 use super::outcome::{ReconcilePanic, ReconcileTimeout};
 use super::sharded::NotEntered;
 use super::{Context, ControllerError, Outcome, ReconcileError, ReconcileId};
-use crate::panics::panic_text;
 use crate::{OwnedKey, ReconcileRequest};
 
 /// What a worker works on, for whoever asks.

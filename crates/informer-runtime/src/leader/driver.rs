@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use informer_client::Client;
+use informer_core::panics::panic_text;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -16,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::LeaseLock;
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
-use crate::panics::panic_text;
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
 use informer_control::election::{Action, Answer, ElectorState, Notice};
 

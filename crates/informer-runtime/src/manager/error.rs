@@ -2,6 +2,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use informer_core::panics::panic_text;
+
 use crate::BoxError;
 
 /// Errors kept beside the first one. Each part has at most one, and a report that names hundreds helps nobody.
@@ -111,9 +113,7 @@ impl PartError {
     }
 
     pub(super) fn panicked(name: impl Into<String>, payload: &(dyn std::any::Any + Send)) -> Self {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let problem = Problem::Panicked(text.unwrap_or("(no message)").to_owned());
+        let problem = Problem::Panicked(panic_text(payload).to_owned());
         Self { name: name.into(), problem, source: None }
     }
 

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use informer_core::fnv::fnv1a;
+
 /// Names this way of choosing owners, in what members publish.
 pub(super) const SCHEME: &str = "v1";
 
@@ -27,7 +29,7 @@ impl Ring {
         let mut names: Vec<Arc<str>> = names.into_iter().collect();
         names.sort_unstable();
         names.dedup();
-        let seat = |name: Arc<str>| Seat { seed: mix(fnv(&name)), name };
+        let seat = |name: Arc<str>| Seat { seed: mix(fnv1a(&name)), name };
         Self { seats: names.into_iter().map(seat).collect() }
     }
 
@@ -41,7 +43,7 @@ impl Ring {
 
     /// The member that a key belongs to; nobody, where there are none.
     pub(crate) fn owner(&self, key: &str) -> Option<&Arc<str>> {
-        let key = fnv(key);
+        let key = fnv1a(key);
         let highest = self.seats.iter().max_by_key(|seat| (mix(key ^ seat.seed), &seat.name));
         highest.map(|seat| &seat.name)
     }
@@ -49,12 +51,6 @@ impl Ring {
     pub(crate) fn gives(&self, key: &str, member: &str) -> bool {
         self.owner(key).is_some_and(|owner| **owner == *member)
     }
-}
-
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn mix(hash: u64) -> u64 {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use informer_cache::Event;
 use informer_core::Object;
+use informer_core::panics::panic_text;
 use informer_workqueue::WorkQueue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::handler::{Enqueue, Handler};
-use crate::panics::panic_text;
 use crate::predicate::Predicate;
 use crate::{ReconcileRequest, Request, Services, Trigger};
 
