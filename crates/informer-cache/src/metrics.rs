@@ -11,7 +11,8 @@ use crate::InformerState;
 
 /// Receives what informers have to show. An informer without one pays nothing for it.
 ///
-/// Most figures are not pushed: an informer hands over an [`InformerProbe`] once, and whoever collects metrics asks it.
+/// Most figures are not pushed: an informer hands over an [`InformerProbe`] once, and whoever collects metrics asks it. A panic
+/// of [`processed`](Self::processed) is contained, counted among the [`panics`](crate::InformerState::panics) and logged.
 pub trait InformerMetrics: Send + Sync + 'static {
     /// An informer was made. Its probe answers as long as the informer lives.
     fn observe(&self, probe: InformerProbe);

@@ -34,7 +34,8 @@ pub struct InformerState {
     pub undecodable_total: u64,
     /// Index functions that failed on some object.
     pub index_failures: usize,
-    /// Panics of the source or of a hook of the reflector; each was contained, and the source listed anew.
+    /// Panics of the source or of a hook of the reflector, each of which was contained, and the source listed anew; and of the
+    /// metrics, after which the next batch followed.
     pub panics: u64,
     /// The handlers, in the order in which they came.
     pub handlers: Vec<HandlerState>,

@@ -1,8 +1,10 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use informer_core::Object;
+use informer_core::panics::panic_text;
 use informer_store::Indexer;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
@@ -42,7 +44,7 @@ pub(super) struct Shared<O: Object> {
     /// The resync period of handlers that name none.
     pub(super) resync: Option<Duration>,
     pub(super) next_handler: AtomicU64,
-    /// Panics of the source or of a hook.
+    /// Panics of the source, of a hook or of the metrics.
     pub(super) panics: AtomicU64,
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
 }
@@ -71,6 +73,17 @@ impl<O: Object> Shared<O> {
             index_failures: self.indexer.index_failures().len(),
             panics: self.panics.load(Ordering::Relaxed),
             handlers,
+        }
+    }
+
+    /// Tells the metrics of a batch. They may be the program's own, and a panic of theirs must not end the pump.
+    pub(super) fn tell_processed(&self, changes: usize, took: Duration) {
+        let Some(metrics) = &self.metrics else { return };
+        let told = catch_unwind(AssertUnwindSafe(|| metrics.processed(&self.name, changes, took)));
+        if let Err(panic) = told {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            let (informer, panic) = (&self.name, panic_text(&*panic));
+            tracing::error!(informer, panic, "the metrics of an informer panicked; the next batch follows");
         }
     }
 

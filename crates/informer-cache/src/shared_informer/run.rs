@@ -255,9 +255,7 @@ impl<O: Object> Core<O> {
             self.resync();
         }
         shared.applied.send_modify(|applied| *applied += 1);
-        if let Some(metrics) = &shared.metrics {
-            metrics.processed(&shared.name, count, begin.elapsed());
-        }
+        shared.tell_processed(count, begin.elapsed());
     }
 
     fn resync(&mut self) {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::{Log, SOON, informer, quiet};
 use crate::handler::on_event;
+use crate::metrics::{InformerMetrics, InformerProbe};
 use crate::source::{SourceErrorKind, WatchEvent};
 use crate::testing::{ScriptedSource, TestObject, added, deleted, modified, object};
 use crate::{Event, SharedInformer, Undecodable};
@@ -119,6 +120,34 @@ async fn a_refused_list_reaches_the_error_handler() {
     server.expect_list().await.fail_with(SourceErrorKind::Forbidden);
     quiet().await;
     assert_eq!(*seen.lock(), [SourceErrorKind::Forbidden]);
+}
+
+/// Metrics that panic at every batch.
+struct Broken;
+
+impl InformerMetrics for Broken {
+    fn observe(&self, _: InformerProbe) {}
+
+    fn processed(&self, _: &str, _: usize, _: Duration) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_do_not_stop_the_informer() {
+    let (source, mut server) = ScriptedSource::<TestObject>::new();
+    let informer = SharedInformer::builder(source).metrics(Arc::new(Broken)).build();
+    let log = Log::default();
+    informer.add_handler(log.handler()).unwrap();
+    let _run = informer.start();
+    let watch = server.expect_sync([object("a", "1")], "5").await;
+    quiet().await;
+    watch.send(added(object("b", "6")));
+    quiet().await;
+    watch.send(modified(object("a", "7")));
+    quiet().await;
+    assert_eq!(log.take(), ["added a @1 (initial)", "added b @6", "updated a @1 -> @7"]);
+    assert_eq!((informer.is_stopped(), informer.state().panics), (false, 3));
 }
 
 #[tokio::test(start_paused = true)]
