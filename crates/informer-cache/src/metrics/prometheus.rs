@@ -100,11 +100,16 @@ impl PrometheusInformers {
             probes.list.clone()
         };
         let mut states: Vec<InformerState> = probes.iter().filter_map(InformerProbe::state).collect();
-        let names: HashSet<&str> = states.iter().map(|state| state.name.as_str()).collect();
-        self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
+        self.forget_latencies(&states);
         distinguish(&mut states, |state| &mut state.name);
         states.iter_mut().for_each(|state| distinguish(&mut state.handlers, |handler| &mut handler.name));
         states
+    }
+
+    /// Lets go of the latencies of all informers but these.
+    fn forget_latencies(&self, living: &[InformerState]) {
+        let names: HashSet<&str> = living.iter().map(|state| state.name.as_str()).collect();
+        self.latencies.lock().retain(|name, _| names.contains(name.as_str()));
     }
 }
 
@@ -124,11 +129,15 @@ fn distinguish<T>(named: &mut [T], name: fn(&mut T) -> &mut String) {
 impl InformerMetrics for PrometheusInformers {
     fn observe(&self, probe: InformerProbe) {
         let mut probes = self.probes.lock();
-        if probes.list.len() >= probes.look_at {
-            probes.list.retain(InformerProbe::is_alive);
-            probes.look_at = PROBES_MIN.max(probes.list.len() * 2);
-        }
         probes.list.push(probe);
+        if probes.list.len() <= probes.look_at {
+            return;
+        }
+        probes.list.retain(InformerProbe::is_alive);
+        probes.look_at = PROBES_MIN.max(probes.list.len() * 2);
+        let living = probes.list.clone();
+        drop(probes);
+        self.forget_latencies(&living.iter().filter_map(InformerProbe::state).collect::<Vec<_>>());
     }
 
     fn processed(&self, informer: &str, _: usize, took: Duration) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use super::PrometheusInformers;
+use super::{InformerMetrics, PROBES_MIN, PrometheusInformers};
 use crate::handler::on_event;
 use crate::testing::{ScriptedServer, ScriptedSource, TestObject, bookmark, modified, object};
 use crate::{Event, HandlerOptions, SharedInformer, Undecodable};
@@ -153,4 +153,18 @@ async fn informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
     let kept = format!("{:?}", world.metrics);
     let count: String = kept.chars().filter(char::is_ascii_digit).collect();
     assert!(count.parse::<usize>().unwrap() <= 128, "{kept}");
+}
+
+#[tokio::test]
+async fn latencies_of_informers_that_come_and_go_while_nobody_scrapes_do_not_add_up() {
+    let world = World::new();
+    let (_stays, _server) = world.informer("stays");
+    world.metrics.processed("stays", 1, Duration::from_millis(2));
+    for number in 0..1000 {
+        let name = format!("goes {number}");
+        let _informer = world.informer(&name);
+        world.metrics.processed(&name, 1, Duration::from_millis(2));
+    }
+    assert!(world.metrics.latencies.lock().len() <= PROBES_MIN + 1);
+    world.shows(&[r#"informer_processing_latency_seconds_count{name="stays"} 1"#]);
 }
