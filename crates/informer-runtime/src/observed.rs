@@ -269,6 +269,6 @@ impl QueueMetrics for ObservedQueue {
     fn attach(&self, probe: QueueProbe) {
         #[cfg(feature = "prometheus")]
         self.inner.attach(probe.clone());
-        keep(&self.observed.queues, (self.name.clone(), probe), |(_, probe)| probe.stats().is_some());
+        keep(&self.observed.queues, (self.name.clone(), probe), |(_, probe)| probe.is_alive());
     }
 }
