@@ -158,6 +158,19 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     }
 
     /// As [`sharded`](Self::sharded), by a key of your choice: requests with one key, such as their namespace, are worked on by one replica.
+    ///
+    /// `key_of` runs in the workers, under no lock, and should be quick. A panic of it counts as one of the reconcile: nobody can say
+    /// whose the request is, so that every replica that has it tells of the panic and tries it again.
+    ///
+    /// ```
+    /// use informer_runtime::{Controller, Outcome, Request, ShardGroup};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let namespace = |request: &Request| request.namespace().unwrap_or_default().to_owned();
+    /// let builder = Controller::new::<ConfigMap>("tenants").sharded_by(ShardGroup::new("tenants"), namespace);
+    /// let controller = builder.reconcile(|_, _| async { Ok(Outcome::Done) });
+    /// # let _ = controller;
+    /// ```
     pub fn sharded_by(
         mut self,
         group: ShardGroup,

@@ -106,7 +106,9 @@ impl<R: ReconcileRequest> ControllerOptions<R> {
         self.set(|own| own.reconcile_timeout = Some(timeout))
     }
 
-    /// Whether a panic of a reconcile is an error like any other. Where it is not, it ends the controller, and its manager with it.
+    /// Whether a panic of a reconcile is an error like any other. Where it is not, it ends the controller, and its manager with it. So
+    /// it is with a panic of the [rate limiter](Self::rate_limiter), and of the function of
+    /// [`sharded_by`](crate::ControllerBuilder::sharded_by).
     pub fn recover_panic(self, recover: bool) -> Self {
         self.set(|own| own.recover_panic = Some(recover))
     }
