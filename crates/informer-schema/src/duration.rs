@@ -39,7 +39,7 @@ pub enum DurationError {
 }
 
 /// A text in quotes, as Go's package of time has them: bytes that are not ASCII, or no letters, by their numbers.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,6 +29,7 @@
 //! | find members that a kind does not have, or that are there twice | [`Kind::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
 //! | read a length of time as Go does | [`read_duration`] |
+//! | read an instant as Go does, and write it as it does | [`canonical_time`], [`canonical_micro_time`] |
 //!
 //! # Bad input
 //!
@@ -75,4 +76,5 @@ pub use scan::{HeaderError, Scan};
 pub use schema::{Schema, SharedKind};
 pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};
+pub use time::{TimeError, canonical_micro_time, canonical_time};
 pub use transcode::{MAX_DEPTH, MAX_GROWTH};

@@ -1,6 +1,10 @@
 //! Instants, as Go writes and reads them.
 
+mod layout;
+
 use crate::error::Problem;
+
+pub use self::layout::TimeError;
 
 /// 0001-01-01T00:00:00Z: Go's zero instant, which is "none" in both encodings.
 pub(crate) const ZERO: i64 = -62_135_596_800;
@@ -66,22 +70,60 @@ fn day_of(year: i64, month: i64, date: i64) -> i64 {
 
 /// Reads an instant as seconds and nanoseconds. `micro` demands exactly six digits of a second, as `MicroTime` does.
 pub(crate) fn read(text: &str, micro: bool) -> Result<(i64, i64), Problem> {
+    strict(text, micro).or_else(|| layout::read(text, micro).ok()).ok_or(INSTANT)
+}
+
+/// Brings an instant into the form that Go gives it in a `Time`: in UTC and whole seconds. `None` is Go's zero instant, in whose
+/// place JSON has `null`.
+///
+/// # Errors
+///
+/// When the text is no instant: why, in Go's words.
+pub fn canonical_time(text: &str) -> Result<Option<String>, TimeError> {
+    canonical(text, false)
+}
+
+/// The same of a `MicroTime`, which has exactly six digits of a second.
+///
+/// # Errors
+///
+/// When the text is no instant: why, in Go's words.
+pub fn canonical_micro_time(text: &str) -> Result<Option<String>, TimeError> {
+    canonical(text, true)
+}
+
+fn canonical(text: &str, micro: bool) -> Result<Option<String>, TimeError> {
+    let (seconds, nanos) = match strict(text, micro) {
+        Some(read) => read,
+        None => layout::read(text, micro).map_err(|wrong| wrong.told(text, micro))?,
+    };
+    let micros = micro.then_some(nanos / 1_000);
+    if seconds == ZERO && micros.unwrap_or(0) == 0 {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(text.len());
+    write(&mut out, seconds, micros);
+    Ok(Some(String::from_utf8(out).expect("digits and marks are ASCII")))
+}
+
+/// Reads an instant that is written as RFC 3339 has it, as nearly all are.
+fn strict(text: &str, micro: bool) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
-    let head = bytes.get(..19).ok_or(INSTANT)?;
-    let digits = |from: usize, to: usize| number(&head[from..to]).ok_or(INSTANT);
+    let head = bytes.get(..19)?;
+    let digits = |from: usize, to: usize| number(&head[from..to]);
     let (year, month, date) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
     let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
     let marks = [head[4], head[7], head[10], head[13], head[16]];
     let within = (1..=12).contains(&month) && (1..=days(year, month)).contains(&date);
     if marks != *b"--T::" || !within || hour > 23 || minute > 59 || second > 59 {
-        return Err(INSTANT);
+        return None;
     }
-    let (nanos, length) = fraction(&bytes[19..]).ok_or(INSTANT)?;
+    let (nanos, length) = fraction(&bytes[19..])?;
     if micro && length != 7 {
-        return Err(INSTANT);
+        return None;
     }
-    let offset = offset(&bytes[19 + length..]).ok_or(INSTANT)?;
-    Ok((day_of(year, month, date) * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
+    let offset = offset(&bytes[19 + length..])?;
+    Some((day_of(year, month, date) * DAY + hour * 3600 + minute * 60 + second - offset, nanos))
 }
 
 fn days(year: i64, month: i64) -> i64 {
