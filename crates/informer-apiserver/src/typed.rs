@@ -1,8 +1,10 @@
 //! Objects of built-in kinds held against the fields of their types.
 
 mod form;
+mod unconvertible;
 
 pub(crate) use form::{form, zero};
+use unconvertible::unconvertible;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
@@ -17,13 +19,49 @@ use crate::write::json_type;
 ///
 /// When a value is not of the type of its field: which one, in the words of Go's decoder.
 pub(crate) fn fit(message: Message<'_>, object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
-    let mut fit = Fit { unknown: Vec::new() };
+    fit_from(Source::Text, message, object)
+}
+
+/// What an object is made from, upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// JSON.
+    Text,
+    /// Values without types, as patches and applies leave them.
+    Values,
+}
+
+/// The same, told in the words of whoever makes typed objects from there.
+pub(crate) fn fit_from(
+    source: Source,
+    message: Message<'_>,
+    object: &mut Map<String, Value>,
+) -> Result<Vec<String>, String> {
+    let mut fit = Fit { source, unknown: Vec::new(), mistyped: None };
     fit.members(message, object, &Path::Top)?;
-    Ok(fit.unknown)
+    match fit.mistyped {
+        Some(why) => Err(why),
+        None => Ok(fit.unknown),
+    }
+}
+
+/// Holds the times in the metadata of a custom resource against their type.
+///
+/// # Errors
+///
+/// When one is none: which one, in the words of Go's decoder.
+pub(crate) fn check_times(metadata: &Map<String, Value>) -> Result<(), String> {
+    ["creationTimestamp", "deletionTimestamp"].into_iter().try_for_each(|name| match metadata.get(name) {
+        Some(Value::String(text)) => check_time(text, false),
+        _ => Ok(()),
+    })
 }
 
 struct Fit {
+    source: Source,
     unknown: Vec<String>,
+    /// The first value of a wrong type. Go reads on after it, and tells it only where no value ends the reading.
+    mistyped: Option<String>,
 }
 
 /// Where a value is. It is written out for what is wrong alone, which is next to nothing of what comes.
@@ -110,8 +148,7 @@ impl Fit {
             (Shape::List, value @ Value::String(_)) if matches!(field.base(), BaseType::Bytes) => {
                 self.value(owner, field, value, path)
             }
-            (Shape::List, value) => Err(owner.wrong(value, &format!("[]{}", go_name(field.base())))),
-            (Shape::Map, value) => Err(owner.wrong(value, &format!("map[string]{}", go_name(field.base())))),
+            (Shape::List | Shape::Map, value) => self.wrong(owner, field, value),
             (_, value) => self.value(owner, field, value, path),
         }
     }
@@ -135,11 +172,14 @@ impl Fit {
                 }
                 value.is_null()
             }
-            BaseType::String
-            | BaseType::Bytes
-            | BaseType::Time
-            | BaseType::MicroTime
-            | BaseType::Duration => value.is_string() || value.is_null(),
+            // Times read themselves, and what they are given must be a text: nothing else is read after that.
+            BaseType::Time | BaseType::MicroTime if !value.is_string() && !value.is_null() => {
+                return Err(match self.source {
+                    Source::Text => owner.wrong(value, "string"),
+                    Source::Values => unconvertible(None, base, value),
+                });
+            }
+            BaseType::String | BaseType::Bytes | BaseType::Duration => value.is_string() || value.is_null(),
             BaseType::Bool => value.is_boolean() || value.is_null(),
             BaseType::Int32 => is_int32(value) || value.is_null(),
             BaseType::Int64 => value.is_i64() || value.is_null(),
@@ -151,14 +191,53 @@ impl Fit {
         };
         match (base, &*value) {
             (BaseType::Bytes, Value::String(text)) => check_base64(text)?,
+            (BaseType::Time, Value::String(text)) => check_time(text, false)?,
+            (BaseType::MicroTime, Value::String(text)) => check_time(text, true)?,
             (BaseType::Quantity, Value::String(text)) => check_amount(text)?,
             (BaseType::IntOrString, Value::Number(number)) if !is_int32(value) => {
                 return Err(format!("json: cannot unmarshal number {number} into Go value of type int32"));
             }
             _ => {}
         }
-        if right { Ok(()) } else { Err(owner.wrong(value, go_name(base))) }
+        if right { Ok(()) } else { self.wrong_one(owner, base, value) }
     }
+
+    /// Notes what is neither a list nor a map where one must be.
+    fn wrong(&mut self, owner: &Owner<'_>, field: Field<'_>, value: &Value) -> Result<(), String> {
+        let (shape, name) = (field.shape(), go_name(field.base()));
+        let prefix = if shape == Shape::Map { "map[string]" } else { "[]" };
+        self.note(
+            || unconvertible(Some(shape), field.base(), value),
+            || owner.wrong(value, &format!("{prefix}{name}")),
+        )
+    }
+
+    /// Notes one value that is of another type.
+    fn wrong_one(&mut self, owner: &Owner<'_>, base: BaseType<'_>, value: &Value) -> Result<(), String> {
+        self.note(|| unconvertible(None, base, value), || owner.wrong(value, go_name(base)))
+    }
+
+    fn note(
+        &mut self,
+        unconvertible: impl FnOnce() -> String,
+        undecodable: impl FnOnce() -> String,
+    ) -> Result<(), String> {
+        match self.source {
+            Source::Values => Err(unconvertible()),
+            Source::Text => {
+                self.mistyped.get_or_insert_with(undecodable);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn check_time(text: &str, micro: bool) -> Result<(), String> {
+    let read = match micro {
+        true => informer_schema::canonical_micro_time(text),
+        false => informer_schema::canonical_time(text),
+    };
+    read.map(drop).map_err(|error| error.to_string())
 }
 
 fn is_int32(value: &Value) -> bool {
@@ -210,7 +289,6 @@ fn go_name(base: BaseType<'_>) -> &'static str {
         BaseType::Int64 => "int64",
         BaseType::Double => "float64",
         BaseType::Bytes => "[]uint8",
-        BaseType::Time | BaseType::MicroTime => "v1.Time",
         BaseType::IntOrString => "intstr.IntOrString",
         // Go names the package too; the last part is what people look for.
         BaseType::Message(message) => message.short_name().rsplit('.').next().unwrap_or_default(),

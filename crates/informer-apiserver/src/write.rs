@@ -46,7 +46,7 @@ use crate::kinds::{Kind, Resource, Traits};
 use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Expect, Stored, draft};
-use merge::{check_new, check_schema, fill_status, merge_update, shaped};
+use merge::{Origin, check_new, check_schema, fill_status, merge_update, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 use retry::retry;
 
@@ -142,7 +142,7 @@ impl Shared {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_place(scope, mode, metadata::text(&object, "name"))?;
-        let warnings = self.shaped(scope, &mut object, false)?;
+        let warnings = self.shaped(scope, &mut object, Origin::Body)?;
         let written = self.create_fitted(scope, object, mode);
         match written {
             Ok(written) => Ok(written.warned(warnings)),
@@ -289,8 +289,13 @@ impl Shared {
         Ok(object)
     }
 
-    fn shaped(&self, scope: Scope<'_>, object: &mut Object, patched: bool) -> Result<Vec<String>, ApiError> {
-        shaped(&self.schema, scope, object, patched)
+    fn shaped(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        origin: Origin<'_>,
+    ) -> Result<Vec<String>, ApiError> {
+        shaped(&self.schema, scope, object, origin)
     }
 
     pub(crate) fn update(
@@ -302,7 +307,7 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
-        let warnings = self.shaped(scope, &mut object, false)?;
+        let warnings = self.shaped(scope, &mut object, Origin::Body)?;
         metadata::check_url_name(&object, name)?;
         let given = metadata::version(&object)?;
         retry(kind, name, || {
@@ -442,7 +447,7 @@ impl Shared {
             let old = parse(shown.as_slice());
             let patched = patch.apply(&self.schema, old.clone())?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
-            let warnings = self.shaped(scope, &mut object, true)?;
+            let warnings = self.shaped(scope, &mut object, patch.origin())?;
             metadata::check_url_name(&object, name)?;
             if metadata::version(&object)?.is_some_and(|version| version != current.version) {
                 return Err(scope.outdated(self, &object, name));

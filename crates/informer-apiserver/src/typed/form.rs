@@ -10,8 +10,14 @@ pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
         let Some(field) = message.field(name) else { return true };
         match value {
             Value::Null if field.is_always_written() => *value = zero_of(field),
+            // What is left of the zero instant where one might be missing: Go tells the two apart.
+            Value::Null if field.shape() == Shape::Pointer && is_time(field) => return true,
             value if !field.is_always_written() && is_empty(field, value) => return false,
-            value => form_value(field, value),
+            value => {
+                form_value(field, value);
+                // Nor is the zero instant there, where nothing is said of what is empty.
+                return !value.is_null() || field.is_always_written() || field.shape() == Shape::Pointer;
+            }
         }
         true
     });
@@ -30,8 +36,11 @@ pub(crate) fn zero(message: Message<'_>) -> Map<String, Value> {
 }
 
 fn form_value(field: Field<'_>, value: &mut Value) {
-    if matches!(field.base(), BaseType::Quantity) {
-        return form_amounts(value);
+    match field.base() {
+        BaseType::Quantity => return form_each(value, &amount),
+        BaseType::Time => return form_each(value, &time),
+        BaseType::MicroTime => return form_each(value, &micro_time),
+        _ => {}
     }
     let Some(message) = field.message() else { return };
     match (field.shape(), value) {
@@ -46,18 +55,40 @@ fn form_value(field: Field<'_>, value: &mut Value) {
     }
 }
 
+/// Brings a value, or all in a list or map, into another form. What has none stays as it is.
+fn form_each(value: &mut Value, to: &impl Fn(&Value) -> Option<Value>) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| form_each(member, to)),
+        Value::Array(items) => items.iter_mut().for_each(|item| form_each(item, to)),
+        _ => {
+            if let Some(new) = to(value) {
+                *value = new;
+            }
+        }
+    }
+}
+
 /// Amounts are written in their shortest form.
-fn form_amounts(value: &mut Value) {
+fn amount(value: &Value) -> Option<Value> {
     let text = match value {
-        Value::Object(members) => return members.values_mut().for_each(form_amounts),
-        Value::Array(items) => return items.iter_mut().for_each(form_amounts),
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) => return,
+        _ => return None,
     };
-    if let Ok(short) = informer_schema::canonical_quantity(&text) {
-        *value = short.into();
-    }
+    informer_schema::canonical_quantity(&text).ok().map(Value::from)
+}
+
+/// Times are written in UTC; the zero instant is no text.
+fn time(value: &Value) -> Option<Value> {
+    informer_schema::canonical_time(value.as_str()?).ok().map(Value::from)
+}
+
+fn micro_time(value: &Value) -> Option<Value> {
+    informer_schema::canonical_micro_time(value.as_str()?).ok().map(Value::from)
+}
+
+fn is_time(field: Field<'_>) -> bool {
+    matches!(field.base(), BaseType::Time | BaseType::MicroTime)
 }
 
 /// Whether Go leaves a value out, where it leaves anything out.

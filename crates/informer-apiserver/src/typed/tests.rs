@@ -48,3 +48,22 @@ fn a_number_that_its_field_cannot_hold_is_told_itself() {
     assert_eq!(why, "json: cannot unmarshal number 5000000000 into Go value of type int32");
     fitted(json!({"spec": {"priority": i32::MIN, "activeDeadlineSeconds": i64::MAX}})).0.unwrap();
 }
+
+#[test]
+fn a_time_that_is_none_is_told_before_a_value_of_another_type_that_stands_before_it() {
+    let spec = json!({"priority": "high"});
+    let status = json!({"startTime": "2001-13-01T00:00:00Z"});
+    let (told, _) = fitted(json!({"spec": spec, "status": status}));
+    assert_eq!(told.unwrap_err(), r#"parsing time "2001-13-01T00:00:00Z": month out of range"#);
+}
+
+#[test]
+fn a_time_is_kept_as_go_writes_it_and_the_zero_instant_as_null() {
+    let schema = Schema::builtin();
+    let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
+    let condition = json!({"type": "a", "status": "", "lastProbeTime": "0001-01-01T00:00:00Z", "lastTransitionTime": "2001-01-01T00:00:00.9-01:00"});
+    let mut pod = json!({"status": {"startTime": "0001-01-01T01:00:00+01:00", "conditions": [condition]}});
+    super::form(message, pod.as_object_mut().unwrap());
+    let condition = json!({"type": "a", "status": "", "lastProbeTime": null, "lastTransitionTime": "2001-01-01T01:00:00Z"});
+    assert_eq!(pod["status"], json!({"startTime": null, "conditions": [condition]}));
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::merge::Origin;
 use super::own::{By, Ownership, put_fields};
 use super::retry::retry;
 use super::{Changed, Object, Scope, WriteMode, Written, metadata};
@@ -141,6 +142,12 @@ impl Shared {
         let managed = self.apply_managed(kind, old, apply, by);
         scope.asked()?;
         let mut object = managed?;
+        let name = metadata::text(&object, "name").to_owned();
+        let fields = super::own::take_fields(&mut object);
+        let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
+        // What the kind does not have was refused already.
+        let lenient = Scope { validation: super::Validation::Ignore, ..scope };
+        self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
         let mut warnings = Vec::new();
         if let Some(why) = &apply.duplicates {
             match scope.validation {
@@ -151,12 +158,6 @@ impl Shared {
                 _ => {}
             }
         }
-        let name = metadata::text(&object, "name").to_owned();
-        let fields = super::own::take_fields(&mut object);
-        let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
-        // What the kind does not have was refused already.
-        let lenient = Scope { validation: super::Validation::Ignore, ..scope };
-        self.shaped(lenient, &mut object, true)?;
         let metadata = metadata::metadata_of_mut(&mut object);
         if let Some(fields) = fields {
             metadata.insert("managedFields".into(), fields);
@@ -266,6 +267,17 @@ fn shown_type(api_version: &str, kind: &str) -> String {
         false => format!("/{api_version}"),
     };
     format!("{group_version}, Kind={kind}")
+}
+
+/// The refusal of an object that the apply has made, and that is none of its kind.
+pub(super) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
+    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let of = shown_type(&kind.api_version, &kind.kind);
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
+         object to {of}: {why}"
+    );
+    ApiError::new(500, "", message)
 }
 
 fn untyped(kind: &Kind, config: &Object, why: &str) -> ApiError {

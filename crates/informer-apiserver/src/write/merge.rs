@@ -7,13 +7,37 @@ use super::{DEFINITIONS, Object, Scope, Validation, WriteMode, namespace, own};
 use crate::error::{ApiError, Cause, Details};
 use crate::kinds::{Kind, Traits};
 use crate::rules::{Rules, keep_allocated, plug_in_change, prepare_changed};
+use crate::typed::Source;
+
+/// Where an object comes from: how it is told that it does not fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// A body.
+    Body,
+    /// A JSON patch or a merge patch.
+    Patch,
+    /// This strategic merge patch.
+    Strategic(&'a Value),
+    /// An apply of this.
+    Apply(&'a Object),
+}
+
+impl Origin<'_> {
+    /// A patch of lists and an apply are merged without types, and nothing is written out before they have some again.
+    fn source(self) -> Source {
+        match self {
+            Self::Body | Self::Patch => Source::Text,
+            Self::Strategic(_) | Self::Apply(_) => Source::Values,
+        }
+    }
+}
 
 /// Fits an object to the schema of its kind; answers what was dropped, as warnings.
 pub(super) fn shaped(
     kinds: &informer_schema::Schema,
     scope: Scope<'_>,
     object: &mut Object,
-    patched: bool,
+    origin: Origin<'_>,
 ) -> Result<Vec<String>, ApiError> {
     let kind = scope.kind();
     if kind.is(DEFINITIONS, "CustomResourceDefinition") {
@@ -23,14 +47,18 @@ pub(super) fn shaped(
         }
     }
     let strictly = scope.validation == Validation::Strict;
-    let whole = |object: &Object| patched.then(|| Value::Object(object.clone()));
+    // Of a patch the whole object is told, as it was before anything was taken out of it.
+    let whole = |object: &Object| matches!(origin, Origin::Patch).then(|| Value::Object(object.clone()));
     let before = if strictly { whole(object) } else { None };
     let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
-        (Some(schema), _) => schema.shape(object),
+        (Some(schema), _) => {
+            check_times(origin, object).map_err(|why| undecodable(kind, origin, whole(object), &why))?;
+            schema.shape(object)
+        }
         (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
             let before = whole(object);
-            let fitted = crate::typed::fit(known.message(), object);
-            let unknown = fitted.map_err(|why| undecodable(kind, before, &why))?;
+            let fitted = crate::typed::fit_from(origin.source(), known.message(), object);
+            let unknown = fitted.map_err(|why| undecodable(kind, origin, before, &why))?;
             fill(kind, known.message(), object);
             unknown
         }
@@ -59,7 +87,7 @@ pub(super) fn shaped(
     match scope.validation {
         Validation::Strict if !unknown.is_empty() => {
             let why = format!("strict decoding error: {}", unknown.join(", "));
-            Err(undecodable(kind, before, &why))
+            Err(undecodable(kind, origin, before, &why))
         }
         Validation::Warn => Ok(unknown),
         _ => Ok(Vec::new()),
@@ -117,15 +145,28 @@ pub(super) fn check_new(kind: &Kind, name: &str, object: &mut Object) -> Result<
     }
 }
 
-/// The refusal of what does not fit: another one for patched objects, which upstream shows whole.
-pub(super) fn undecodable(kind: &Kind, patched: Option<Value>, why: &str) -> ApiError {
-    let Some(object) = patched else {
-        let (name, version) = (&kind.kind, &kind.gvr.version);
-        return ApiError::bad_request(format!(
-            "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
-        ));
+/// Holds the times in the metadata of a custom resource against their type; an apply drops what is none.
+fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
+    match (origin, metadata_of(object)) {
+        (Origin::Apply(_), _) | (_, None) => Ok(()),
+        (_, Some(metadata)) => crate::typed::check_times(metadata),
+    }
+}
+
+/// The refusal of what does not fit. Of a patch upstream shows what has become of the whole object, or the patch itself.
+pub(super) fn undecodable(kind: &Kind, origin: Origin<'_>, whole: Option<Value>, why: &str) -> ApiError {
+    let shown = match origin {
+        Origin::Body => {
+            let (name, version) = (&kind.kind, &kind.gvr.version);
+            return ApiError::bad_request(format!(
+                "{name} in version \"{version}\" cannot be handled as a {name}: {why}"
+            ));
+        }
+        Origin::Apply(config) => return super::apply::inconvertible(kind, config, why),
+        Origin::Patch => whole.unwrap_or_default().to_string(),
+        Origin::Strategic(patch) => super::patch::shown(patch),
     };
-    let cause = Cause::invalid("patch", &format!("{:?}", object.to_string()), why);
+    let cause = Cause::invalid("patch", &format!("{shown:?}"), why);
     let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
     error.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
     error

@@ -171,7 +171,8 @@ fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError>
         Some(value) => return wrong(value, "metadata", "v1.ObjectMeta"),
     };
     for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
-        let field = format!("metadata.{name}");
+        // Of custom resources upstream decodes the metadata alone.
+        let field = if kind.is_custom() { name.clone() } else { format!("metadata.{name}") };
         match name.as_str() {
             "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
             | "creationTimestamp" | "deletionTimestamp"

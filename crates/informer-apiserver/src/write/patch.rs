@@ -2,13 +2,16 @@
 
 mod json;
 mod operation;
+mod shown;
 
 use informer_schema::Schema;
 use serde_json::Value;
 
 pub(crate) use self::json::JsonPatch;
 use self::json::OPERATIONS_MAX;
+pub(super) use self::shown::shown;
 
+use super::merge::Origin;
 use super::metadata::json_type;
 use crate::error::ApiError;
 use crate::http::read_json;
@@ -83,6 +86,13 @@ impl PatchType {
             Self::Json(patch) => return patch.apply(object).map_err(|_| ApiError::unprocessable_patch()),
         }
         Ok(object)
+    }
+
+    pub(super) fn origin(&self) -> Origin<'_> {
+        match self {
+            Self::Strategic(patch) => Origin::Strategic(patch),
+            Self::Merge(_) | Self::Json(_) => Origin::Patch,
+        }
     }
 
     /// True where the patch itself sets the version, so that it must not be tried on another one.

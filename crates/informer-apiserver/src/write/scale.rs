@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::merge::undecodable;
+use super::merge::{Origin, undecodable};
 use super::own::{By, put_fields, set_fields, take_fields};
 use super::retry::retry;
 use super::{Application, Object, PatchType, Scope, WriteMode, metadata};
@@ -122,7 +122,8 @@ impl Shared {
     fn fitted_scale(&self, scales: &Kind, mut patched: Value) -> Result<Value, ApiError> {
         let whole = patched.clone();
         if let (Some(message), Some(members)) = (self.message(scales), patched.as_object_mut()) {
-            crate::typed::fit(message, members).map_err(|why| undecodable(scales, Some(whole), &why))?;
+            crate::typed::fit(message, members)
+                .map_err(|why| undecodable(scales, Origin::Patch, Some(whole), &why))?;
         }
         Ok(patched)
     }
