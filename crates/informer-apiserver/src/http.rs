@@ -32,4 +32,4 @@ pub(crate) use options::check_dry_run;
 pub(crate) use query::{ListOptions, Query, parse_version};
 pub(crate) use route::segments;
 pub(crate) use service::BODY_BYTES_MAX;
-pub(crate) use yaml::{read_yaml, read_yaml_value};
+pub(crate) use yaml::{read_yaml, read_yaml_value, yaml_twice};

@@ -308,8 +308,23 @@ impl Shared {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
         let warnings = self.shaped(scope, &mut object, Origin::Body)?;
-        metadata::check_url_name(&object, name)?;
-        let given = metadata::version(&object)?;
+        match self.update_fitted(scope, name, &object, mode) {
+            Ok(written) => Ok(written.warned(warnings)),
+            Err(error) => Err(error.warned(warnings)),
+        }
+    }
+
+    /// Updates with an object that is known to fit its kind.
+    fn update_fitted(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        object: &Object,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        metadata::check_url_name(object, name)?;
+        let given = metadata::version(object)?;
         retry(kind, name, || {
             let current = match self.find(scope.resource, scope.namespace, name) {
                 Err(missing)
@@ -322,9 +337,9 @@ impl Shared {
                 found => found?,
             };
             if given.is_some_and(|given| given != current.version) {
-                return Err(scope.outdated(self, &object, name));
+                return Err(scope.outdated(self, object, name));
             }
-            metadata::check_precondition(kind, &current, &object)?;
+            metadata::check_precondition(kind, &current, object)?;
             if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
                 return Err(ApiError::version_missing(kind, name));
             }
@@ -335,7 +350,7 @@ impl Shared {
             match self.replace_shown(scope, (&current, shown, old), new, mode)? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(written.warned(warnings.clone())))
+                    Ok(Ok(written))
                 }
                 Err(Changed) if given.is_some() => Err(ApiError::modified(kind, name)),
                 Err(Changed) => Ok(Err(Changed)),
@@ -448,12 +463,8 @@ impl Shared {
             let patched = patch.apply(&self.schema, old.clone())?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
             let warnings = self.shaped(scope, &mut object, patch.origin())?;
-            metadata::check_url_name(&object, name)?;
-            if metadata::version(&object)?.is_some_and(|version| version != current.version) {
-                return Err(scope.outdated(self, &object, name));
-            }
-            self.own_replaced(scope, &old, &mut object, mode)?;
-            match self.replace_shown(scope, (&current, shown, old), object, mode)? {
+            let written = self.put_patched(scope, (&current, shown, old), object, mode);
+            match written.map_err(|error| error.warned(warnings.clone()))? {
                 Ok(written) => {
                     self.after_write(scope, name);
                     Ok(Ok(written.warned(warnings)))
@@ -462,6 +473,23 @@ impl Shared {
                 Err(Changed) => Ok(Err(Changed)),
             }
         })
+    }
+
+    /// Puts a patched object that fits its kind in the place of `current`.
+    fn put_patched(
+        &self,
+        scope: Scope<'_>,
+        (current, shown, old): (&Arc<Stored>, Arc<Stored>, Value),
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let name = current.key.name();
+        metadata::check_url_name(&object, name)?;
+        if metadata::version(&object)?.is_some_and(|version| version != current.version) {
+            return Err(scope.outdated(self, &object, name));
+        }
+        self.own_replaced(scope, &old, &mut object, mode)?;
+        self.replace_shown(scope, (current, shown, old), object, mode)
     }
 
     fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {

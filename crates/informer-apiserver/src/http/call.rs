@@ -321,8 +321,9 @@ impl Call<'_> {
         let written = match self.route.verb {
             Verb::Create | Verb::Update => {
                 let object = self.object(body)?;
-                let json = matches!(media_type(self.head), "application/json" | "");
-                let twice = Twice::find(&shared.schema, self.kind(), body, &object).filter(|_| json);
+                let kind = self.kind();
+                let known = shared.schema.kind_by_api_version(&kind.api_version, &kind.kind);
+                let twice = self.twice(known.filter(|_| !kind.is_custom()), body, &object);
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 match self.route.verb {
                     Verb::Create => shared.create(scope, object, self.mode())?,
@@ -335,12 +336,29 @@ impl Call<'_> {
             }
             _ => {
                 let patch = PatchType::parse(media_type(self.head), self.kind(), body)?;
+                let twice = patch.twice(body).filter(|_| scope.validation.is_told());
+                let scope = Scope { twice: twice.as_ref(), ..scope };
                 shared.patch(scope, self.name(), &patch, self.mode())?
             }
         };
         let mut answer = self.written(&written, wants);
         warn(&mut answer, &written.warnings);
         Ok(answer)
+    }
+
+    /// What a strict reader finds in a body.
+    pub(super) fn twice(
+        &self,
+        known: Option<informer_schema::Kind<'_>>,
+        body: &[u8],
+        object: &Value,
+    ) -> Option<Twice> {
+        match media_type(self.head) {
+            _ if !self.scope().validation.is_told() => None,
+            "application/json" | "" => Twice::in_json(known, body, object),
+            "application/yaml" => Twice::in_yaml(body),
+            _ => None,
+        }
     }
 
     fn written(&self, written: &Written, (shape, encoding): (Shape, Encoding)) -> Answer {

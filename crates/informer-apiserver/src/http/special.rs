@@ -1,8 +1,9 @@
 //! Writes that are not the writing of one object: subresources with a shape of their own, and reviews.
 
+use informer_schema::Kind;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, value};
+use super::answer::{Answer, value, warn};
 use super::call::{APPLY, Call, media_type};
 use crate::admission::Phase;
 use crate::auth::check_token_request;
@@ -10,28 +11,38 @@ use crate::error::ApiError;
 use crate::requests::Verb;
 use crate::write::{Application, DeleteOptions, NewScale, PatchType, Scope};
 
+/// What pods are bound with.
+const BINDING: (&str, &str) = ("v1", "Binding");
+/// What is scaled with.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
+
 impl Call<'_> {
     /// Answers a write that is special; `None` where it is the writing of an object.
     pub(super) fn special(&self, scope: Scope<'_>, body: &[u8]) -> Result<Option<Answer>, ApiError> {
         let sub = self.route.subresource.as_deref();
+        let kind = self.kind();
         match sub {
-            Some("scale") => self.scale(scope, body).map(Some),
-            Some("binding") => self.binding(scope, self.name(), self.object(body)?).map(Some),
-            Some("eviction") => self.eviction(scope, self.object(body)?).map(Some),
-            Some("token") => self.token(scope, self.object(body)?).map(Some),
-            None if self.kind().is("", "Binding") => {
-                let binding = self.object(body)?;
+            Some("scale") => self.scale(scope, body),
+            Some("binding") => self.typed(BINDING, body, |binding| self.binding(scope, self.name(), binding)),
+            Some("eviction") => {
+                self.typed(("policy/v1", "Eviction"), body, |eviction| self.eviction(scope, eviction))
+            }
+            Some("token") => self.typed(("authentication.k8s.io/v1", "TokenRequest"), body, |request| {
+                self.token(scope, request)
+            }),
+            None if kind.is("", "Binding") => self.typed(BINDING, body, |binding| {
                 let name = binding["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                self.binding(scope, &name, binding).map(Some)
+                self.binding(scope, &name, binding)
+            }),
+            None if kind.traits.has(crate::kinds::Traits::REVIEW) => {
+                self.typed((&kind.api_version, &kind.kind), body, |mut review| {
+                    self.shared.own_review(kind, &mut review, self.scope().manager);
+                    Ok(value(201, &self.shared.review(self.user, kind, review)?))
+                })
             }
-            None if self.kind().traits.has(crate::kinds::Traits::REVIEW) => {
-                let mut review = self.object(body)?;
-                self.shared.own_review(self.kind(), &mut review, self.scope().manager);
-                let review = self.shared.review(self.user, self.kind(), review)?;
-                Ok(Some(value(201, &review)))
-            }
-            _ => Ok(None),
+            _ => return Ok(None),
         }
+        .map(Some)
     }
 
     fn scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<Answer, ApiError> {
@@ -48,13 +59,23 @@ impl Call<'_> {
                 };
                 NewScale::Patch(PatchType::parse(content_type, self.kind(), body)?)
             }
-            _ => NewScale::Put(self.typed("autoscaling.v1.Scale", self.object(body)?)?),
+            _ => return self.typed(SCALE, body, |scale| self.write_scale(scope, &NewScale::Put(scale))),
         };
-        Ok(value(200, &self.shared.write_scale(scope, self.name(), &new)?))
+        let twice = match &new {
+            NewScale::Patch(patch) if scope.validation.is_told() => patch.twice(body),
+            _ => None,
+        };
+        self.write_scale(Scope { twice: twice.as_ref(), ..scope }, &new)
+    }
+
+    fn write_scale(&self, scope: Scope<'_>, new: &NewScale) -> Result<Answer, ApiError> {
+        let (scale, warnings) = self.shared.write_scale(scope, self.name(), new)?;
+        let mut answer = value(200, &scale);
+        warn(&mut answer, &warnings);
+        Ok(answer)
     }
 
     fn binding(&self, scope: Scope<'_>, name: &str, binding: Value) -> Result<Answer, ApiError> {
-        let binding = self.typed("core.v1.Binding", binding)?;
         let binding = reviewed(scope, binding, |binding| match binding["metadata"]["name"].as_str() {
             Some(given) if given == name => Ok(()),
             _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
@@ -65,7 +86,6 @@ impl Call<'_> {
     }
 
     fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<Answer, ApiError> {
-        let eviction = self.typed("policy.v1.Eviction", eviction)?;
         let eviction = reviewed(scope, eviction, |_| Ok(()))?;
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
@@ -77,24 +97,44 @@ impl Call<'_> {
     }
 
     fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
-        let request = self.typed("authentication.v1.TokenRequest", request)?;
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
         let request = reviewed(scope, request, |request| check_token_request(&account, request))?;
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// The object of a subresource, held against its type.
-    fn typed(&self, message: &str, mut object: Value) -> Result<Value, ApiError> {
-        if let (Some(known), Some(members)) = (self.shared.schema.message(message), object.as_object_mut()) {
-            crate::typed::fit(known, members).map_err(|why| {
-                let kind = message.rsplit('.').next().unwrap_or_default();
-                ApiError::bad_request(format!(
-                    "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
-                ))
-            })?;
+    /// Reads the object of a subresource or a review, holds it against its type, and does something with it.
+    fn typed(
+        &self,
+        (api_version, kind): (&str, &str),
+        body: &[u8],
+        act: impl FnOnce(Value) -> Result<Answer, ApiError>,
+    ) -> Result<Answer, ApiError> {
+        let mut object = self.object(body)?;
+        let known = self.shared.schema.kind_by_api_version(api_version, kind);
+        let (Some(known), Some(members)) = (known, object.as_object_mut()) else { return act(object) };
+        let fitted = crate::typed::fit(known.message(), members);
+        let twice = self.twice(Some(known), body, &object);
+        let scope = Scope { twice: twice.as_ref(), ..self.scope() };
+        let judged = fitted.and_then(|unknown| scope.judge(unknown));
+        let warnings = judged.map_err(|why| self.undecodable(known, &why))?;
+        match act(object) {
+            Ok(mut answer) => {
+                warn(&mut answer, &warnings);
+                Ok(answer)
+            }
+            Err(error) => Err(error.warned(warnings)),
         }
-        Ok(object)
+    }
+
+    fn undecodable(&self, known: Kind<'_>, why: &str) -> ApiError {
+        let (kind, version) = (known.name(), known.version());
+        ApiError::bad_request(match self.kind().is_custom() {
+            // Upstream does not find the name of the type that it could not read.
+            true => "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
+                .to_owned(),
+            false => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"),
+        })
     }
 }
 

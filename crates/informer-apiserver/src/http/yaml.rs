@@ -1,15 +1,19 @@
 //! YAML as Go reads it, as far as messages tell.
 
 mod counted;
+mod twice;
 
 use serde_json::Value;
 
 pub(crate) use counted::read as read_yaml_value;
 
+/// What a strict reader finds wrong with a text that is YAML: members that are there twice.
+pub(crate) use twice::find as yaml_twice;
+
 /// What is said of a text that nests deeper than the reader goes; upstream goes deeper.
 const TOO_DEEP: &str = "exceeded max depth of 128";
 
-/// Reads YAML. Beside the value comes what is wrong with it to a strict reader: a member that is there twice, of which the
+/// Reads YAML. Beside the value comes what is wrong with it to a strict reader: members that are there twice, of which the
 /// last one counts.
 ///
 /// # Errors
@@ -18,14 +22,7 @@ const TOO_DEEP: &str = "exceeded max depth of 128";
 pub(crate) fn read_yaml(text: &[u8]) -> Result<(Value, Option<String>), String> {
     let value = counted::read(text).map_err(|error| converting(&problem(text, &error)))?;
     // What its aliases make of it is bounded by now.
-    let strict = serde_norway::from_slice::<serde_norway::Value>(text).err();
-    let twice = strict.as_ref().and_then(|error| twice(text, &error.to_string()));
-    Ok((
-        value,
-        twice.map(|(line, key)| {
-            converting(&format!("unmarshal errors:\n  line {line}: key {key:?} already set in map"))
-        }),
-    ))
+    Ok((value, twice::find(text).map(|why| converting(&why))))
 }
 
 fn converting(why: &str) -> String {
@@ -63,17 +60,4 @@ fn alias(yaml: &[u8], error: &serde_norway::Error) -> Option<String> {
     let rest: String = line.chars().skip(at.column().saturating_sub(1)).collect();
     let name = rest.trim_start().strip_prefix('*')?;
     Some(name.chars().take_while(|next| next.is_ascii_alphanumeric() || matches!(next, '_' | '-')).collect())
-}
-
-/// The key that is there twice, and the line where it is there again.
-fn twice(text: &[u8], error: &str) -> Option<(usize, String)> {
-    let (_, rest) = error.split_once("duplicate entry with key \"")?;
-    let (key, _) = rest.split_once('"')?;
-    let text = std::str::from_utf8(text).ok()?;
-    let names = |line: &str| {
-        let line = line.trim_start().trim_start_matches(['"', '\'']);
-        line.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
-    };
-    let line = text.lines().enumerate().filter(|(_, line)| names(line)).last()?.0;
-    Some((line + 1, key.to_owned()))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::merge::Origin;
 use super::own::{By, Ownership, put_fields};
 use super::retry::retry;
-use super::{Changed, Object, Scope, WriteMode, Written, metadata};
+use super::{Changed, Object, Scope, Validation, WriteMode, Written, metadata};
 use crate::error::{ApiError, Cause, Details};
 use crate::fields::{Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate};
 use crate::kinds::Kind;
@@ -47,6 +47,17 @@ impl Application {
             }
         };
         Ok(Self { config, force, duplicates })
+    }
+
+    /// What is done about members that are there twice: warnings, or a refusal.
+    pub(super) fn judged(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
+        match (&self.duplicates, validation) {
+            (Some(why), Validation::Strict) => {
+                Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
+            }
+            (Some(why), Validation::Warn) => Ok(super::twice::warnings(why)),
+            _ => Ok(Vec::new()),
+        }
     }
 }
 
@@ -146,18 +157,9 @@ impl Shared {
         let fields = super::own::take_fields(&mut object);
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
         // What the kind does not have was refused already.
-        let lenient = Scope { validation: super::Validation::Ignore, ..scope };
+        let lenient = Scope { validation: Validation::Ignore, ..scope };
         self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
-        let mut warnings = Vec::new();
-        if let Some(why) = &apply.duplicates {
-            match scope.validation {
-                super::Validation::Strict => {
-                    return Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")));
-                }
-                super::Validation::Warn => warnings.push(why.clone()),
-                _ => {}
-            }
-        }
+        let warnings = apply.judged(scope.validation)?;
         let metadata = metadata::metadata_of_mut(&mut object);
         if let Some(fields) = fields {
             metadata.insert("managedFields".into(), fields);

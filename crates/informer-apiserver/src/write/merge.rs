@@ -58,7 +58,11 @@ pub(super) fn shaped(
         (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
             let before = whole(object);
             let fitted = crate::typed::fit_from(origin.source(), known.message(), object);
-            let unknown = fitted.map_err(|why| undecodable(kind, origin, before, &why))?;
+            let mut unknown = fitted.map_err(|why| undecodable(kind, origin, before, &why))?;
+            if origin.source() == Source::Values {
+                // Upstream's converter finds them at random, and tells them in the order of their paths.
+                unknown.sort_unstable();
+            }
             fill(kind, known.message(), object);
             unknown
         }
@@ -79,19 +83,7 @@ pub(super) fn shaped(
         }
         own::set_fields(object, managed);
     }
-    let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
-    let unknown = match scope.twice {
-        Some(twice) => twice.told(unknown),
-        None => unknown,
-    };
-    match scope.validation {
-        Validation::Strict if !unknown.is_empty() => {
-            let why = format!("strict decoding error: {}", unknown.join(", "));
-            Err(undecodable(kind, origin, before, &why))
-        }
-        Validation::Warn => Ok(unknown),
-        _ => Ok(Vec::new()),
-    }
+    scope.judge(unknown).map_err(|why| undecodable(kind, origin, before, &why))
 }
 
 /// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens

@@ -11,6 +11,7 @@ pub(crate) use self::json::JsonPatch;
 use self::json::OPERATIONS_MAX;
 pub(super) use self::shown::shown;
 
+use super::Twice;
 use super::merge::Origin;
 use super::metadata::json_type;
 use crate::error::ApiError;
@@ -86,6 +87,14 @@ impl PatchType {
             Self::Json(patch) => return patch.apply(object).map_err(|_| ApiError::unprocessable_patch()),
         }
         Ok(object)
+    }
+
+    /// What a strict reader finds in the text of the patch.
+    pub(crate) fn twice(&self, body: &[u8]) -> Option<Twice> {
+        match self {
+            Self::Merge(patch) | Self::Strategic(patch) => Twice::in_json(None, body, patch),
+            Self::Json(_) => Twice::in_operations(body),
+        }
     }
 
     pub(super) fn origin(&self) -> Origin<'_> {

@@ -25,25 +25,33 @@ pub(crate) enum NewScale {
     Apply(Application),
 }
 
+/// The scale as it is to be.
+struct Wanted {
+    scale: Value,
+    /// The managers of the object then, where they are tracked.
+    managed: Option<Managed>,
+    warnings: Vec<String>,
+}
+
 impl Shared {
     /// An object as its scale.
     pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
         scale(kind, &parse(stored.as_slice()))
     }
 
-    /// Changes the replicas of an object through its scale.
+    /// Changes the replicas of an object through its scale. Beside the scale come warnings.
     pub(crate) fn write_scale(
         &self,
         scope: Scope<'_>,
         name: &str,
         new: &NewScale,
-    ) -> Result<Value, ApiError> {
+    ) -> Result<(Value, Vec<String>), ApiError> {
         let kind = scope.kind();
         retry(kind, name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(scope.present(&current)?.as_slice());
             let before = scale(kind, &old)?;
-            let (wanted, managed) = self.wanted_scale(scope, &old, new)?;
+            let Wanted { scale: wanted, managed, warnings } = self.wanted_scale(scope, &old, new)?;
             check(&wanted, name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if !version.is_empty() && version != current.version.to_string() {
@@ -59,7 +67,7 @@ impl Shared {
             }
             let scope = Scope { admission: None, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
-                Ok(written) => scale(kind, &parse(&written.object)).map(Ok),
+                Ok(written) => Ok(Ok((scale(kind, &parse(&written.object))?, warnings))),
                 Err(_) if !version.is_empty() => Err(ApiError::modified(kind, name)),
                 Err(changed) => Ok(Err(changed)),
             }
@@ -79,13 +87,8 @@ fn reviewed(scope: Scope<'_>, scale: Value, before: &Value, version: u64) -> Res
 }
 
 impl Shared {
-    /// The scale as it is to be, and the managers of the object then, where they are tracked.
-    fn wanted_scale(
-        &self,
-        scope: Scope<'_>,
-        old: &Value,
-        new: &NewScale,
-    ) -> Result<(Value, Option<Managed>), ApiError> {
+    /// The scale as it is to be.
+    fn wanted_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<Wanted, ApiError> {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
         let path_in = |version: &str| -> Option<Vec<Element>> {
@@ -98,34 +101,45 @@ impl Shared {
         let Value::Object(mut live) = scale(kind, old)? else { return Err(ApiError::unknown_resource()) };
         put_fields(&mut live, &held.to_scale(path_in, API_VERSION));
         let scales = scale_kind();
-        let mut wanted = match new {
-            NewScale::Put(scale) => scale.clone(),
+        let (mut wanted, warnings) = match new {
+            NewScale::Put(scale) => (scale.clone(), Vec::new()),
             NewScale::Patch(patch) => {
                 let patched = patch.apply(&self.schema, Value::Object(live.clone()))?;
-                self.fitted_scale(&scales, patched)?
+                self.fitted_scale(scope, &scales, patched)?
             }
             NewScale::Apply(apply) => {
                 let by = By { manager: scope.manager, mode: WriteMode::Scale, conversion: None };
-                Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?)
+                let applied = Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?);
+                (applied, apply.judged(scope.validation)?)
             }
         };
-        let Some(object) = wanted.as_object_mut() else { return Ok((wanted, None)) };
+        let Some(object) = wanted.as_object_mut() else {
+            return Ok(Wanted { scale: wanted, managed: None, warnings });
+        };
         if !matches!(new, NewScale::Apply(_)) {
             self.own_scale(&scales, &live, object, scope.manager);
         }
         let managed = take_fields(object);
         let scale = Managed::read(managed.as_ref()).unwrap_or_default();
-        Ok((wanted, scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version))))
+        let managed = scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version));
+        Ok(Wanted { scale: wanted, managed, warnings })
     }
 
-    /// A patched scale, held against its type.
-    fn fitted_scale(&self, scales: &Kind, mut patched: Value) -> Result<Value, ApiError> {
+    /// A patched scale, held against its type, and the warnings that go with it.
+    fn fitted_scale(
+        &self,
+        scope: Scope<'_>,
+        scales: &Kind,
+        mut patched: Value,
+    ) -> Result<(Value, Vec<String>), ApiError> {
         let whole = patched.clone();
-        if let (Some(message), Some(members)) = (self.message(scales), patched.as_object_mut()) {
-            crate::typed::fit(message, members)
-                .map_err(|why| undecodable(scales, Origin::Patch, Some(whole), &why))?;
-        }
-        Ok(patched)
+        let unknown = match (self.message(scales), patched.as_object_mut()) {
+            (Some(message), Some(members)) => crate::typed::fit(message, members),
+            _ => Ok(Vec::new()),
+        };
+        let judged = unknown.and_then(|unknown| scope.judge(unknown));
+        let warnings = judged.map_err(|why| undecodable(scales, Origin::Patch, Some(whole), &why))?;
+        Ok((patched, warnings))
     }
 
     fn own_scale(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {

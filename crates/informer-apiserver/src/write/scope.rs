@@ -73,6 +73,16 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// What is done about members that are not known, by their paths, and those that are there twice: warnings, or why the object is
+    /// refused.
+    pub(crate) fn judge(&self, unknown: Vec<String>) -> Result<Vec<String>, String> {
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
+        self.validation.judge(match self.twice {
+            Some(twice) => twice.told(unknown),
+            None => unknown,
+        })
+    }
+
     /// Ends a write that waits for a webhook.
     pub(crate) fn asked(&self) -> Result<(), ApiError> {
         match self.conversion {
