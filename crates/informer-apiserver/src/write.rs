@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
-pub(crate) use metadata::{check_converted, json_type};
+pub(crate) use metadata::{check_converted, json_type, typeless};
 pub(crate) use patch::{JsonPatch, PatchType};
 pub(crate) use scale::{NewScale, selector_text};
 use scope::Drafted;
@@ -460,7 +460,7 @@ impl Shared {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.present(&current)?;
             let old = parse(shown.as_slice());
-            let patched = patch.apply(&self.schema, old.clone())?;
+            let patched = patch.apply(&self.schema, kind, old.clone())?;
             let mut object = metadata::checked(kind, scope.namespace, patched)?;
             let warnings = self.shaped(scope, &mut object, patch.origin())?;
             let written = self.put_patched(scope, (&current, shown, old), object, mode);

@@ -335,7 +335,7 @@ impl Call<'_> {
                 shared.apply(scope, self.name(), &apply, self.mode())?
             }
             _ => {
-                let patch = PatchType::parse(media_type(self.head), self.kind(), body)?;
+                let patch = self.patch(media_type(self.head), body)?;
                 let twice = patch.twice(body).filter(|_| scope.validation.is_told());
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 shared.patch(scope, self.name(), &patch, self.mode())?
@@ -344,6 +344,17 @@ impl Call<'_> {
         let mut answer = self.written(&written, wants);
         warn(&mut answer, &written.warnings);
         Ok(answer)
+    }
+
+    /// The patch in a body. What is wrong with it is told of what is there alone.
+    pub(super) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
+        let told = self.scope().validation.is_told();
+        PatchType::parse(content_type, self.kind(), body, told).or_else(|error| {
+            if error.reason() != "UnsupportedMediaType" {
+                self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
+            }
+            Err(error)
+        })
     }
 
     /// What a strict reader finds in a body.
@@ -485,11 +496,7 @@ fn members(value: Value) -> Result<Value, Undecoded> {
     match value {
         Value::Object(_) => Ok(value),
         Value::Null => Ok(Value::Object(serde_json::Map::new())),
-        other => Err(Undecoded::Syntax(format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
-             omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            crate::write::json_type(&other)
-        ))),
+        other => Err(Undecoded::Syntax(crate::write::typeless(&other))),
     }
 }
 

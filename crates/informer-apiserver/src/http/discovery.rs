@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, header, json as json_answer, text};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Registry, Resource, Subresource};
+use crate::kinds::{GroupKnown, Kind, Registry, Resource, Subresource};
 use crate::server::Shared;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -38,12 +38,17 @@ pub(super) fn answer(
     head: &request::Parts,
     segments: &[String],
 ) -> Result<Answer, ApiError> {
-    if head.method != Method::GET {
-        return Err(ApiError::method_not_allowed());
-    }
     let whole = shared.aggregated_discovery && wants_aggregated(head);
     let registry = shared.registry.read();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let reads = match head.method {
+        Method::GET => true,
+        Method::HEAD => is_read_by_head(&registry, &segments),
+        _ => false,
+    };
+    if !reads {
+        return Err(ApiError::method_not_allowed());
+    }
     match segments[..] {
         ["version"] => Ok(json_answer(200, VERSION)),
         ["healthz" | "livez" | "readyz"] => Ok(unsniffed(health(head, segments[0]))),
@@ -87,6 +92,15 @@ pub(super) fn answer(
         ["api", version] => resources(&registry, "", version),
         ["apis", group, version] => resources(&registry, group, version),
         _ => Err(ApiError::unknown_path()),
+    }
+}
+
+/// Whether HEAD is answered as GET: where upstream's handler does not look at the method.
+fn is_read_by_head(registry: &Registry, segments: &[&str]) -> bool {
+    match segments {
+        ["healthz" | "livez" | "readyz" | "openapi", ..] | ["apis"] | ["apis", _] => true,
+        ["apis", group, _] => !matches!(registry.group(group), GroupKnown::BuiltIn),
+        _ => false,
     }
 }
 

@@ -76,6 +76,8 @@ pub(crate) fn route(
     }
     // Below the legacy prefix a name is a selector of a collection's watch.
     let item = parts.name.is_some() && !legacy_watch;
+    // Of what upstream serves, custom resources alone are read by HEAD.
+    let method = if *method == Method::HEAD && resource.kind.is_custom() { &Method::GET } else { method };
     let verb = verb(method, item, watch || legacy_watch, parts.subresource.is_some())?;
     check(&resource, verb, &parts)?;
     let Parts { namespace, name, subresource, .. } = parts;

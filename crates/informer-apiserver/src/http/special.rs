@@ -9,7 +9,7 @@ use crate::admission::Phase;
 use crate::auth::check_token_request;
 use crate::error::ApiError;
 use crate::requests::Verb;
-use crate::write::{Application, DeleteOptions, NewScale, PatchType, Scope};
+use crate::write::{Application, DeleteOptions, NewScale, Scope};
 
 /// What pods are bound with.
 const BINDING: (&str, &str) = ("v1", "Binding");
@@ -57,7 +57,7 @@ impl Call<'_> {
                     "application/strategic-merge-patch+json" => "application/merge-patch+json",
                     other => other,
                 };
-                NewScale::Patch(PatchType::parse(content_type, self.kind(), body)?)
+                NewScale::Patch(self.patch(content_type, body)?)
             }
             _ => return self.typed(SCALE, body, |scale| self.write_scale(scope, &NewScale::Put(scale))),
         };

@@ -145,6 +145,15 @@ fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
     ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
+/// Why a value that is no object has no type.
+pub(crate) fn typeless(value: &Value) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+         Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        json_type(value)
+    )
+}
+
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

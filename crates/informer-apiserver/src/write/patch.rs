@@ -5,7 +5,7 @@ mod operation;
 mod shown;
 
 use informer_schema::Schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) use self::json::JsonPatch;
 use self::json::OPERATIONS_MAX;
@@ -13,7 +13,7 @@ pub(super) use self::shown::shown;
 
 use super::Twice;
 use super::merge::Origin;
-use super::metadata::json_type;
+use super::metadata::{json_type, typeless};
 use crate::error::ApiError;
 use crate::http::read_json;
 use crate::kinds::Kind;
@@ -28,45 +28,25 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
-    /// Reads a patch by its content type.
-    pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8]) -> Result<Self, ApiError> {
-        let undecodable = |why: String| ApiError::bad_request(format!("error decoding patch: {why}"));
+    /// Reads a patch by its content type. Where nobody is `told` of what is unknown, upstream reads it with its libraries alone,
+    /// which take other things and have other words.
+    pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8], told: bool) -> Result<Self, ApiError> {
         match content_type {
-            "application/merge-patch+json" => {
-                let patch = read_json(body).map_err(undecodable)?;
-                match patch.is_object() || patch.is_null() {
-                    true => Ok(Self::Merge(patch)),
-                    false => Err(undecodable(format!(
-                        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                        json_type(&patch)
-                    ))),
-                }
-            }
-            "application/json-patch+json" => {
-                let patch = read_json(body).map_err(undecodable)?;
-                let Value::Array(operations) = patch else {
-                    return Err(undecodable(format!(
-                        "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                        json_type(&patch)
-                    )));
-                };
-                if let Some(why) = operations.iter().find_map(json::mistyped) {
-                    return Err(undecodable(why));
-                }
+            "application/merge-patch+json" if told => merge(body).map_err(undecodable),
+            "application/merge-patch+json" => merge_unlooked(body).ok_or_else(bad_merge),
+            "application/json-patch+json" => operations(body, told).and_then(|operations| {
                 JsonPatch::of(operations).map(Self::Json).map_err(|count| {
                     let why = format!(
                         "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
                     );
                     ApiError::new(413, "RequestEntityTooLarge", why)
                 })
-            }
+            }),
             "application/strategic-merge-patch+json" if !kind.is_custom() => {
                 match read_json(body).map_err(ApiError::bad_request)? {
-                    patch @ (Value::Object(_) | Value::Null) => Ok(Self::Strategic(patch)),
-                    other => Err(ApiError::bad_request(format!(
-                        "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                        json_type(&other)
-                    ))),
+                    Value::Null => Ok(Self::Strategic(json!({}))),
+                    patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
+                    other => Err(ApiError::bad_request(mistyped(&other, "map[string]interface {}"))),
                 }
             }
             "application/strategic-merge-patch+json" => Err(ApiError::new(
@@ -79,14 +59,22 @@ impl PatchType {
         }
     }
 
-    pub(super) fn apply(&self, schema: &Schema, mut object: Value) -> Result<Value, ApiError> {
+    /// The object of this kind that the patch makes of one.
+    pub(super) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
         match self {
             Self::Strategic(patch) => return strategic(schema, object, patch),
             Self::Merge(patch) if patch.is_object() => json_patch::merge(&mut object, patch),
-            Self::Merge(_) => {}
-            Self::Json(patch) => return patch.apply(object).map_err(|_| ApiError::unprocessable_patch()),
+            Self::Merge(patch) if patch.is_array() => object = patch.clone(),
+            Self::Merge(_) => return Err(bad_merge()),
+            Self::Json(patch) => {
+                object = patch.apply(object).map_err(|_| ApiError::unprocessable_patch())?;
+            }
         }
-        Ok(object)
+        if object.is_object() {
+            return Ok(object);
+        }
+        let why = format!("couldn't get version/kind; json parse error: {}", typeless(&object));
+        Err(super::merge::undecodable(kind, self.origin(), Some(object), &why))
     }
 
     /// What a strict reader finds in the text of the patch.
@@ -111,6 +99,55 @@ impl PatchType {
             Self::Json(patch) => patch.touches("/metadata/resourceVersion"),
         }
     }
+}
+
+fn undecodable(why: String) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {why}"))
+}
+
+fn bad_merge() -> ApiError {
+    ApiError::bad_request("Invalid JSON Patch")
+}
+
+fn mistyped(value: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(value))
+}
+
+fn merge(body: &[u8]) -> Result<PatchType, String> {
+    match read_json(body)? {
+        patch @ (Value::Object(_) | Value::Null) => Ok(PatchType::Merge(patch)),
+        other => Err(mistyped(&other, "map[string]interface {}")),
+    }
+}
+
+/// A merge patch as the library of upstream takes it: a list, too, which takes the place of the object.
+fn merge_unlooked(body: &[u8]) -> Option<PatchType> {
+    match read_json(body).ok()? {
+        patch @ (Value::Object(_) | Value::Array(_)) => Some(PatchType::Merge(patch)),
+        _ => None,
+    }
+}
+
+fn operations(body: &[u8], told: bool) -> Result<Vec<Value>, ApiError> {
+    let (refuse, list, one): (fn(String) -> ApiError, _, _) = match told {
+        true => (undecodable, "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+        false => (|why| ApiError::bad_request(why), "jsonpatch.Patch", "jsonpatch.Operation"),
+    };
+    let operations = match read_json(body).map_err(refuse)? {
+        Value::Array(operations) => operations,
+        Value::Null => Vec::new(),
+        other => return Err(refuse(mistyped(&other, list))),
+    };
+    for operation in &operations {
+        match operation {
+            Value::Object(members) if told => {
+                json::mistyped(members).map_or(Ok(()), |why| Err(refuse(why)))?
+            }
+            Value::Object(_) | Value::Null => {}
+            other => return Err(refuse(mistyped(other, one))),
+        }
+    }
+    Ok(operations)
 }
 
 fn strategic(schema: &Schema, object: Value, patch: &Value) -> Result<Value, ApiError> {

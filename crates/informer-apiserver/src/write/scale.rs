@@ -104,7 +104,7 @@ impl Shared {
         let (mut wanted, warnings) = match new {
             NewScale::Put(scale) => (scale.clone(), Vec::new()),
             NewScale::Patch(patch) => {
-                let patched = patch.apply(&self.schema, Value::Object(live.clone()))?;
+                let patched = patch.apply(&self.schema, &scales, Value::Object(live.clone()))?;
                 self.fitted_scale(scope, &scales, patched)?
             }
             NewScale::Apply(apply) => {

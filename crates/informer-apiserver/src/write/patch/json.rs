@@ -1,6 +1,6 @@
 //! JSON patches as a whole, and what they may make.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::operation;
 use crate::http::read_json;
@@ -56,13 +56,8 @@ impl JsonPatch {
     }
 }
 
-/// Why what stands in the place of an operation is none, as far as types tell.
-pub(super) fn mistyped(operation: &Value) -> Option<String> {
-    let Value::Object(members) = operation else {
-        let found = json_type(operation);
-        let why = format!("json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp");
-        return (!operation.is_null()).then_some(why);
-    };
+/// Why the members of an operation are not those of one, as far as types tell.
+pub(super) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     ["op", "path", "from"].into_iter().find_map(|name| {
         let value = members.get(name).filter(|value| !value.is_string() && !value.is_null())?;
         let found = json_type(value);
