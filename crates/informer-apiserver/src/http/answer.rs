@@ -1,8 +1,11 @@
 //! How answers are made: status, headers, and the bytes in the form that the client reads.
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING};
-use http::{Response, StatusCode, request};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING,
+};
+use http::{Method, Response, StatusCode, request};
+use http_body::Body;
 use serde_json::Value;
 
 use super::accept::Encoding;
@@ -162,6 +165,18 @@ pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
     }
     answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     answer
+}
+
+/// The answer as HEAD has it: with the length of its body alone. Over HTTP/2 nobody else takes the body away.
+pub(super) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
+    if head.method != Method::HEAD {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    Answer::from_parts(parts, ApiBody::none())
 }
 
 /// Whether people read the answer: then it is indented.

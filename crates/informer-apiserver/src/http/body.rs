@@ -51,6 +51,11 @@ impl ApiBody {
         Self { inner: Inner::Whole(Some(bytes.into())), reset: None }
     }
 
+    /// No body at all.
+    pub(super) fn none() -> Self {
+        Self { inner: Inner::Whole(None), reset: None }
+    }
+
     pub(crate) fn chunks(chunks: Chunks) -> Self {
         Self { inner: Inner::Chunks(chunks), reset: None }
     }

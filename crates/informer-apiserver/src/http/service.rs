@@ -13,7 +13,7 @@ use http::{Request, request};
 
 use super::accept::{Encoding, indents_errors, plain_encoding};
 use super::answer::{
-    Answer, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn_first,
+    Answer, bodiless, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn_first,
 };
 use super::call::Call;
 use super::deadline::{AT_ONCE, time_limit};
@@ -103,7 +103,7 @@ impl ApiService {
                 }
             }
         };
-        let mut answer = finish(&head, answer);
+        let mut answer = bodiless(&head, finish(&head, answer));
         if after.go_away {
             answer.extensions_mut().insert(GoAway);
         }

@@ -70,6 +70,25 @@ async fn a_large_list_arrives_whole_over_http_1_and_2() {
 }
 
 #[tokio::test]
+async fn an_answer_to_head_has_the_length_of_the_body_and_no_body() {
+    let listening = filled(1).listen("127.0.0.1:0").await.unwrap();
+    for http2 in [false, true] {
+        let client: Client<_, Empty<Bytes>> =
+            Client::builder(TokioExecutor::new()).http2_only(http2).build_http();
+        for (path, status) in [("healthz", 200), ("api/v1/configmaps", 405)] {
+            let uri = format!("{}/{path}", listening.url());
+            let head = http::Request::head(uri).body(Empty::new()).unwrap();
+            let answer = client.request(head).await.unwrap();
+            assert_eq!(answer.status(), status);
+            let length: usize = answer.headers()["content-length"].to_str().unwrap().parse().unwrap();
+            assert!(length > 0, "{path}");
+            assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty(), "{path}");
+        }
+    }
+    listening.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_abrupt_cut_is_an_error_of_the_connection_and_a_clean_one_is_not() {
     let server = filled(100);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
