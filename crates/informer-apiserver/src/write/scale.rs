@@ -67,7 +67,10 @@ impl Shared {
             }
             let scope = Scope { admission: None, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
-                Ok(written) => Ok(Ok((scale(kind, &parse(&written.object))?, warnings))),
+                Ok(written) => {
+                    let written = written.warned(warnings);
+                    Ok(Ok((scale(kind, &written.value())?, written.warnings)))
+                }
                 Err(_) if !version.is_empty() => Err(ApiError::modified(kind, name)),
                 Err(changed) => Ok(Err(changed)),
             }
