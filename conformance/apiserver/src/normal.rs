@@ -12,6 +12,8 @@ use crate::run::Answer;
 const VERSION_DIGITS_MIN: usize = 3;
 const UUID_LENGTH: usize = 36;
 const TIME_LENGTH: usize = 20;
+/// What tells managers apart.
+const MANAGER: [&str; 4] = ["operation", "manager", "subresource", "apiVersion"];
 /// The length of `2001-`.
 const OLD_YEAR_LENGTH: usize = 5;
 
@@ -95,6 +97,9 @@ impl Signs<'_> {
                 let old = std::mem::take(members);
                 for (name, mut value) in old {
                     self.value(&mut value);
+                    if name.ends_with("managedFields") {
+                        in_order(&mut value);
+                    }
                     members.insert(self.text(&name), value);
                 }
             }
@@ -148,6 +153,14 @@ impl Signs<'_> {
         let version: u64 = text[..length].parse().ok()?;
         let rank = self.names.versions.iter().position(|known| *known == version)?;
         Some((format!("<rv:{}>", rank + 1), length))
+    }
+}
+
+/// Managers come in the order of their times, which are in whole seconds: whether two writes were in the same one differs from run to run.
+fn in_order(managers: &mut Value) {
+    let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+    if let Value::Array(managers) = managers {
+        managers.sort_by_cached_key(|entry| MANAGER.map(|name| text(entry, name)));
     }
 }
 
