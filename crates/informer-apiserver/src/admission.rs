@@ -1,10 +1,11 @@
-//! Admission: webhooks that see a write before it is done, and may change or refuse it.
+//! Admission: webhooks that see a write before it is done, and may change or refuse it, and policies that may refuse it.
 //!
 //! A write is decided by plain functions that hold no lock and never wait; a webhook is somewhere else, and takes its time. So
 //! the two take turns. The write path asks its [`Attempt`] at two places, before the object is checked and before it is
 //! stored. What has not been asked yet ends the write there and leaves a [`Question`]; the question is answered
 //! ([`Shared::answer`]), and the write is decided anew, with the answer at hand. A write that meets another version of the
-//! object asks again, as upstream does. Where no webhook is configured there is no attempt, and nothing of this happens.
+//! object asks again, as upstream does. Policies need nobody else, but are asked where webhooks are. Where none of them is configured
+//! there is no attempt, and nothing of this happens.
 //!
 //! What a webhook has seen is what is stored: an answer carries the whole object, uid and generated name included.
 //! Webhooks of [conversion](crate::convert) are asked in the same way.
@@ -16,8 +17,10 @@
 mod attributes;
 mod conditions;
 mod dispatch;
+mod expressions;
 mod hooks;
 mod matching;
+mod policies;
 mod review;
 mod versions;
 
@@ -28,6 +31,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 pub(crate) use attributes::{Attributes, Operation, ReviewKind};
+pub(crate) use expressions::Declared;
 pub(crate) use hooks::HookCache;
 
 use crate::convert::Converted;

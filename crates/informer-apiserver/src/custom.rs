@@ -14,10 +14,14 @@ mod shape;
 mod validate;
 
 pub(crate) use conversion::{failed, read, review, shown, take};
+#[cfg(feature = "cel")]
+pub(crate) use costs::cost_of_expression;
 pub(crate) use definition::{change_definition, check_definition, resources};
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
 pub(crate) use names::served_spec;
 pub(crate) use naming::NameCache;
+#[cfg(feature = "cel")]
+pub(crate) use parts::{calls_of, makes_messages, members_of, names_of, parts, parts_mut};
 
 use std::collections::HashMap;
 

@@ -5,6 +5,8 @@
 //! that have no list are stored as they come.
 
 mod addresses;
+mod admission;
+mod admission_checks;
 mod advice;
 mod checks;
 mod config_checks;
@@ -83,6 +85,7 @@ impl Rules {
             .or_else(|| storage::rules(name))
             .or_else(|| small::rules(name))
             .or_else(|| webhooks::rules(name))
+            .or_else(|| admission::rules(name))
     }
 
     /// Fills in what nobody has said.

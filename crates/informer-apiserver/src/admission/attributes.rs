@@ -3,6 +3,7 @@
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
+use super::hooks::GROUP;
 use crate::auth::User;
 
 /// What a write does, as webhooks are told.
@@ -58,17 +59,28 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Configurations of webhooks are not subject to webhooks: a broken one could not be mended.
+    /// Policies are not subject to anybody: a broken one could not be mended.
     pub(crate) fn is_exempt(&self) -> bool {
-        const EXEMPT: [&str; 6] = [
-            "validatingwebhookconfigurations",
-            "mutatingwebhookconfigurations",
+        const EXEMPT: [&str; 4] = [
             "validatingadmissionpolicies",
             "validatingadmissionpolicybindings",
             "mutatingadmissionpolicies",
             "mutatingadmissionpolicybindings",
         ];
-        self.gvr.group == "admissionregistration.k8s.io" && EXEMPT.contains(&self.gvr.resource.as_str())
+        self.gvr.group == GROUP && EXEMPT.contains(&self.gvr.resource.as_str())
+    }
+
+    /// Configurations of webhooks are subject to policies, but for the same reason not to webhooks.
+    pub(super) fn is_configuration(&self) -> bool {
+        const CONFIGURATIONS: [&str; 2] =
+            ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
+        self.gvr.group == GROUP && CONFIGURATIONS.contains(&self.gvr.resource.as_str())
+    }
+
+    /// Policies are not asked about questions to the server itself: the cluster could not do without their answers.
+    pub(super) fn is_question(&self) -> bool {
+        let review = self.gvr.resource.ends_with("reviews");
+        review && matches!(self.gvr.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
     }
 
     pub(super) fn is_namespace(&self) -> bool {

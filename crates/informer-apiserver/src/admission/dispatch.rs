@@ -1,4 +1,4 @@
-//! Asking the webhooks: mutating ones after each other, validating ones at once.
+//! Asking the webhooks: mutating ones after each other; then the policies; then validating ones at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Shared {
     }
 
     async fn mutate(&self, asked: &Asked<'_>, versions: Versions<'_>) -> Result<Option<Object>, ApiError> {
-        let hooks = self.hooks(Phase::Mutate);
+        let hooks = self.hooks_for(asked);
         let mut round = Round::new(versions);
         self.mutate_once(asked, &hooks, &mut round).await?;
         if round.changed {
@@ -67,6 +67,14 @@ impl Shared {
             self.mutate_once(asked, &hooks, &mut round).await?;
         }
         Ok(round.versions.into_object())
+    }
+
+    /// The webhooks that may be asked.
+    fn hooks_for(&self, asked: &Asked<'_>) -> Arc<Vec<Hook>> {
+        match asked.attempt.attributes.is_configuration() {
+            true => Arc::default(),
+            false => self.hooks(asked.phase),
+        }
     }
 
     async fn mutate_once(
@@ -112,7 +120,7 @@ impl Shared {
         hook: &Hook,
         versions: &mut Versions<'_>,
     ) -> Result<Option<Seen>, ApiError> {
-        let Some(seen) = self.seen_by(hook, &asked.write(versions.now()))? else { return Ok(None) };
+        let Some(seen) = self.seen_by(&hook.criteria, &asked.write(versions.now()))? else { return Ok(None) };
         if hook.conditions.is_empty() {
             return Ok(Some(seen));
         }
@@ -158,7 +166,10 @@ impl Shared {
         asked: &Asked<'_>,
         mut versions: Versions<'_>,
     ) -> Result<Option<Object>, ApiError> {
-        let hooks = self.hooks(Phase::Validate);
+        if !asked.attempt.attributes.is_question() {
+            self.ask_policies(asked, &mut versions).await?;
+        }
+        let hooks = self.hooks_for(asked);
         let mut relevant = Vec::new();
         for hook in hooks.iter() {
             if let Some(seen) = self.calls_for(asked, hook, &mut versions).await? {
@@ -213,16 +224,16 @@ impl Shared {
 }
 
 /// A question on its way.
-struct Asked<'a> {
-    attempt: &'a Attempt,
+pub(super) struct Asked<'a> {
+    pub(super) attempt: &'a Attempt,
     /// Where the write goes.
-    own: Arc<Resource>,
+    pub(super) own: Arc<Resource>,
     phase: Phase,
     operation: Operation,
 }
 
 impl Asked<'_> {
-    fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
+    pub(super) fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
         Write { attributes: &self.attempt.attributes, operation: self.operation, object, old }
     }
 }

@@ -8,14 +8,15 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Phase;
-use super::conditions::Condition;
+use super::expressions::Expression;
+use super::matching::{Criteria, Rule};
+use super::{Phase, policies};
 use crate::server::{Shared, parse};
 use crate::storage::OrderedMap;
 use crate::webhook::ClientConfig;
 use crate::write::selector_text;
 
-const GROUP: &str = "admissionregistration.k8s.io";
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// How long a webhook may take that says nothing of it, as upstream.
 const TIMEOUT_SECONDS: u64 = 10;
 
@@ -23,14 +24,10 @@ const TIMEOUT_SECONDS: u64 = 10;
 pub(super) struct Hook {
     pub(super) name: String,
     pub(super) client: ClientConfig,
-    pub(super) rules: Vec<Rule>,
+    pub(super) criteria: Criteria,
     /// Failures to call it are passed over.
     pub(super) fails_open: bool,
-    /// Rules also hold for other versions of the same objects.
-    pub(super) equivalent: bool,
-    pub(super) namespaces: LabelSelector,
-    pub(super) objects: LabelSelector,
-    pub(super) conditions: Vec<(String, Condition)>,
+    pub(super) conditions: Vec<Expression>,
     pub(super) timeout: Duration,
     /// Dry runs may be told.
     pub(super) dry_runs: bool,
@@ -38,17 +35,6 @@ pub(super) struct Hook {
     pub(super) review_version: Option<&'static str>,
     /// It is called again when a later one changes what it has seen.
     pub(super) reinvoked: bool,
-}
-
-/// Which requests a webhook is for.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Rule {
-    pub(super) operations: Vec<String>,
-    pub(super) api_groups: Vec<String>,
-    pub(super) api_versions: Vec<String>,
-    pub(super) resources: Vec<String>,
-    pub(super) scope: Option<String>,
 }
 
 /// A webhook as it is stored.
@@ -75,9 +61,9 @@ struct Stated {
 }
 
 #[derive(Debug, Deserialize)]
-struct StatedCondition {
+pub(super) struct StatedCondition {
     #[serde(default)]
-    expression: String,
+    pub(super) expression: String,
 }
 
 impl Hook {
@@ -89,18 +75,20 @@ impl Hook {
             "v1beta1" => Some("v1beta1"),
             _ => None,
         };
-        let conditions = stated.match_conditions.into_iter();
-        Some(Self {
-            name: stated.name,
-            client: stated.client_config,
-            rules: stated.rules,
-            fails_open: stated.failure_policy.as_deref() == Some("Ignore"),
+        let criteria = Criteria {
+            rules: Some(stated.rules),
+            excluded: Vec::new(),
             equivalent: stated.match_policy.as_deref() != Some("Exact"),
             namespaces: selector(stated.namespace_selector.as_ref()),
             objects: selector(stated.object_selector.as_ref()),
-            conditions: conditions
-                .map(|condition| (condition.expression.clone(), Condition::new(&condition.expression)))
-                .collect(),
+        };
+        let conditions = stated.match_conditions.iter();
+        Some(Self {
+            name: stated.name,
+            client: stated.client_config,
+            criteria,
+            fails_open: stated.failure_policy.as_deref() == Some("Ignore"),
+            conditions: conditions.map(|condition| Expression::new(&condition.expression)).collect(),
             timeout: Duration::from_secs(stated.timeout_seconds.unwrap_or(TIMEOUT_SECONDS)),
             dry_runs: matches!(stated.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
             review_version: stated.admission_review_versions.iter().find_map(known),
@@ -109,16 +97,18 @@ impl Hook {
     }
 }
 
-fn selector(stated: Option<&Value>) -> LabelSelector {
+/// A selector as it is stored; one that is none selects nothing.
+pub(super) fn selector(stated: Option<&Value>) -> LabelSelector {
     let text = stated.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())
 }
 
-/// The webhooks of one phase, compiled, for as long as the configurations stay as they are.
+/// The webhooks of each phase and the policies, compiled, for as long as the configurations stay as they are.
 #[derive(Default)]
 pub(crate) struct HookCache {
     mutating: Mutex<Compiled>,
     validating: Mutex<Compiled>,
+    pub(super) policies: Mutex<policies::Compiled>,
 }
 
 #[derive(Default)]
@@ -139,15 +129,15 @@ impl HookCache {
     pub(crate) fn forget(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();
+        *self.policies.lock() = policies::Compiled::default();
     }
 }
 
 impl Shared {
-    /// Whether any webhook might be asked.
+    /// Whether any webhook or policy might be asked.
     pub(crate) fn has_hooks(&self) -> bool {
-        [Phase::Mutate, Phase::Validate]
-            .into_iter()
-            .any(|phase| self.configurations(phase).iter().next().is_some())
+        let configured = |phase| self.configurations(phase).iter().next().is_some();
+        configured(Phase::Mutate) || configured(Phase::Validate) || self.has_policies()
     }
 
     fn configurations(&self, phase: Phase) -> OrderedMap {

@@ -1,17 +1,43 @@
-//! Which webhooks a write is for.
+//! Which webhooks and policies a write is for.
 
 use std::sync::Arc;
 
 use informer_core::{Gvr, LabelSelector};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::attributes::{ReviewKind, resource_json};
-use super::conditions::Subject;
-use super::hooks::{Hook, Rule};
-use super::{Attributes, Object, Operation, review};
+use super::expressions::Run;
+use super::hooks::Hook;
+use super::{Attributes, Object, Operation, conditions, review};
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
 use crate::server::{Shared, parse};
+
+/// Which writes a webhook or a policy is for.
+pub(super) struct Criteria {
+    /// `None` for all.
+    pub(super) rules: Option<Vec<Rule>>,
+    /// What these are for is left out.
+    pub(super) excluded: Vec<Rule>,
+    /// Rules also hold for other versions of the same objects.
+    pub(super) equivalent: bool,
+    pub(super) namespaces: LabelSelector,
+    pub(super) objects: LabelSelector,
+}
+
+/// Which requests a webhook or a policy is for.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Rule {
+    pub(super) operations: Vec<String>,
+    pub(super) api_groups: Vec<String>,
+    pub(super) api_versions: Vec<String>,
+    pub(super) resources: Vec<String>,
+    pub(super) scope: Option<String>,
+    /// Only objects of these names, where there are any; webhooks have none.
+    pub(super) resource_names: Vec<String>,
+}
 
 /// A write, as it is matched against webhooks.
 pub(super) struct Write<'a> {
@@ -19,6 +45,17 @@ pub(super) struct Write<'a> {
     pub(super) operation: Operation,
     pub(super) object: Option<&'a Object>,
     pub(super) old: Option<&'a Object>,
+}
+
+impl Write<'_> {
+    /// The name of the object; one that was generated is known once the object is complete.
+    pub(super) fn name(&self) -> &str {
+        let generated = || self.object.and_then(|object| object.get("metadata")?.get("name")?.as_str());
+        match self.attributes.name.as_str() {
+            "" if self.operation == Operation::Create => generated().unwrap_or_default(),
+            name => name,
+        }
+    }
 }
 
 /// The version of the resource that a webhook wants to see.
@@ -30,14 +67,28 @@ pub(super) struct Seen {
     pub(super) converted: Option<Arc<Resource>>,
 }
 
+impl Seen {
+    /// As it is written.
+    fn own(attributes: &Attributes) -> Self {
+        Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
+    }
+}
+
 impl Shared {
-    /// How a webhook is to see a write; `None` where its selectors or rules are for others.
-    pub(super) fn seen_by(&self, hook: &Hook, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
-        let namespace = self.matches_namespace(&hook.namespaces, write);
-        if matches!(namespace, Ok(false)) || !matches_object(&hook.objects, write) {
+    /// How a webhook or a policy is to see a write; `None` where its selectors or rules are for others.
+    pub(super) fn seen_by(&self, criteria: &Criteria, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
+        let namespace = self.matches_namespace(&criteria.namespaces, write);
+        if matches!(namespace, Ok(false)) || !matches_object(&criteria.objects, write) {
             return Ok(None);
         }
-        let Some(seen) = self.version_for(hook, write) else { return Ok(None) };
+        let left_out = !criteria.excluded.is_empty()
+            && self.version_for(&criteria.excluded, criteria.equivalent, write).is_some();
+        let seen = match &criteria.rules {
+            _ if left_out => None,
+            Some(rules) => self.version_for(rules, criteria.equivalent, write),
+            None => Some(Seen::own(write.attributes)),
+        };
+        let Some(seen) = seen else { return Ok(None) };
         namespace.map(|_| Some(seen))
     }
 
@@ -51,47 +102,36 @@ impl Shared {
         let object = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (new, old) = (object(write.object), object(write.old));
         let request = review::request(write, seen);
-        let subject = Subject { object: &new, old: &old, request: &request };
-        let mut errors = Vec::new();
-        for (expression, condition) in &hook.conditions {
-            match condition.holds(&subject) {
-                Ok(true) => {}
-                // One that does not hold settles it, whatever the others come to.
-                Ok(false) => return Ok(false),
-                Err(why) => errors.push(format!("expression '{expression}' resulted in error: {why}")),
-            }
-        }
-        match (errors.len(), hook.fails_open) {
-            (0, _) => Ok(true),
-            (_, true) => Ok(false),
-            (count, false) => {
-                let why = if count == 1 { errors.remove(0) } else { format!("[{}]", errors.join(", ")) };
-                Err(self.forbidden(write.attributes, &why))
-            }
-        }
+        let mut run = Run::new(&[("object", &new), ("oldObject", &old), ("request", &request)], &[]);
+        run.refill(conditions::BUDGET);
+        conditions::hold(&hook.conditions, hook.fails_open, &mut run)
+            .map_err(|why| self.forbidden(write, &why))
     }
 
-    fn forbidden(&self, attributes: &Attributes, why: &str) -> ApiError {
-        match self.resource(&attributes.gvr) {
-            Ok(resource) => ApiError::forbidden(&resource.kind, &attributes.name, why),
+    /// A write that is refused for this reason.
+    pub(super) fn forbidden(&self, write: &Write<'_>, why: &str) -> ApiError {
+        match self.resource(&write.attributes.gvr) {
+            Ok(resource) => {
+                let name = Some(write.name()).filter(|name| !name.is_empty()).unwrap_or("Unknown");
+                ApiError::forbidden(&resource.kind, name, why)
+            }
             Err(error) => error,
         }
     }
 
-    fn version_for(&self, hook: &Hook, write: &Write<'_>) -> Option<Seen> {
+    fn version_for(&self, rules: &[Rule], equivalent: bool, write: &Write<'_>) -> Option<Seen> {
         let attributes = write.attributes;
-        let own = Seen { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None };
-        if hook.rules.iter().any(|rule| rule_matches(rule, write, &own.gvr)) {
+        let own = Seen::own(attributes);
+        if rules.iter().any(|rule| rule_matches(rule, write, &own.gvr)) {
             return Some(own);
         }
-        if !hook.equivalent {
+        if !equivalent {
             return None;
         }
         let others = self.equivalents(attributes);
         // The earlier rule counts.
-        let rules = hook.rules.iter();
         let mut found =
-            rules.flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
+            rules.iter().flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
         let found = found.next()?;
         let Kind { gvr, kind, .. } = &found.kind;
         Some(match attributes.subresource.as_str() {
@@ -178,6 +218,7 @@ fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
         && any(&rule.api_groups, &gvr.group)
         && any(&rule.api_versions, &gvr.version)
         && rule.resources.iter().any(resource)
+        && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == write.name()))
 }
 
 /// The resource of a review.

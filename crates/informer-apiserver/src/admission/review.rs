@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Operation;
 use super::attributes::resource_json;
 use super::hooks::Hook;
 use super::matching::{Seen, Write, seen_json};
@@ -20,16 +19,10 @@ pub(super) fn request(write: &Write<'_>, seen: &Seen) -> Value {
         "operation": write.operation.name(), "userInfo": attributes.user.info(),
         "dryRun": attributes.dry_run, "options": attributes.options(write.operation),
     });
-    // A name that was generated is known once the object is complete.
-    let generated = || write.object.and_then(|object| object.get("metadata")?.get("name")?.as_str());
-    let name = match attributes.name.as_str() {
-        "" if write.operation == Operation::Create => generated().unwrap_or_default(),
-        name => name,
-    };
     for (member, text) in [
         ("subResource", attributes.subresource.as_str()),
         ("requestSubResource", attributes.subresource.as_str()),
-        ("name", name),
+        ("name", write.name()),
         ("namespace", attributes.namespace.as_str()),
     ] {
         if !text.is_empty() {

@@ -6,6 +6,7 @@
 mod reckoning;
 mod shape;
 
+use kube_cel::cel::IdedExpr;
 use kube_cel::{CompilationResult, CompiledSchema};
 use serde_json::Value;
 
@@ -23,6 +24,11 @@ const LOOKS_MAX: u64 = 20_000_000;
 /// The rule that would cost too much for this object, as the error that upstream answers.
 pub(super) fn excess(compiled: &CompiledSchema, object: &Value, old: Option<&Value>) -> Option<Cause> {
     Bill { spent: 0, looks: 0 }.node(compiled, Place { value: object, old, path: "" })
+}
+
+/// What an expression may cost that sees these values under these names.
+pub(crate) fn cost_of_expression(expression: &IdedExpr, about: &[(&str, &Value)]) -> u64 {
+    Reckoning::about(about, 0).cost(expression).0
 }
 
 /// What is spent so far, for one object.
@@ -94,7 +100,8 @@ impl Bill {
 
     /// What a rule may cost, or its message if that is more.
     fn reckon(&mut self, rule: &CompilationResult, place: Place<'_>) -> u64 {
-        let mut reckoning = Reckoning::new(place.value, place.old, self.looks);
+        let old = place.old.unwrap_or(&Value::Null);
+        let mut reckoning = Reckoning::about(&[("self", place.value), ("oldSelf", old)], self.looks);
         let programs = [Some(&rule.program), rule.message_program.as_ref()];
         let costs = programs.into_iter().flatten().map(|program| reckoning.cost(program.expression()).0);
         let most = costs.max().unwrap_or_default();

@@ -5,11 +5,14 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::checks::{At, Check, Form, check_selector, duplicate, required, run, unsupported};
+use crate::admission::Declared;
 use crate::error::Cause;
 
 pub(super) const CONFIGURATION: &[Check] = &[Check::Call(configuration)];
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+/// Match conditions that one webhook or policy may have.
+const CONDITIONS_MAX: usize = 64;
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 
 fn configuration(at: &At<'_>, causes: &mut Vec<Cause>) {
@@ -59,16 +62,28 @@ fn webhook(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
     run(at, &[Check::OneOf("reinvocationPolicy", &["IfNeeded", "Never"])], causes);
     client(&at.part("clientConfig"), causes);
-    conditions(at, causes);
+    check_conditions(at, false, causes);
 }
 
-fn conditions(at: &At<'_>, causes: &mut Vec<Cause>) {
+/// The match conditions of a webhook or a policy, which may have parameters.
+pub(super) fn check_conditions(at: &At<'_>, params: bool, causes: &mut Vec<Cause>) {
+    let declared = Declared::new(params);
+    let count = at.items("matchConditions").len();
+    if count > CONDITIONS_MAX {
+        let message = format!("Too many: {count}: must have at most {CONDITIONS_MAX} items");
+        causes.push(Cause { reason: "FieldValueTooMany", message, field: at.at("matchConditions") });
+    }
     let mut names = HashSet::new();
     for (index, condition) in at.items("matchConditions").iter().enumerate() {
         let path = at.at(&format!("matchConditions[{index}]"));
         let condition = At { value: condition, old: None, path };
-        if condition.text("expression").trim().is_empty() {
-            causes.push(required(&condition.at("expression"), ""));
+        match condition.text("expression").trim() {
+            "" => causes.push(required(&condition.at("expression"), "")),
+            text => {
+                if let Some(why) = declared.problem(text, &["bool"]) {
+                    causes.push(Cause::invalid(&condition.at("expression"), &format!("{text:?}"), &why));
+                }
+            }
         }
         match condition.text("name") {
             "" => causes.push(required(&condition.at("name"), "")),
@@ -204,7 +219,7 @@ fn check_service(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
     let list = |name: &str| -> Vec<&str> { at.items(name).iter().filter_map(Value::as_str).collect() };
     let shown = |name: &str| at.get(name).map(ToString::to_string).unwrap_or_default();
     for (name, what) in

@@ -13,6 +13,7 @@ mod lists;
 mod loads;
 mod mischief;
 mod owners;
+mod policies;
 mod protobuf;
 mod quotas;
 mod races;

@@ -20,15 +20,16 @@ pub(super) struct Reckoning<'a, 'r> {
     looks: u64,
     /// What names stand for; the last one of a name counts.
     names: Vec<(&'r str, Shape<'a>)>,
-    /// The size of the value that the rule is about.
+    /// The size of the largest value that the rule is about.
     whole: u64,
 }
 
 impl<'a, 'r> Reckoning<'a, 'r> {
-    /// Reckons a rule about this value, after so many looks for others.
-    pub(super) fn new(value: &'a Value, old: Option<&'a Value>, looks: u64) -> Self {
-        let names = vec![("self", Shape::of(value)), ("oldSelf", Shape::of(old.unwrap_or(&Value::Null)))];
-        Self { looks, names, whole: size(value) }
+    /// Reckons a rule about these values, after so many looks for others.
+    pub(super) fn about(values: &[(&'r str, &'a Value)], looks: u64) -> Self {
+        let names = values.iter().map(|(name, value)| (*name, Shape::of(value))).collect();
+        let whole = values.iter().map(|(_, value)| size(value)).max().unwrap_or_default();
+        Self { looks, names, whole }
     }
 
     /// So many values have been looked at in the end, all of the rule's own among them.

@@ -1,0 +1,54 @@
+//! Expressions in CEL over a request: what they see, what they come to, and what they may cost.
+
+#[cfg(feature = "cel")]
+mod check;
+#[cfg(feature = "cel")]
+mod evaluate;
+#[cfg(feature = "cel")]
+mod functions;
+#[cfg(not(feature = "cel"))]
+mod refuse;
+#[cfg(feature = "cel")]
+mod types;
+#[cfg(not(feature = "cel"))]
+mod unchecked;
+#[cfg(feature = "cel")]
+mod values;
+
+use serde_json::Value;
+
+#[cfg(feature = "cel")]
+pub(crate) use check::Declared;
+#[cfg(feature = "cel")]
+pub(super) use evaluate::{Expression, Run};
+#[cfg(not(feature = "cel"))]
+pub(super) use refuse::{Expression, Run};
+#[cfg(not(feature = "cel"))]
+pub(crate) use unchecked::Declared;
+
+/// What an expression comes to, as far as it is asked.
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Bool(bool),
+    Text(String),
+    Null,
+    Other,
+}
+
+/// Why an expression comes to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// Nothing is left to be spent: the others are not evaluated either.
+    pub(super) ends_all: bool,
+}
+
+impl Failure {
+    fn new(why: String) -> Self {
+        Self { why, ends_all: false }
+    }
+}
+
+/// What expressions see, each under its name.
+pub(super) type Subject<'a> = [(&'static str, &'a Value)];

@@ -1,0 +1,37 @@
+//! A server without CEL: what has expressions cannot be decided, and says so.
+
+use super::{Failure, Outcome, Subject};
+
+/// One expression.
+pub(in crate::admission) struct Expression {
+    text: String,
+}
+
+impl Expression {
+    pub(in crate::admission) fn new(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+
+    pub(in crate::admission) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Expressions over one request.
+pub(in crate::admission) struct Run<'a> {
+    _of: &'a (),
+}
+
+impl<'a> Run<'a> {
+    pub(in crate::admission) fn new(_: &Subject<'a>, _: &'a [(String, Expression)]) -> Self {
+        Self { _of: &() }
+    }
+
+    pub(in crate::admission) fn refill(&mut self, _: u64) {}
+
+    #[expect(clippy::unused_self, reason = "as where there is CEL")]
+    pub(in crate::admission) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+        let why = "this server was built without CEL";
+        Err(Failure::new(format!("expression '{}' resulted in error: {why}", expression.text())))
+    }
+}

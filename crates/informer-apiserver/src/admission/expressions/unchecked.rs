@@ -1,0 +1,28 @@
+//! A server without CEL takes expressions as they are.
+
+/// What an expression may use, besides what is there always.
+#[derive(Debug, Clone)]
+pub(crate) struct Declared;
+
+#[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "as where there is CEL")]
+impl Declared {
+    pub(crate) fn new(_: bool) -> Self {
+        Self
+    }
+
+    pub(crate) fn without_authorizer(self) -> Self {
+        self
+    }
+
+    pub(crate) fn with_variables(self) -> Self {
+        self
+    }
+
+    pub(crate) fn declare(&mut self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    pub(crate) fn problem(&self, _: &str, _: &[&str]) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,112 @@
+//! Values between JSON and CEL, and errors as upstream words them.
+
+use std::collections::HashMap;
+
+use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
+use kube_cel::cel::{self, IdedExpr};
+use serde_json::Value;
+
+use super::Subject;
+use crate::custom::{parts, parts_mut};
+
+/// A JSON value for CEL: integers are signed, as upstream's are.
+pub(super) fn to_cel(value: &Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(value) => cel::Value::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => cel::Value::Int(integer),
+            None => cel::Value::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => cel::Value::String(text.clone().into()),
+        Value::Array(items) => cel::Value::List(items.iter().map(to_cel).collect::<Vec<_>>().into()),
+        Value::Object(members) => {
+            let members: HashMap<String, cel::Value> =
+                members.iter().map(|(name, value)| (name.clone(), to_cel(value))).collect();
+            cel::Value::Map(members.into())
+        }
+    }
+}
+
+/// What is as long as a value of CEL in JSON, to reckon what it costs to go through it.
+pub(super) fn extent(value: &cel::Value) -> Value {
+    match value {
+        cel::Value::String(text) => Value::from(text.as_str()),
+        cel::Value::Bytes(bytes) => Value::from("-".repeat(bytes.len())),
+        cel::Value::List(items) => items.iter().map(extent).collect(),
+        cel::Value::Map(members) => {
+            let name = |key: &cel::objects::Key| match key {
+                cel::objects::Key::String(text) => text.to_string(),
+                cel::objects::Key::Int(number) => number.to_string(),
+                cel::objects::Key::Uint(number) => number.to_string(),
+                cel::objects::Key::Bool(is) => is.to_string(),
+            };
+            members.map.iter().map(|(key, value)| (name(key), extent(value))).collect()
+        }
+        _ => Value::Null,
+    }
+}
+
+/// What went wrong, in the words of upstream's interpreter where it has others.
+pub(super) fn worded(error: &cel::ExecutionError) -> String {
+    use cel::ExecutionError as Error;
+    match error {
+        Error::NoSuchOverload
+        | Error::ValuesNotComparable(..)
+        | Error::UnsupportedBinaryOperator(..)
+        | Error::UnsupportedUnaryOperator(..)
+        | Error::UnsupportedTargetType { .. } => "no such overload".to_owned(),
+        Error::DivisionByZero(_) => "division by zero".to_owned(),
+        Error::RemainderByZero(_) => "modulus by zero".to_owned(),
+        Error::IndexOutOfBounds(cel::Value::Int(index)) => format!("index out of bounds: {index}"),
+        other => other.to_string(),
+    }
+}
+
+/// The first field that an expression hands to a function and that is not there.
+pub(super) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+    let handed = |part: &&'e IdedExpr| match &part.expr {
+        Expr::Select(select) if !select.test => {
+            found(&select.operand, subject)?.get(&select.field).is_none().then_some(select.field.as_str())
+        }
+        _ => None,
+    };
+    let own = match &expr.expr {
+        Expr::Call(call) if !call.func_name.contains('_') => parts(expr).iter().find_map(handed),
+        _ => None,
+    };
+    own.or_else(|| parts(expr).into_iter().find_map(|part| missing(part, subject)))
+}
+
+/// The first field that an expression asks of what has none.
+pub(super) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+    let own = match &expr.expr {
+        Expr::Select(select) if !select.test => found(&select.operand, subject)
+            .filter(|operand| !operand.is_object())
+            .map(|_| select.field.as_str()),
+        _ => None,
+    };
+    own.or_else(|| parts(expr).into_iter().find_map(|part| no_member(part, subject)))
+}
+
+/// Fields become indices: the interpreter takes a field of what has none for `false`, and an index for an error.
+pub(super) fn index_fields(expr: &mut IdedExpr) {
+    parts_mut(expr).into_iter().for_each(index_fields);
+    if let Expr::Select(select) = &mut expr.expr
+        && !select.test
+    {
+        let field = LiteralValue::String(select.field.as_str().into());
+        let field = IdedExpr { id: expr.id, expr: Expr::Literal(field) };
+        let args = vec![std::mem::take(&mut *select.operand), field];
+        expr.expr = Expr::Call(CallExpr { func_name: "_[_]".to_owned(), target: None, args });
+    }
+}
+
+/// What a path leads to.
+fn found<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
+    match &expr.expr {
+        Expr::Ident(name) => subject.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
+        Expr::Select(select) => found(&select.operand, subject)?.get(&select.field),
+        _ => None,
+    }
+}

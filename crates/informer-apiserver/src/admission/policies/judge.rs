@@ -1,0 +1,208 @@
+//! What a policy says of one write.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::admission::conditions;
+use crate::admission::expressions::{Expression, Failure, Outcome, Run};
+use crate::admission::hooks::StatedCondition;
+
+/// What the validations of one policy may cost together, as upstream, and likewise its annotations.
+const BUDGET: u64 = 10_000_000;
+/// Longer texts of a message expression are none, as upstream.
+const MESSAGE_MAX: usize = 5 * 1024;
+
+/// The expressions of a policy, as they are stored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Rulings {
+    match_conditions: Vec<StatedCondition>,
+    variables: Vec<StatedVariable>,
+    validations: Vec<StatedValidation>,
+    audit_annotations: Vec<StatedAnnotation>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatedVariable {
+    name: String,
+    expression: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatedValidation {
+    expression: String,
+    message: String,
+    message_expression: String,
+    reason: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatedAnnotation {
+    value_expression: String,
+}
+
+/// The expressions of a policy, compiled.
+pub(super) struct Judge {
+    fails_open: bool,
+    conditions: Vec<Expression>,
+    variables: Vec<(String, Expression)>,
+    validations: Vec<Validation>,
+    /// There is no audit log, but annotations that fail refuse a write.
+    annotations: Vec<Expression>,
+}
+
+struct Validation {
+    expression: Expression,
+    message: String,
+    message_expression: Option<Expression>,
+    reason: String,
+}
+
+/// A write, as a policy sees it; `null` is what is not there.
+pub(super) struct View<'a> {
+    pub(super) object: &'a Value,
+    pub(super) old: &'a Value,
+    pub(super) request: &'a Value,
+    pub(super) params: &'a Value,
+    pub(super) namespace: &'a Value,
+}
+
+/// Something that a policy has against a write.
+pub(super) struct Objection {
+    pub(super) message: String,
+    /// Empty where the policy gives none.
+    pub(super) reason: String,
+    /// It refuses the write, whatever the binding says.
+    pub(super) refuses: bool,
+}
+
+impl Judge {
+    pub(super) fn new(stated: &Rulings, fails_open: bool) -> Self {
+        let validation = |stated: &StatedValidation| Validation {
+            expression: Expression::new(&stated.expression),
+            message: stated.message.trim().to_owned(),
+            message_expression: Some(stated.message_expression.as_str())
+                .filter(|text| !text.is_empty())
+                .map(Expression::new),
+            reason: stated.reason.clone(),
+        };
+        let variable = |stated: &StatedVariable| (stated.name.clone(), Expression::new(&stated.expression));
+        let annotations = stated.audit_annotations.iter();
+        Self {
+            fails_open,
+            conditions: stated
+                .match_conditions
+                .iter()
+                .map(|stated| Expression::new(&stated.expression))
+                .collect(),
+            variables: stated.variables.iter().map(variable).collect(),
+            validations: stated.validations.iter().map(validation).collect(),
+            annotations: annotations.map(|stated| Expression::new(&stated.value_expression)).collect(),
+        }
+    }
+
+    /// What the policy has against a write.
+    pub(super) fn objections(&self, view: &View<'_>) -> Vec<Objection> {
+        match self.applies(view) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(why) => return self.failed(why).into_iter().collect(),
+        }
+        let mut run = view.run(view.namespace, &self.variables);
+        let found = self.validated(&mut run).and_then(|mut found| {
+            found.extend(self.annotated(&mut run)?);
+            Ok(found)
+        });
+        // What has run out of its budget counts as one failure.
+        found.unwrap_or_else(|failure| self.failed(failure.why).into_iter().collect())
+    }
+
+    fn applies(&self, view: &View<'_>) -> Result<bool, String> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        // Conditions are not told of the namespace, nor of variables.
+        let mut run = view.run(&Value::Null, &[]);
+        run.refill(conditions::BUDGET);
+        conditions::hold(&self.conditions, self.fails_open, &mut run)
+    }
+
+    fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Objection>, Failure> {
+        run.refill(BUDGET);
+        let mut outcomes = Vec::new();
+        for validation in &self.validations {
+            match run.evaluate(&validation.expression) {
+                Err(failure) if failure.ends_all => return Err(failure),
+                outcome => outcomes.push(outcome),
+            }
+        }
+        // Messages come after all validations, and have what is left of the budget.
+        let found = self.validations.iter().zip(outcomes).filter_map(|(validation, outcome)| match outcome {
+            Ok(Outcome::Bool(true)) => None,
+            Ok(_) => match validation.told(run) {
+                Ok(message) => Some(Objection { message, reason: validation.reason.clone(), refuses: false }),
+                Err(failure) => self.failed(format!("failed messageExpression: {}", failure.why)),
+            },
+            Err(failure) => self.failed(failure.why),
+        });
+        Ok(found.collect())
+    }
+
+    fn annotated(&self, run: &mut Run<'_>) -> Result<Vec<Objection>, Failure> {
+        run.refill(BUDGET);
+        let mut found = Vec::new();
+        for annotation in &self.annotations {
+            let why = match run.evaluate(annotation) {
+                Ok(Outcome::Text(_) | Outcome::Null) => continue,
+                Ok(_) => {
+                    format!("valueExpression '{}' resulted in an unsupported return type", annotation.text())
+                }
+                Err(failure) if failure.ends_all => return Err(failure),
+                Err(_) if self.fails_open => continue,
+                Err(failure) => failure.why,
+            };
+            found.push(Objection { message: why, reason: String::new(), refuses: true });
+        }
+        Ok(found)
+    }
+
+    /// A failure to decide; the failure policy may pass it over.
+    fn failed(&self, message: String) -> Option<Objection> {
+        (!self.fails_open).then(|| Objection { message, reason: String::new(), refuses: false })
+    }
+}
+
+impl Validation {
+    /// What is said of a write that breaks it.
+    fn told(&self, run: &mut Run<'_>) -> Result<String, Failure> {
+        let made = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
+        let made = match made {
+            Some(Err(failure)) if failure.ends_all => return Err(failure),
+            Some(Ok(Outcome::Text(text))) => text.trim().to_owned(),
+            _ => String::new(),
+        };
+        Ok(match (made.as_str(), self.message.as_str()) {
+            (made, _) if !made.is_empty() && made.len() <= MESSAGE_MAX && !made.contains('\n') => {
+                made.to_owned()
+            }
+            (_, "") => format!("failed expression: {}", self.expression.text().trim()),
+            (_, message) => message.to_owned(),
+        })
+    }
+}
+
+impl<'a> View<'a> {
+    fn run(&self, namespace: &'a Value, variables: &'a [(String, Expression)]) -> Run<'a> {
+        let subject = [
+            ("object", self.object),
+            ("oldObject", self.old),
+            ("request", self.request),
+            ("params", self.params),
+            ("namespaceObject", namespace),
+        ];
+        Run::new(&subject, variables)
+    }
+}

@@ -1,0 +1,112 @@
+//! The objects that a policy is told beside the write.
+
+use std::sync::Arc;
+
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use super::{Binding, Definition, ParamRef};
+use crate::admission::Attributes;
+use crate::error::ApiError;
+use crate::kinds::Resource;
+use crate::server::{Shared, parse};
+use crate::storage::Stored;
+
+impl Shared {
+    /// What a policy has parameters of; the error says why that cannot be told.
+    pub(super) fn param_resource(&self, policy: &Definition) -> Result<Option<Arc<Resource>>, String> {
+        let Some(of) = &policy.param_kind else { return Ok(None) };
+        let (group, version) = of.api_version.split_once('/').unwrap_or(("", &of.api_version));
+        match self.registry.read().by_kind(&of.api_version, &of.kind) {
+            Some(resource) => Ok(Some(resource)),
+            None => Err(format!(
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
+                of.kind
+            )),
+        }
+    }
+
+    /// The parameters with which a policy is asked, each for itself: `null` where it has none.
+    pub(super) async fn params(
+        &self,
+        of: Option<&Arc<Resource>>,
+        binding: &Binding,
+        attributes: &Attributes,
+    ) -> Result<Vec<Value>, String> {
+        let (Some(of), Some(wanted)) = (of, &binding.params) else { return Ok(vec![Value::Null]) };
+        let namespace = param_namespace(of, wanted, attributes)?;
+        let mut found = Vec::new();
+        for stored in self.chosen(of, wanted, namespace) {
+            let shown = self.presented_anew(of, &stored).await.map_err(|error| error.message().to_owned())?;
+            found.push(parse(shown.as_slice()));
+        }
+        match found.is_empty() && wanted.needed {
+            true => Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()),
+            false => Ok(found),
+        }
+    }
+
+    fn chosen(&self, of: &Resource, wanted: &ParamRef, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        let Some(selector) = &wanted.selector else {
+            return self.find(of, namespace, &wanted.name).into_iter().collect();
+        };
+        let live = self.storage.read().live(of.table);
+        let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let within = live.from(&prefix).take_while(|stored| stored.key.to_string().starts_with(&prefix));
+        let fits = |stored: &&Arc<Stored>| {
+            let object = parse(stored.as_slice());
+            selector.matches_with(|label| object["metadata"]["labels"].get(label)?.as_str())
+        };
+        within.filter(fits).cloned().collect()
+    }
+
+    /// The namespace of a write, as policies see it: `null` where there is none.
+    pub(super) fn namespace_seen(&self, attributes: &Attributes) -> Result<Value, ApiError> {
+        let name = attributes.namespace.as_str();
+        let itself = attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace";
+        if name.is_empty() || itself {
+            return Ok(Value::Null);
+        }
+        let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
+        match self.find(&namespaces, None, name) {
+            Ok(stored) => Ok(told(parse(stored.as_slice()))),
+            Err(missing) if self.require_namespaces => Err(missing),
+            // A server that does not insist on namespaces takes them as they would be made.
+            Err(_) => Ok(json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+            })),
+        }
+    }
+}
+
+/// A namespace without what policies are not told.
+fn told(mut namespace: Value) -> Value {
+    if let Some(members) = namespace.as_object_mut() {
+        members.retain(|name, _| matches!(name.as_str(), "metadata" | "spec" | "status"));
+    }
+    if let Some(metadata) = namespace["metadata"].as_object_mut() {
+        metadata.retain(|name, _| !matches!(name.as_str(), "managedFields" | "ownerReferences"));
+    }
+    namespace
+}
+
+fn param_namespace<'a>(
+    of: &Resource,
+    wanted: &'a ParamRef,
+    attributes: &'a Attributes,
+) -> Result<Option<&'a str>, String> {
+    match (of.kind.namespaced, wanted.namespace.as_str(), attributes.namespace.as_str()) {
+        (false, "", _) => Ok(None),
+        (false, _, _) => {
+            Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned())
+        }
+        (true, "", "") => {
+            Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped \
+                               resources"
+                .to_owned())
+        }
+        (true, "", own) => Ok(Some(own)),
+        (true, given, _) => Ok(Some(given)),
+    }
+}

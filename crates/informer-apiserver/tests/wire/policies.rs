@@ -1,0 +1,186 @@
+//! Validating admission policies.
+
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use super::support::{json, send};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+
+fn gvr(resource: &str) -> Gvr {
+    Gvr::new("admissionregistration.k8s.io", "v1", resource)
+}
+
+fn policy(spec: &Value) -> Value {
+    let mut policy = json!({"metadata": {"name": "rules"}, "spec": {"matchConstraints": {"resourceRules": [
+        {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]},
+    ]}}});
+    for (name, value) in spec.as_object().unwrap() {
+        policy["spec"][name] = value.clone();
+    }
+    policy
+}
+
+fn bind(server: &ApiServer, action: &str) {
+    let spec = json!({"policyName": "rules", "validationActions": [action]});
+    let binding = json!({"metadata": {"name": "rules"}, "spec": spec});
+    server.create(&gvr("validatingadmissionpolicybindings"), "", binding).unwrap();
+}
+
+/// A server with one policy for config maps.
+fn server_with(spec: &Value, action: &str) -> ApiServer {
+    let server = ApiServer::builder().build();
+    server.create(&gvr("validatingadmissionpolicies"), "", policy(spec)).unwrap();
+    bind(&server, action);
+    server
+}
+
+async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, String) {
+    let body = json!({"metadata": {"name": name}, "data": data}).to_string();
+    let (status, answer) = json(server, "POST", MAPS, &body).await;
+    (status, answer["message"].as_str().unwrap_or_default().to_owned())
+}
+
+#[cfg(not(feature = "cel"))]
+#[tokio::test(start_paused = true)]
+async fn a_policy_refuses_what_it_is_for_where_there_is_no_cel() {
+    let server = server_with(&json!({"validations": [{"expression": "true"}]}), "Deny");
+    let (status, message) = create(&server, "a", &json!({})).await;
+    assert_eq!(status, 422);
+    assert!(
+        message.ends_with("expression 'true' resulted in error: this server was built without CEL"),
+        "{message}"
+    );
+    let (status, _) =
+        json(&server, "POST", "/api/v1/namespaces/default/secrets", r#"{"metadata": {"name": "a"}}"#).await;
+    assert_eq!(status, 201, "the policy is not for secrets");
+}
+
+#[cfg(feature = "cel")]
+mod evaluated {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_decides_from_the_moment_it_is_bound_until_it_is_not() {
+        let server = ApiServer::builder().build();
+        let strict =
+            json!({"validations": [{"expression": "object.data.mode == 'strict'", "message": "be strict"}]});
+        server.create(&gvr("validatingadmissionpolicies"), "", policy(&strict)).unwrap();
+        assert_eq!(create(&server, "a", &json!({"mode": "lax"})).await.0, 201, "nobody has bound it");
+
+        bind(&server, "Deny");
+        assert_eq!(create(&server, "b", &json!({"mode": "strict"})).await.0, 201);
+        let (status, message) = create(&server, "c", &json!({"mode": "lax"})).await;
+        assert_eq!(status, 422);
+        assert_eq!(
+            message,
+            "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'rules' with binding 'rules' denied request: be strict"
+        );
+        let (status, _) = json(&server, "GET", &format!("{MAPS}/c"), "").await;
+        assert_eq!(status, 404, "what is refused is not stored");
+
+        let lax = json!({"validations": [{"expression": "object.data.mode == 'lax'"}]});
+        server.update(&gvr("validatingadmissionpolicies"), "", policy(&lax)).unwrap();
+        assert_eq!(create(&server, "c", &json!({"mode": "lax"})).await.0, 201, "the new rule holds at once");
+        assert_eq!(create(&server, "d", &json!({"mode": "strict"})).await.0, 422);
+
+        assert_eq!(send(&server, "DELETE", &format!("{BINDINGS}/rules"), "").await.status(), 200);
+        assert_eq!(create(&server, "d", &json!({"mode": "strict"})).await.0, 201);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_that_warns_lets_the_write_pass() {
+        let server =
+            server_with(&json!({"validations": [{"expression": "false", "message": "mind"}]}), "Warn");
+        let answer = send(&server, "POST", MAPS, r#"{"metadata": {"name": "a"}}"#).await;
+        assert_eq!(answer.status(), 201);
+        assert_eq!(
+            answer.headers()["warning"],
+            "299 - \"Validation failed for ValidatingAdmissionPolicy 'rules' with binding 'rules': mind\""
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expression_that_would_cost_too_much_is_not_evaluated() {
+        let all = "object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != 'x')))";
+        let server = server_with(&json!({"validations": [{"expression": all}]}), "Deny");
+        assert_eq!(create(&server, "few", &json!({"a": "1", "b": "2"})).await.0, 201);
+        let many: serde_json::Map<String, Value> = (0..1000).map(|n| (format!("k{n}"), "v".into())).collect();
+        let (status, message) = create(&server, "many", &many.into()).await;
+        assert_eq!(status, 422);
+        assert!(message.ends_with("operation cancelled: actual cost limit exceeded"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expressions_share_a_budget() {
+        let one = json!({"expression": "object.data.all(a, object.data.all(b, a + b != 'x'))"});
+        let server = server_with(&json!({"validations": vec![one; 50]}), "Deny");
+        let many: serde_json::Map<String, Value> = (0..400).map(|n| (format!("k{n}"), "v".into())).collect();
+        let (status, message) = create(&server, "many", &many.into()).await;
+        assert_eq!(status, 422);
+        assert!(message.contains("running out of cost budget"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expression_that_makes_a_message_by_its_type_is_an_error_and_no_panic() {
+        let server = server_with(&json!({"validations": [{"expression": "Foo{a: 1} == object"}]}), "Deny");
+        let (status, message) = create(&server, "a", &json!({})).await;
+        assert_eq!(status, 422);
+        assert!(message.contains("compilation error"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_field_of_what_has_none_is_an_error_and_not_false() {
+        let rule = json!({"validations": [{"expression": "object.data.a == 'b'"}]});
+        let server = server_with(&rule, "Deny");
+        assert_eq!(create(&server, "a", &json!({"a": "b"})).await.0, 201);
+        let (status, refused) = json(&server, "DELETE", &format!("{MAPS}/a"), "").await;
+        let message = refused["message"].as_str().unwrap();
+        assert_eq!(status, 422);
+        assert!(message.ends_with("resulted in error: no such key: data"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_nobody_made_is_seen_as_it_would_be_made() {
+        let rule = "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'";
+        let server = server_with(&json!({"validations": [{"expression": rule}]}), "Deny");
+        assert_eq!(create(&server, "a", &json!({})).await, (201, String::new()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_of_this_process_ask_no_policy() {
+        let server = server_with(&json!({"validations": [{"expression": "false"}]}), "Deny");
+        let maps = Gvr::new("", "v1", "configmaps");
+        server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();
+        server.delete(&maps, "default", "a").unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_decided_before_the_server_went_back_is_forgotten() {
+        let server = ApiServer::builder().build();
+        let before = server.version();
+        server
+            .create(
+                &gvr("validatingadmissionpolicies"),
+                "",
+                policy(&json!({"validations": [{"expression": "false"}]})),
+            )
+            .unwrap();
+        bind(&server, "Deny");
+        assert_eq!(create(&server, "a", &json!({})).await.0, 422);
+
+        server.rewind(before).unwrap();
+        // Of the same version, and of another opinion.
+        server
+            .create(
+                &gvr("validatingadmissionpolicies"),
+                "",
+                policy(&json!({"validations": [{"expression": "true"}]})),
+            )
+            .unwrap();
+        bind(&server, "Deny");
+        assert_eq!(create(&server, "a", &json!({})).await.0, 201);
+    }
+}
