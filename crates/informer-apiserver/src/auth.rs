@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 pub(crate) use accounts::check_token_request;
 pub(crate) use attributes::Attributes;
 pub(crate) use bootstrap::write_bootstrap_policy;
-pub(crate) use rbac::PolicyCache;
+pub(crate) use rbac::{Permissions, PolicyCache};
 pub use tokens::{ParseTokensError, Tokens};
 
 use crate::error::ApiError;

@@ -1,6 +1,8 @@
 //! Expressions in CEL over a request: what they see, what they come to, and what they may cost.
 
 #[cfg(feature = "cel")]
+mod authorizer;
+#[cfg(feature = "cel")]
 mod check;
 #[cfg(feature = "cel")]
 mod evaluate;
@@ -16,6 +18,10 @@ mod unchecked;
 mod values;
 
 use serde_json::Value;
+
+use crate::admission::Attributes;
+use crate::admission::matching::Write;
+use crate::auth::{Permissions, User};
 
 #[cfg(feature = "cel")]
 pub(crate) use check::Declared;
@@ -52,3 +58,18 @@ impl Failure {
 
 /// What expressions see, each under its name.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
+
+/// Who asks what they may do, and about which object.
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
+pub(super) struct Asker<'a> {
+    user: &'a User,
+    permissions: Permissions,
+    attributes: &'a Attributes,
+}
+
+impl<'a> Asker<'a> {
+    /// The user of a write.
+    pub(super) fn of(write: &Write<'a>, permissions: Permissions) -> Self {
+        Self { user: &write.attributes.user, permissions, attributes: write.attributes }
+    }
+}

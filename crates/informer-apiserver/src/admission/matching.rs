@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::attributes::{ReviewKind, resource_json};
-use super::expressions::Run;
+use super::expressions::{Asker, Expression, Run};
 use super::hooks::Hook;
 use super::{Attributes, Object, Operation, conditions, review};
 use crate::error::ApiError;
@@ -103,6 +103,9 @@ impl Shared {
         let (new, old) = (object(write.object), object(write.old));
         let request = review::request(write, seen);
         let mut run = Run::new(&[("object", &new), ("oldObject", &old), ("request", &request)], &[]);
+        if Expression::asks(&hook.conditions) {
+            run.tell(&Asker::of(write, self.permissions()));
+        }
         run.refill(conditions::BUDGET);
         conditions::hold(&hook.conditions, hook.fails_open, &mut run)
             .map_err(|why| self.forbidden(write, &why))

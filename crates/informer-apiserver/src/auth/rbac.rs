@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
+#[cfg(feature = "cel")]
+use super::MASTERS;
 use super::rule::Rule;
 use super::{Attributes, User};
 use crate::error::ApiError;
@@ -64,7 +66,33 @@ enum Subject {
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
+/// What users may do, as it is at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Permissions {
+    /// `None` where nobody asks.
+    #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only expressions ask"))]
+    policy: Option<Arc<Policy>>,
+}
+
+impl Permissions {
+    /// Why a user may do something, or may not.
+    #[cfg(feature = "cel")]
+    pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+        match &self.policy {
+            Some(policy) if !user.groups.iter().any(|group| group == MASTERS) => {
+                policy.decides(user, attributes)
+            }
+            _ => Ok(String::new()),
+        }
+    }
+}
+
 impl Shared {
+    /// What users may do now.
+    pub(crate) fn permissions(&self) -> Permissions {
+        Permissions { policy: self.access.rbac.then(|| self.policy()) }
+    }
+
     /// Refuses what a user may not do.
     pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
         self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
@@ -101,11 +129,7 @@ impl Shared {
         if !self.access.judges(user) {
             return Ok(String::new());
         }
-        let policy = self.policy();
-        policy.allows(user, attributes).ok_or_else(|| {
-            let missing = policy.held(user, &attributes.namespace).missing;
-            told(&missing).map_or(String::new(), |told| format!("RBAC: {told}"))
-        })
+        self.policy().decides(user, attributes)
     }
 
     /// What a user has in a namespace, or everywhere where that is empty.
@@ -165,6 +189,14 @@ impl Shared {
 }
 
 impl Policy {
+    /// Why a user may do something, or may not.
+    fn decides(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+        self.allows(user, attributes).ok_or_else(|| {
+            let missing = self.held(user, &attributes.namespace).missing;
+            told(&missing).map_or(String::new(), |told| format!("RBAC: {told}"))
+        })
+    }
+
     fn allows(&self, user: &User, attributes: &Attributes) -> Option<String> {
         self.grants.iter().find_map(|grant| {
             let here = grant.namespace.as_deref().is_none_or(|own| own == attributes.namespace);

@@ -143,6 +143,35 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn variables_may_be_of_any_type() {
+        let variables = json!([
+            {"name": "amount", "expression": "quantity('1Gi')"},
+            {"name": "time", "expression": "timestamp('2026-01-01T00:00:00Z')"},
+            {"name": "span", "expression": "duration('90s')"},
+            {"name": "maybe", "expression": "object.?data.?none"},
+            {"name": "bytes", "expression": "b'abc'"},
+            {"name": "numbers", "expression": "{1: 'one', 2: 'two'}"},
+            {"name": "there", "expression": "object.?metadata.?name"},
+            {"name": "all", "expression": "[variables.amount, variables.span]"},
+        ]);
+        let rule = "variables.amount.isGreaterThan(quantity('1Mi')) && variables.time.getFullYear() == 2026 && \
+                    variables.span > duration('1m') && !variables.maybe.hasValue() && variables.maybe.orValue('x') == 'x' && \
+                    variables.there.orValue('x') == 'a' && size(variables.bytes) == 3 && \
+                    variables.numbers[1] == 'one' && size(variables.all) == 2";
+        let validations = json!([{"expression": rule}]);
+        let server = server_with(&json!({"variables": variables, "validations": validations}), "Deny");
+        let (status, message) = create(&server, "a", &json!({})).await;
+        assert_eq!((status, message.as_str()), (201, ""));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everybody_may_do_everything_where_roles_do_not_decide() {
+        let rule = "authorizer.group('').resource('secrets').check('get').allowed()";
+        let server = server_with(&json!({"validations": [{"expression": rule}]}), "Deny");
+        assert_eq!(create(&server, "a", &json!({})).await.0, 201);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_namespace_that_nobody_made_is_seen_as_it_would_be_made() {
         let rule = "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'";
         let server = server_with(&json!({"validations": [{"expression": rule}]}), "Deny");

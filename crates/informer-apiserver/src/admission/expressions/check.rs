@@ -4,7 +4,8 @@
 //! has declared, and results whose type is sure to be another one.
 
 use kube_cel::cel::common::ast::Expr;
-use kube_cel::cel::{ParseErrors, Program};
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{IdedExpr, ParseErrors};
 
 use super::functions::is_function;
 use super::types::type_of;
@@ -77,7 +78,7 @@ impl Declared {
     pub(crate) fn declare(&mut self, name: &str, text: &str) -> Option<String> {
         let compiled = self.compile(text);
         let (type_, problem) = match &compiled {
-            Ok(program) => (type_of(program.expression(), self), None),
+            Ok(expression) => (type_of(expression, self), None),
             Err(why) => (None, Some(why.clone())),
         };
         self.variables.get_or_insert_default().push((name.to_owned(), type_));
@@ -86,11 +87,11 @@ impl Declared {
 
     /// What is wrong with an expression that is to come to one of these types.
     pub(crate) fn problem(&self, text: &str, wanted: &[&str]) -> Option<String> {
-        let program = match self.compile(text) {
-            Ok(program) => program,
+        let expression = match self.compile(text) {
+            Ok(expression) => expression,
             Err(why) => return Some(why),
         };
-        let found = type_of(program.expression(), self).filter(|found| !wanted.contains(&found.as_str()))?;
+        let found = type_of(&expression, self).filter(|found| !wanted.contains(&found.as_str()))?;
         Some(match wanted {
             [one] => format!("must evaluate to {one} but got {found}"),
             many => format!("must evaluate to one of [{}] but got {found}", many.join(" ")),
@@ -103,9 +104,9 @@ impl Declared {
         Some(found.as_deref())
     }
 
-    fn compile(&self, text: &str) -> Result<Program, String> {
-        let program = Program::compile(text).map_err(|errors| unreadable(text, &errors))?;
-        let expression = program.expression();
+    fn compile(&self, text: &str) -> Result<IdedExpr, String> {
+        let whole = parse(text).map_err(|errors| unreadable(text, &errors))?;
+        let expression = &whole;
         let mut problems: Vec<(usize, String)> = Vec::new();
         for name in names_of(expression).into_iter().filter(|name| !self.knows(name)) {
             let why = format!("undeclared reference to '{name}' (in container '')");
@@ -130,7 +131,7 @@ impl Declared {
         problems.sort();
         problems.dedup();
         match problems.is_empty() {
-            true => Ok(program),
+            true => Ok(whole),
             false => {
                 let told: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
                 Err(format!("compilation failed: {}", told.join("\n")))
@@ -151,6 +152,11 @@ impl Declared {
             }
         }
     }
+}
+
+/// Reads an expression, with the signs for optional values that upstream knows.
+pub(super) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
+    Parser::new().enable_optional_syntax(true).parse(text)
 }
 
 /// Whether an expression is a name that stands for something of no type.

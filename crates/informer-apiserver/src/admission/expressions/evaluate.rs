@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::{self, IdedExpr, Program};
+use kube_cel::cel::{self, IdedExpr};
 use serde_json::{Map, Value};
 
+use super::authorizer::{self, AUTHORIZER, REQUEST_RESOURCE};
+use super::check::parse;
 use super::values::{extent, index_fields, missing, no_member, to_cel, worded};
-use super::{Failure, Outcome, Subject};
-use crate::custom::{cost_of_expression, makes_messages, members_of};
+use super::{Asker, Failure, Outcome, Subject};
+use crate::custom::{cost_of_expression, makes_messages, members_of, names_of};
 
 /// Costs are reckoned before and are upper bounds, so twice upstream's limits hold.
 const LENIENCE: u64 = 2;
@@ -17,7 +19,11 @@ const LENIENCE: u64 = 2;
 const ONE_MAX: u64 = 1_000_000;
 
 /// The functions that expressions may call.
-static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| cel::Context::default().with_all());
+static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
+    let mut context = cel::Context::default().with_all();
+    authorizer::register(&mut context);
+    context
+});
 
 /// One expression, compiled.
 pub(in crate::admission) struct Expression {
@@ -33,24 +39,28 @@ struct Compiled {
 }
 
 impl Compiled {
-    fn new(program: &Program) -> Self {
-        let mut strict = program.expression().clone();
+    fn new(written: IdedExpr) -> Self {
+        let mut strict = written.clone();
         index_fields(&mut strict);
-        Self { written: program.expression().clone(), strict }
+        Self { written, strict }
     }
 }
 
 impl Expression {
     pub(in crate::admission) fn new(text: &str) -> Self {
-        let program = match Program::compile(text) {
+        let program = match parse(text) {
             // The interpreter gives up the whole program over them.
-            Ok(program) if makes_messages(program.expression()) => {
-                Err("undeclared reference to a type".to_owned())
-            }
-            Ok(program) => Ok(Compiled::new(&program)),
+            Ok(expression) if makes_messages(&expression) => Err("undeclared reference to a type".to_owned()),
+            Ok(expression) => Ok(Compiled::new(expression)),
             Err(errors) => Err(errors.to_string()),
         };
         Self { text: text.to_owned(), program }
+    }
+
+    /// Whether one of these asks what users may do.
+    pub(in crate::admission) fn asks(all: &[Self]) -> bool {
+        let asks = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
+        all.iter().any(|one| one.program.as_ref().is_ok_and(asks))
     }
 
     pub(in crate::admission) fn text(&self) -> &str {
@@ -85,6 +95,12 @@ impl<'a> Run<'a> {
         let extents = Value::Object(Map::new());
         let variables = Variables { all: variables, known: HashMap::new(), extents, broken: HashMap::new() };
         Self { context, subject: subject.to_vec(), variables, left: 0 }
+    }
+
+    /// Lets expressions ask what users may do.
+    pub(in crate::admission) fn tell(&mut self, asker: &Asker<'_>) {
+        self.context.add_variable_from_value(AUTHORIZER, authorizer::of(asker));
+        self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(asker));
     }
 
     /// What the expressions from here on may cost together.

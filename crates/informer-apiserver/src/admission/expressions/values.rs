@@ -7,6 +7,7 @@ use kube_cel::cel::{self, IdedExpr};
 use serde_json::Value;
 
 use super::Subject;
+use super::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
 use crate::custom::{parts, parts_mut};
 
 /// A JSON value for CEL: integers are signed, as upstream's are.
@@ -58,9 +59,25 @@ pub(super) fn worded(error: &cel::ExecutionError) -> String {
         | Error::UnsupportedTargetType { .. } => "no such overload".to_owned(),
         Error::DivisionByZero(_) => "division by zero".to_owned(),
         Error::RemainderByZero(_) => "modulus by zero".to_owned(),
+        Error::FunctionError { function, .. } if converted(function).is_some() => {
+            let to = converted(function).unwrap_or_default();
+            format!("type conversion error from 'string' to '{to}'")
+        }
         Error::IndexOutOfBounds(cel::Value::Int(index)) => format!("index out of bounds: {index}"),
         other => other.to_string(),
     }
+}
+
+/// What a function makes of a text.
+fn converted(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "int" => "int",
+        "uint" => "uint",
+        "double" => "double",
+        "duration" => "google.protobuf.Duration",
+        "timestamp" => "google.protobuf.Timestamp",
+        _ => return None,
+    })
 }
 
 /// The first field that an expression hands to a function and that is not there.
@@ -89,12 +106,24 @@ pub(super) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option
     own.or_else(|| parts(expr).into_iter().find_map(|part| no_member(part, subject)))
 }
 
-/// Fields become indices: the interpreter takes a field of what has none for `false`, and an index for an error.
+/// Fields become indices, but for the one that is a name of its own: the interpreter takes a field of what has none for `false`, and an index for an error.
 pub(super) fn index_fields(expr: &mut IdedExpr) {
     parts_mut(expr).into_iter().for_each(index_fields);
+    // The interpreter's own way of asking for a field that may be missing fails where it is.
+    if let Expr::Call(call) = &mut expr.expr
+        && call.func_name == "_?._"
+    {
+        "_[?_]".clone_into(&mut call.func_name);
+    }
     if let Expr::Select(select) = &mut expr.expr
         && !select.test
     {
+        if select.field == "requestResource"
+            && matches!(&select.operand.expr, Expr::Ident(of) if of == AUTHORIZER)
+        {
+            expr.expr = Expr::Ident(REQUEST_RESOURCE.to_owned());
+            return;
+        }
         let field = LiteralValue::String(select.field.as_str().into());
         let field = IdedExpr { id: expr.id, expr: Expr::Literal(field) };
         let args = vec![std::mem::take(&mut *select.operand), field];

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::judge::{Objection, View};
 use super::{Binding, Policy};
 use crate::admission::dispatch::Asked;
+use crate::admission::expressions::Asker;
 use crate::admission::matching::Seen;
 use crate::admission::versions::Versions;
 use crate::admission::{Object, review};
@@ -91,14 +92,24 @@ impl Shared {
             return Ok(policy.misconfigured(Some(binding), &why));
         }
         let (object, old) = versions.seen(seen);
-        let request = review::request(&asked.write((object, old)), seen);
+        let write = asked.write((object, old));
+        let request = review::request(&write, seen);
+        let judge = &policy.definition.judge;
+        let asker = judge.asks().then(|| Asker::of(&write, self.permissions()));
         let value = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (object, old) = (value(object), value(old));
         let namespace = &self.namespace_seen(attributes)?;
         let mut first = None;
         for params in &params {
-            let view = View { object: &object, old: &old, request: &request, params, namespace };
-            for objection in policy.definition.judge.objections(&view) {
+            let view = View {
+                object: &object,
+                old: &old,
+                request: &request,
+                params,
+                namespace,
+                asker: asker.as_ref(),
+            };
+            for objection in judge.objections(&view) {
                 let denial = matched.follow(asked, objection);
                 first = first.or(denial);
             }

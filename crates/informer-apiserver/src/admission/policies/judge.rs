@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::admission::conditions;
-use crate::admission::expressions::{Expression, Failure, Outcome, Run};
+use crate::admission::expressions::{Asker, Expression, Failure, Outcome, Run};
 use crate::admission::hooks::StatedCondition;
 
 /// What the validations of one policy may cost together, as upstream, and likewise its annotations.
@@ -68,6 +68,8 @@ pub(super) struct View<'a> {
     pub(super) request: &'a Value,
     pub(super) params: &'a Value,
     pub(super) namespace: &'a Value,
+    /// Where the policy asks what users may do.
+    pub(super) asker: Option<&'a Asker<'a>>,
 }
 
 /// Something that a policy has against a write.
@@ -102,6 +104,15 @@ impl Judge {
             validations: stated.validations.iter().map(validation).collect(),
             annotations: annotations.map(|stated| Expression::new(&stated.value_expression)).collect(),
         }
+    }
+
+    /// Whether it asks what users may do.
+    pub(super) fn asks(&self) -> bool {
+        let one = |expression: &Expression| Expression::asks(std::slice::from_ref(expression));
+        Expression::asks(&self.conditions)
+            || Expression::asks(&self.annotations)
+            || self.variables.iter().any(|(_, expression)| one(expression))
+            || self.validations.iter().any(|validation| one(&validation.expression))
     }
 
     /// What the policy has against a write.
@@ -203,6 +214,10 @@ impl<'a> View<'a> {
             ("params", self.params),
             ("namespaceObject", namespace),
         ];
-        Run::new(&subject, variables)
+        let mut run = Run::new(&subject, variables);
+        if let Some(asker) = self.asker {
+            run.tell(asker);
+        }
+        run
     }
 }

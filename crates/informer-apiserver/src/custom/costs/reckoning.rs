@@ -13,6 +13,8 @@ use super::shape::{Shape, size};
 /// A list, or an object, that a rule makes.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
+/// A question to the authorizer.
+const CHECK_COST: u64 = 350_000;
 
 /// Reckons one rule.
 pub(super) struct Reckoning<'a, 'r> {
@@ -122,6 +124,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
                 let item = self.either(one.items(), other.items());
                 (plain, Shape::Items(one.len().saturating_add(other.len()), Rc::new(item)))
             }
+            ("check", [_, _]) => (plain.saturating_add(CHECK_COST), Shape::Length(0)),
             ("_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size", _) => (plain, Shape::Length(0)),
             ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in", _) => {
                 (plain.saturating_add(sum(&Shape::weight)), Shape::Length(0))

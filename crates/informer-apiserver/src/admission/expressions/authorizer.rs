@@ -1,0 +1,134 @@
+//! The `authorizer` of expressions: what the user of a request, or a service account, may do.
+
+use std::sync::Arc;
+
+use kube_cel::cel::extractors::This;
+use kube_cel::cel::objects::Opaque;
+use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+
+use super::Asker;
+use crate::auth::{Attributes, Permissions, User};
+
+/// The name that it has, and that of the object that is written.
+pub(super) const AUTHORIZER: &str = "authorizer";
+pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
+
+/// A question that is put together part by part.
+#[derive(Debug, Clone)]
+struct Question {
+    user: User,
+    permissions: Permissions,
+    attributes: Attributes,
+}
+
+/// Why somebody may do something, or may not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Answer(Result<String, String>);
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        self.user == other.user && self.attributes == other.attributes
+    }
+}
+
+impl Eq for Question {}
+
+impl Opaque for Question {
+    fn runtime_type_name(&self) -> &'static str {
+        "kubernetes.authorization.Authorizer"
+    }
+}
+
+impl Opaque for Answer {
+    fn runtime_type_name(&self) -> &'static str {
+        "kubernetes.authorization.Decision"
+    }
+}
+
+/// What the user of a write may ask.
+pub(super) fn of(asker: &Asker<'_>) -> Value {
+    let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
+    Value::Opaque(Arc::new(Question { user, permissions, attributes: Attributes::default() }))
+}
+
+/// The same about the object that is written.
+pub(super) fn of_resource(asker: &Asker<'_>) -> Value {
+    let write = asker.attributes;
+    let resource = match write.subresource.as_str() {
+        "" => write.gvr.resource.to_string(),
+        sub => format!("{}/{sub}", write.gvr.resource),
+    };
+    let attributes = Attributes {
+        group: write.gvr.group.to_string(),
+        resource,
+        namespace: write.namespace.clone(),
+        name: write.name.clone(),
+        ..Attributes::default()
+    };
+    let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
+    Value::Opaque(Arc::new(Question { user, permissions, attributes }))
+}
+
+/// Puts a part into a question.
+type SetPart = fn(&mut Attributes, &str);
+
+pub(super) fn register(context: &mut Context<'static>) {
+    let parts: [(&str, SetPart); 6] = [
+        ("path", |question, text| text.clone_into(&mut question.path)),
+        ("group", |question, text| text.clone_into(&mut question.group)),
+        ("resource", |question, text| text.clone_into(&mut question.resource)),
+        ("subresource", |question, text| question.resource = format!("{}/{text}", question.resource)),
+        ("namespace", |question, text| text.clone_into(&mut question.namespace)),
+        ("name", |question, text| text.clone_into(&mut question.name)),
+    ];
+    for (name, set) in parts {
+        context.add_function(name, move |This(this): This<Value>, text: Arc<String>| -> ResolveResult {
+            let mut question = question(&this)?.clone();
+            set(&mut question.attributes, &text);
+            Ok(Value::Opaque(Arc::new(question)))
+        });
+    }
+    context.add_function("serviceAccount", service_account);
+    context.add_function("check", check);
+    context.add_function("allowed", |This(this): This<Value>| -> ResolveResult {
+        Ok(Value::Bool(answer(&this)?.0.is_ok()))
+    });
+    context.add_function("reason", |This(this): This<Value>| -> ResolveResult {
+        let (Ok(reason) | Err(reason)) = &answer(&this)?.0;
+        Ok(Value::String(Arc::new(reason.clone())))
+    });
+    // Here nothing goes wrong with an answer.
+    context.add_function("errored", |This(this): This<Value>| -> ResolveResult {
+        answer(&this).map(|_| Value::Bool(false))
+    });
+    context.add_function("error", |This(this): This<Value>| -> ResolveResult {
+        answer(&this).map(|_| Value::String(Arc::default()))
+    });
+}
+
+fn service_account(This(this): This<Value>, namespace: Arc<String>, name: Arc<String>) -> ResolveResult {
+    let user = User::new(format!("system:serviceaccount:{namespace}:{name}"))
+        .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
+    Ok(Value::Opaque(Arc::new(Question { user, ..question(&this)?.clone() })))
+}
+
+fn check(This(this): This<Value>, verb: Arc<String>) -> ResolveResult {
+    let Question { user, permissions, mut attributes } = question(&this)?.clone();
+    attributes.verb = verb.to_string();
+    Ok(Value::Opaque(Arc::new(Answer(permissions.allows(&user, &attributes)))))
+}
+
+fn question(value: &Value) -> Result<&Question, ExecutionError> {
+    part(value)
+}
+
+fn answer(value: &Value) -> Result<&Answer, ExecutionError> {
+    part(value)
+}
+
+fn part<T: Opaque>(value: &Value) -> Result<&T, ExecutionError> {
+    match value {
+        Value::Opaque(opaque) => opaque.downcast_ref().ok_or(ExecutionError::NoSuchOverload),
+        _ => Err(ExecutionError::NoSuchOverload),
+    }
+}
