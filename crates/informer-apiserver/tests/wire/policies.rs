@@ -4,10 +4,9 @@ use informer_apiserver::ApiServer;
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use super::support::{json, send};
+use super::support::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
 fn gvr(resource: &str) -> Gvr {
     Gvr::new("admissionregistration.k8s.io", "v1", resource)
@@ -61,6 +60,9 @@ async fn a_policy_refuses_what_it_is_for_where_there_is_no_cel() {
 #[cfg(feature = "cel")]
 mod evaluated {
     use super::*;
+    use crate::support::send;
+
+    const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
     #[tokio::test(start_paused = true)]
     async fn a_policy_decides_from_the_moment_it_is_bound_until_it_is_not() {
