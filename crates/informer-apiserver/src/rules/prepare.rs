@@ -87,9 +87,21 @@ impl Shared {
 }
 
 /// The plugins' part in a change.
-pub(crate) fn plug_in_change(kind: &Kind, object: &mut Object) {
+pub(crate) fn plug_in_change(kind: &Kind, old: &Value, object: &mut Object) {
     if kind.is("", "Pod") {
-        with(object, tolerate);
+        with(object, |pod| {
+            keep_priority(old, pod);
+            tolerate(pod);
+        });
+    }
+}
+
+/// Whoever writes a pod anew need not know what its priority came to.
+fn keep_priority(old: &Value, pod: &mut Value) {
+    for path in ["spec.priority", "spec.preemptionPolicy"] {
+        if let (None, Some(known)) = (get(pod, path), get(old, path)) {
+            set(pod, path, known.clone());
+        }
     }
 }
 

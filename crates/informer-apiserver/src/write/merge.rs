@@ -201,7 +201,7 @@ pub(super) fn merge_update(
     keep_allocated(kind, old, &mut new);
     let broken = match mode {
         WriteMode::Main => {
-            plug_in_change(kind, &mut new);
+            plug_in_change(kind, whole, &mut new);
             if kind.is(DEFINITIONS, "CustomResourceDefinition") {
                 crate::custom::change_definition(old, &mut new)
             } else {

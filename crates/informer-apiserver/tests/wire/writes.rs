@@ -410,3 +410,16 @@ async fn services_that_are_created_at_once_never_share_an_address_or_a_port() {
         (60, 60, 60)
     );
 }
+
+#[tokio::test]
+async fn a_pod_that_is_written_without_its_priority_keeps_it() {
+    let server = ApiServer::builder().build();
+    let pod = json!({
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "priorityClassName": "system-node-critical"},
+    });
+    assert_eq!(call(&server, "POST", PODS, &pod.to_string()).await.0, 201);
+    let (status, text) = call(&server, "PUT", &format!("{PODS}/p"), &pod.to_string()).await;
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("\"priority\":2000001000"), "{text}");
+}
