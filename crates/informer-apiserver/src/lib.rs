@@ -47,6 +47,7 @@ mod jsonpath;
 mod kinds;
 mod list;
 mod load;
+mod plugins;
 mod requests;
 mod rules;
 mod select;

@@ -43,6 +43,7 @@ use crate::consumption::Commit;
 use crate::error::{ApiError, Cause};
 use crate::fields::Managed;
 use crate::kinds::{Kind, Resource, Traits};
+use crate::plugins::Coming;
 use crate::rules::prepare_new;
 use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Expect, Stored, draft};
@@ -58,7 +59,7 @@ const PREFIX_MAX: usize = 58;
 /// The group of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 /// What happens to fields that are not known; in any case they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +108,17 @@ impl Written {
     fn warned(mut self, warnings: Vec<String>) -> Self {
         self.warnings.splice(0..0, warnings);
         self
+    }
+
+    /// What is told of a write, in the order in which it was found.
+    fn told(mut advice: Vec<String>, judged: Result<Vec<String>, ApiError>) -> Result<Vec<String>, ApiError> {
+        match judged {
+            Ok(more) => {
+                advice.extend(more);
+                Ok(advice)
+            }
+            Err(error) => Err(error.warned(advice)),
+        }
     }
 }
 
@@ -210,8 +222,11 @@ impl Shared {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
             self.check_limits(scope.taking(mode, None), &mut object)?;
-            scope.admit(Phase::Validate, Some(&mut object), None)?;
-            let charging = self.charge(scope.taking(mode, None), &mut object)?;
+            let judged = self.judge(Coming { scope, mode, name: &name, object: &object, old: None });
+            let told = Written::told(advice, judged)?;
+            let warned = |error: ApiError| error.warned(told.clone());
+            scope.admit(Phase::Validate, Some(&mut object), None).map_err(warned)?;
+            let charging = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
             // What was validated is stored: its name may have been generated when it was asked about.
             let name = metadata::text(&object, "name").to_owned();
             let Drafted { draft, back } = scope.draft_new(scope.key(&name)?, &mut object, managers)?;
@@ -236,7 +251,7 @@ impl Shared {
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };
-                    return Ok(written.warned(advice));
+                    return Ok(written.warned(told));
                 }
                 Err(Changed) if generates => {}
                 Err(Changed) => {
@@ -408,9 +423,12 @@ impl Shared {
         }
         let taking = scope.taking(mode, Some(&whole));
         self.check_limits(taking, &mut new)?;
-        scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version)))?;
-        let _charging = self.charge(taking, &mut new)?;
         let key = current.key.clone();
+        let judged = self.judge(Coming { scope, mode, name: key.name(), object: &new, old: Some(old) });
+        let told = Written::told(advice, judged)?;
+        let warned = |error: ApiError| error.warned(told.clone());
+        scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version))).map_err(warned)?;
+        let _charging = self.charge(taking, &mut new).map_err(warned)?;
         let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
         if is_terminating_object(&new)
             && metadata::finalizers(&new).is_empty()
@@ -424,15 +442,15 @@ impl Shared {
                 object: bytes,
                 stored: None,
                 created: false,
-                warnings: advice,
+                warnings: told,
             }));
         }
         if is_same(old, &new) {
-            return Ok(Ok(Written::stored(shown, false).warned(advice)));
+            return Ok(Ok(Written::stored(shown, false).warned(told)));
         }
         let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
         match self.commit(scope, draft, Expect::At(current.version))? {
-            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(advice))),
+            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(told))),
             Err(changed) => Ok(Err(changed)),
         }
     }
@@ -563,7 +581,7 @@ impl ApiError {
         error
     }
 
-    pub(super) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource());
         Self::named(kind, name, Self::new(403, "Forbidden", message))
     }

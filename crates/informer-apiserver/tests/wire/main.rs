@@ -14,6 +14,7 @@ mod loads;
 mod mischief;
 mod owners;
 mod policies;
+mod pod_security;
 mod protobuf;
 mod quotas;
 mod races;

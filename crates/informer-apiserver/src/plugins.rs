@@ -1,0 +1,40 @@
+//! Admission plugins that are on by default and that look at other objects than the one that is written: classes, and the labels of
+//! namespaces. They hold no lock while they decide, and writes of this process are not shown to them.
+//!
+//! Each of them first looks at the kind, and then whether there is anything to go by: where nobody has labelled a namespace or made
+//! a class, a write is not looked at further.
+
+mod pod_security;
+
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::server::Shared;
+use crate::write::{Object, Scope, Validation, WriteMode};
+
+/// A write that is about to be stored: of an object as it will be, in the place of `old`.
+#[derive(Clone, Copy)]
+pub(crate) struct Coming<'a> {
+    pub(crate) scope: Scope<'a>,
+    pub(crate) mode: WriteMode,
+    pub(crate) name: &'a str,
+    pub(crate) object: &'a Object,
+    pub(crate) old: Option<&'a Object>,
+}
+
+impl Shared {
+    /// What the plugins say to an object before validating webhooks see it: a refusal, or warnings.
+    pub(crate) fn judge(&self, coming: Coming<'_>) -> Result<Vec<String>, ApiError> {
+        let Coming { scope, mode, .. } = coming;
+        if scope.validation == Validation::Unchecked || mode != WriteMode::Main {
+            return Ok(Vec::new());
+        }
+        self.judge_security(coming)
+    }
+}
+
+/// Part of an object; null where it is missing.
+fn part<'a>(object: &'a Object, name: &str) -> &'a Value {
+    const MISSING: &Value = &Value::Null;
+    object.get(name).unwrap_or(MISSING)
+}

@@ -1,0 +1,84 @@
+//! What pods are checked for, at which level and from which version on. They are data, in the order in which complaints are told.
+
+mod capabilities;
+mod host;
+mod kernel;
+mod privilege;
+mod profiles;
+mod users;
+mod volumes;
+
+use super::pod::Pod;
+
+/// What is wrong with a pod: in short, and with names.
+pub(super) struct Complaint {
+    pub(super) reason: &'static str,
+    pub(super) detail: String,
+}
+
+impl Complaint {
+    /// A complaint, where there is a detail to tell.
+    fn about(reason: &'static str, detail: Option<String>) -> Option<Self> {
+        detail.map(|detail| Self { reason, detail })
+    }
+}
+
+type Look = fn(&Pod<'_>) -> Option<Complaint>;
+
+/// One check through the versions of Kubernetes.
+pub(super) struct Check {
+    /// How it looks from which minor version on.
+    versions: &'static [(i64, Look)],
+    /// From this version on the level `restricted` has a stricter one in its place.
+    pub(super) replaced_since: Option<i64>,
+}
+
+impl Check {
+    const fn new(versions: &'static [(i64, Look)]) -> Self {
+        Self { versions, replaced_since: None }
+    }
+
+    const fn replaced_since(mut self, version: i64) -> Self {
+        self.replaced_since = Some(version);
+        self
+    }
+
+    /// How it looks in a version, if it is there by then.
+    pub(super) fn at(&self, version: i64) -> Option<Look> {
+        self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, look)| *look)
+    }
+}
+
+/// The last version that changed anything.
+pub(super) const NEWEST: i64 = 35;
+
+pub(super) const BASELINE: &[Check] = &[
+    Check::new(&[(0, profiles::app_armor)]),
+    Check::new(&[(0, capabilities::added)]).replaced_since(22),
+    Check::new(&[(0, host::namespaces)]),
+    Check::new(&[(0, volumes::of_the_host)]).replaced_since(0),
+    Check::new(&[(0, host::ports)]),
+    Check::new(&[(34, host::probes)]),
+    Check::new(&[(0, privilege::privileged)]),
+    Check::new(&[(0, privilege::proc_mount), (35, privilege::proc_mount_unless_own_users)])
+        .replaced_since(35),
+    Check::new(&[(0, kernel::se_linux), (31, kernel::se_linux_with_engines)]),
+    Check::new(&[(0, profiles::seccomp_annotations), (19, profiles::seccomp)]).replaced_since(19),
+    Check::new(&[
+        (0, kernel::sysctls),
+        (27, kernel::sysctls_of_27),
+        (29, kernel::sysctls_of_29),
+        (32, kernel::sysctls_of_32),
+    ]),
+    Check::new(&[(0, privilege::host_process)]),
+];
+
+pub(super) const RESTRICTED: &[Check] = &[
+    Check::new(&[(8, privilege::escalation), (25, privilege::escalation_unless_windows)]),
+    Check::new(&[(22, capabilities::dropped), (25, capabilities::dropped_unless_windows)]),
+    Check::new(&[(35, privilege::proc_mount)]),
+    Check::new(&[(0, volumes::restricted)]),
+    Check::new(&[(0, users::not_root), (35, users::not_root_unless_own)]),
+    Check::new(&[(23, users::by_number), (35, users::by_number_unless_own)]),
+    Check::new(&[(19, profiles::seccomp_set), (25, profiles::seccomp_set_unless_windows)]),
+];
