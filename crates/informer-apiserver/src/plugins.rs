@@ -4,12 +4,15 @@
 //! Each of them first looks at the kind, and then whether there is anything to go by: where nobody has labelled a namespace or made
 //! a class, a write is not looked at further.
 
+mod classes;
 mod pod_security;
 
+use informer_core::Gvr;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::server::Shared;
+use crate::kinds::Kind;
+use crate::server::{Shared, parse};
 use crate::write::{Object, Scope, Validation, WriteMode};
 
 /// A write that is about to be stored: of an object as it will be, in the place of `old`.
@@ -29,8 +32,34 @@ impl Shared {
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main {
             return Ok(Vec::new());
         }
-        self.judge_security(coming)
+        let warnings = self.judge_security(coming)?;
+        let kind = &scope.resource.kind;
+        let judged = match coming.old {
+            Some(old) if kind.is("", "PersistentVolumeClaim") => self.judge_growth(coming, old),
+            _ => Ok(()),
+        };
+        judged.map_err(|error| error.warned(warnings.clone())).map(|()| warnings)
     }
+
+    /// What classes say that an object is or names, before mutating webhooks see it.
+    pub(crate) fn fill_from_classes(&self, kind: &Kind, object: &mut Object) {
+        if kind.is("", "PersistentVolumeClaim") {
+            self.name_storage_class(object);
+        } else if kind.is("networking.k8s.io", "Ingress") {
+            self.name_ingress_class(object);
+        }
+    }
+
+    /// An object that is in no namespace: a class.
+    fn class_of(&self, classes: &Gvr, name: &str) -> Option<Value> {
+        let classes = self.resource(classes).ok()?;
+        let found = self.storage.read().get(classes.table, name).cloned()?;
+        Some(parse(found.as_slice()))
+    }
+}
+
+fn set(object: &mut Object, name: &str, value: Value) {
+    object.entry("spec").or_insert(Value::Null)[name] = value;
 }
 
 /// Part of an object; null where it is missing.

@@ -39,6 +39,7 @@ impl Shared {
             ("", "Node") => with(object, taint),
             _ => {}
         }
+        self.fill_from_classes(kind, object);
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::checks::{At, Check, IMMUTABLE, at_least, is_missing, required, run, unsupported};
+use super::path::get;
 use super::service_checks::frozen;
+use crate::amounts::exceeds;
 use crate::error::Cause;
 
 pub(super) const LEASE: &[Check] = &[Check::Call(lease)];
@@ -131,13 +133,18 @@ fn claim(at: &At<'_>, causes: &mut Vec<Cause>) {
 
 fn claim_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
     let Some(old) = at.old else { return };
+    let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {
         let mut spec = object["spec"].clone();
-        if old["spec"]["volumeName"].is_null() {
-            spec["volumeName"] = Value::Null;
+        // Somebody may say later where a claim is to be had, once.
+        for name in ["volumeName", "storageClassName"] {
+            if old["spec"][name].is_null() {
+                spec[name] = Value::Null;
+            }
         }
-        if old["status"]["phase"] == "Bound" {
-            spec["resources"]["requests"] = Value::Null;
+        if bound {
+            spec["resources"]["requests"]["storage"] = Value::Null;
+            spec["volumeAttributesClassName"] = Value::Null;
         }
         spec
     };
@@ -145,6 +152,13 @@ fn claim_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
                    claims";
         causes.push(Cause::forbidden("spec", why));
+    }
+    let (asked, path) = ("spec.resources.requests.storage", "status.capacity.storage");
+    let amount = |object, path| get(object, path).and_then(Value::as_str).unwrap_or("0");
+    let (new, before) = (amount(at.value, asked), amount(old, asked));
+    // Down to what there is already: whoever asked for too much asks for less.
+    if exceeds(before, new) && !exceeds(new, amount(old, path)) {
+        causes.push(Cause::forbidden(asked, "field can not be less than status.capacity"));
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod classes;
 mod deadlines;
 mod definitions;
 mod escalation;

@@ -1,0 +1,93 @@
+//! Classes: what they say of claims and ingresses.
+
+use std::time::Duration;
+
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use crate::support::{json as ask, send_with};
+
+const CLAIMS: &str = "/api/v1/namespaces/n/persistentvolumeclaims";
+const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/n/ingresses";
+
+fn claim(annotations: &Value, class: &Value) -> String {
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": class,
+    });
+    json!({"metadata": {"generateName": "c-", "annotations": annotations}, "spec": spec}).to_string()
+}
+
+fn class(server: &ApiServer, gvr: &Gvr, name: &str, mark: &str) {
+    let metadata = json!({"name": name, "annotations": {mark: "true"}});
+    server.create(gvr, "", json!({"metadata": metadata, "provisioner": "p", "spec": {}})).unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_that_names_no_class_gets_the_newest_of_the_defaults() {
+    let server = ApiServer::builder().build();
+    let classes = Gvr::new("storage.k8s.io", "v1", "storageclasses");
+    let new = async |annotations: Value, class: Value| {
+        let (status, claim) = ask(&server, "POST", CLAIMS, &claim(&annotations, &class)).await;
+        assert_eq!(status, 201, "{claim}");
+        claim["spec"]["storageClassName"].clone()
+    };
+    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "there is no class");
+    class(&server, &classes, "none", "unrelated");
+    assert_eq!(new(json!({}), Value::Null).await, Value::Null, "there is no default");
+    class(&server, &classes, "a", "storageclass.beta.kubernetes.io/is-default-class");
+    assert_eq!(new(json!({}), Value::Null).await, "a");
+    server.advance(Duration::from_secs(60));
+    class(&server, &classes, "c", "storageclass.kubernetes.io/is-default-class");
+    assert_eq!(new(json!({}), Value::Null).await, "c", "it is newer");
+    assert_eq!(new(json!({}), json!("")).await, "", "none is wanted");
+    assert_eq!(new(json!({}), json!("other")).await, "other");
+    let annotation = json!({"volume.beta.kubernetes.io/storage-class": "x"});
+    assert_eq!(new(annotation, Value::Null).await, Value::Null);
+}
+
+#[tokio::test]
+async fn an_ingress_that_names_no_class_gets_the_default() {
+    let server = ApiServer::builder().build();
+    let classes = Gvr::new("networking.k8s.io", "v1", "ingressclasses");
+    class(&server, &classes, "b", "ingressclass.kubernetes.io/is-default-class");
+    let new = async |annotations: Value| {
+        let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+        let metadata = json!({"generateName": "i-", "annotations": annotations});
+        let ingress = json!({"metadata": metadata, "spec": {"defaultBackend": backend}}).to_string();
+        let (status, ingress) = ask(&server, "POST", INGRESSES, &ingress).await;
+        assert_eq!(status, 201, "{ingress}");
+        ingress["spec"]["ingressClassName"].clone()
+    };
+    assert_eq!(new(json!({})).await, "b");
+    assert_eq!(new(json!({"kubernetes.io/ingress.class": "x"})).await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_claim_grows_only_where_its_class_lets_it_and_shrinks_only_to_more_than_there_is() {
+    let server = ApiServer::builder().build();
+    let classes = Gvr::new("storage.k8s.io", "v1", "storageclasses");
+    for (name, allowed) in [("soft", true), ("hard", false)] {
+        let class = json!({"metadata": {"name": name}, "provisioner": "p", "allowVolumeExpansion": allowed});
+        server.create(&classes, "", class).unwrap();
+        let claim = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem", "storageClassName": name,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+            "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+        });
+        server.create(&Gvr::new("", "v1", "persistentvolumeclaims"), "n", claim).unwrap();
+    }
+    let resize = async |name: &str, size: &str| {
+        let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}}).to_string();
+        let headers = [("content-type", "application/merge-patch+json")];
+        send_with(&server, "PATCH", &format!("{CLAIMS}/{name}"), &headers, &patch).await.status().as_u16()
+    };
+    assert_eq!(resize("hard", "2Gi").await, 403);
+    assert_eq!(resize("hard", "1024Mi").await, 200, "that is no more");
+    assert_eq!(resize("soft", "3Gi").await, 200);
+    assert_eq!(resize("soft", "2Gi").await, 200);
+    assert_eq!(resize("soft", "1Gi").await, 422);
+}
