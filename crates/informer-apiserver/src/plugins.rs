@@ -6,6 +6,7 @@
 
 mod classes;
 mod pod_security;
+mod runtime_class;
 
 use informer_core::Gvr;
 use serde_json::Value;
@@ -36,18 +37,23 @@ impl Shared {
         let kind = &scope.resource.kind;
         let judged = match coming.old {
             Some(old) if kind.is("", "PersistentVolumeClaim") => self.judge_growth(coming, old),
+            None if kind.is("", "Pod") => self.judge_overhead(coming),
             _ => Ok(()),
         };
         judged.map_err(|error| error.warned(warnings.clone())).map(|()| warnings)
     }
 
     /// What classes say that an object is or names, before mutating webhooks see it.
-    pub(crate) fn fill_from_classes(&self, kind: &Kind, object: &mut Object) {
+    pub(crate) fn fill_from_classes(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+        if kind.is("", "Pod") {
+            return self.fill_from_runtime_class(kind, object);
+        }
         if kind.is("", "PersistentVolumeClaim") {
             self.name_storage_class(object);
         } else if kind.is("networking.k8s.io", "Ingress") {
             self.name_ingress_class(object);
         }
+        Ok(())
     }
 
     /// An object that is in no namespace: a class.
@@ -56,6 +62,12 @@ impl Shared {
         let found = self.storage.read().get(classes.table, name).cloned()?;
         Some(parse(found.as_slice()))
     }
+}
+
+/// How a refusal names an object that may not have its name yet.
+pub(crate) fn told_name(object: &Object) -> &str {
+    let text = |name: &str| part(object, "metadata")[name].as_str().filter(|text| !text.is_empty());
+    text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
 }
 
 fn set(object: &mut Object, name: &str, value: Value) {

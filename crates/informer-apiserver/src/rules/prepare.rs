@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::path::{get, set};
 use crate::error::ApiError;
 use crate::kinds::Kind;
+use crate::plugins::told_name;
 use crate::server::{Shared, parse};
 
 type Object = Map<String, Value>;
@@ -39,8 +40,7 @@ impl Shared {
             ("", "Node") => with(object, taint),
             _ => {}
         }
-        self.fill_from_classes(kind, object);
-        Ok(())
+        self.fill_from_classes(kind, object)
     }
 
     fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
@@ -54,8 +54,7 @@ impl Shared {
                 Some(class) => Some(class),
                 None => {
                     let why = format!("no PriorityClass with name {name} was found");
-                    let pod = object.get("metadata").and_then(|metadata| metadata["name"].as_str());
-                    return Err(ApiError::forbidden(kind, pod.unwrap_or_default(), &why));
+                    return Err(ApiError::forbidden(kind, told_name(object), &why));
                 }
             },
         };

@@ -1,4 +1,4 @@
-//! Classes: what they say of claims and ingresses.
+//! Classes: what they say of claims, ingresses and pods.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use informer_apiserver::ApiServer;
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use crate::support::{json as ask, send_with};
+use crate::support::{call, json as ask, send_with};
 
 const CLAIMS: &str = "/api/v1/namespaces/n/persistentvolumeclaims";
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/n/ingresses";
+const PODS: &str = "/api/v1/namespaces/n/pods";
 
 fn claim(annotations: &Value, class: &Value) -> String {
     let spec = json!({
@@ -90,4 +91,53 @@ async fn a_claim_grows_only_where_its_class_lets_it_and_shrinks_only_to_more_tha
     assert_eq!(resize("soft", "3Gi").await, 200);
     assert_eq!(resize("soft", "2Gi").await, 200);
     assert_eq!(resize("soft", "1Gi").await, 422);
+}
+
+#[tokio::test]
+async fn a_pod_takes_over_what_its_runtime_class_says() {
+    let server = ApiServer::builder().build();
+    let classes = Gvr::new("node.k8s.io", "v1", "runtimeclasses");
+    let class = json!({
+        "metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"memory": "64Mi"}},
+        "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": [{"operator": "Exists"}]},
+    });
+    server.create(&classes, "", class).unwrap();
+    let new = async |class: &str, more: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}], "runtimeClassName": class});
+        for (name, value) in more.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        let pod = json!({"metadata": {"generateName": "p-"}, "spec": spec}).to_string();
+        ask(&server, "POST", PODS, &pod).await
+    };
+    let (status, pod) = new("vm", json!({})).await;
+    assert_eq!(status, 201, "{pod}");
+    assert_eq!(pod["spec"]["overhead"], json!({"memory": "64Mi"}));
+    assert_eq!(pod["spec"]["nodeSelector"], json!({"vm": "yes"}));
+    assert_eq!(pod["spec"]["tolerations"], json!([{"operator": "Exists"}]), "which covers all others");
+    assert_eq!(new("vm", json!({"overhead": {"memory": "65536Ki"}})).await.0, 201, "the same in other words");
+    for (class, more, why) in [
+        ("none", json!({}), "pod rejected: RuntimeClass \"none\" not found"),
+        ("vm", json!({"overhead": {"memory": "1Mi"}}), "pod rejected: Pod's Overhead doesn't match"),
+        (
+            "vm",
+            json!({"nodeSelector": {"vm": "no"}}),
+            "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes",
+        ),
+    ] {
+        let (status, refusal) = new(class, more).await;
+        let message = refusal["message"].as_str().unwrap();
+        assert!(status == 403 && message.starts_with("pods \"p-\" is forbidden: "), "{refusal}");
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_without_a_runtime_class_has_no_overhead() {
+    let server = ApiServer::builder().build();
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "overhead": {"cpu": "1"}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec}).to_string();
+    let (status, text) = call(&server, "POST", PODS, &pod).await;
+    assert_eq!(status, 403, "{text}");
+    assert!(text.contains("Pod Overhead set without corresponding RuntimeClass defined Overhead"), "{text}");
 }
