@@ -7,6 +7,7 @@
 mod classes;
 mod pod_security;
 mod runtime_class;
+mod topology;
 
 use informer_core::Gvr;
 use serde_json::Value;
@@ -43,10 +44,11 @@ impl Shared {
         judged.map_err(|error| error.warned(warnings.clone())).map(|()| warnings)
     }
 
-    /// What classes say that an object is or names, before mutating webhooks see it.
-    pub(crate) fn fill_from_classes(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+    /// What classes and nodes say of an object that names them, before mutating webhooks see it.
+    pub(crate) fn fill_from_others(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
         if kind.is("", "Pod") {
-            return self.fill_from_runtime_class(kind, object);
+            self.fill_from_runtime_class(kind, object)?;
+            self.label_placed(object);
         }
         if kind.is("", "PersistentVolumeClaim") {
             self.name_storage_class(object);

@@ -75,7 +75,10 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    fn binding(&self, scope: Scope<'_>, name: &str, binding: Value) -> Result<Answer, ApiError> {
+    fn binding(&self, scope: Scope<'_>, name: &str, mut binding: Value) -> Result<Answer, ApiError> {
+        if self.kind().is("", "Pod") {
+            self.shared.label_binding(&mut binding);
+        }
         let binding = reviewed(scope, binding, |binding| match binding["metadata"]["name"].as_str() {
             Some(given) if given == name => Ok(()),
             _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),

@@ -40,7 +40,7 @@ impl Shared {
             ("", "Node") => with(object, taint),
             _ => {}
         }
-        self.fill_from_classes(kind, object)
+        self.fill_from_others(kind, object)
     }
 
     fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
@@ -108,7 +108,10 @@ fn keep_priority(old: &Value, pod: &mut Value) {
 /// What follows from the object and its uid.
 pub(crate) fn prepare_new(kind: &Kind, object: &mut Object, now: &str) {
     match (kind.gvr.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => with(object, |pod| set(pod, "status.qosClass", qos(pod).into())),
+        ("", "Pod") => with(object, |pod| {
+            set(pod, "status.qosClass", qos(pod).into());
+            say_gated(pod, now);
+        }),
         ("", "PersistentVolume") => {
             with(object, |volume| set(volume, "status.lastPhaseTransitionTime", now.into()));
         }
@@ -225,6 +228,22 @@ fn select_own(job: &mut Value) {
         job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+/// A pod with gates says that it waits for them.
+fn say_gated(pod: &mut Value, now: &str) {
+    let list = |path: &str| get(pod, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let told = list("status.conditions").iter().any(|condition| condition["type"] == "PodScheduled");
+    if told || list("spec.schedulingGates").is_empty() {
+        return;
+    }
+    let mut conditions = list("status.conditions").to_vec();
+    conditions.push(json!({
+        "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastProbeTime": null, "lastTransitionTime": now,
+    }));
+    set(pod, "status.conditions", conditions.into());
 }
 
 /// How safe a pod is when its node runs out of something.

@@ -40,10 +40,17 @@ impl Shared {
                 let why = format!("pod {name} is being deleted, cannot be assigned to a host");
                 return Err(already_bound(name, &why));
             }
+            if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+                let why = format!("pod {name} has non-empty .spec.schedulingGates");
+                return Err(already_bound(name, &why));
+            }
             pod["spec"]["nodeName"] = node.into();
-            if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
-                for (name, value) in annotations {
-                    pod["metadata"]["annotations"][name] = value.clone();
+            if let Some(status) = pod["status"].as_object_mut() {
+                status.remove("nominatedNodeName");
+            }
+            for part in ["annotations", "labels"] {
+                for (name, value) in binding["metadata"][part].as_object().into_iter().flatten() {
+                    pod["metadata"][part][name] = value.clone();
                 }
             }
             set_condition(

@@ -141,3 +141,40 @@ async fn a_pod_without_a_runtime_class_has_no_overhead() {
     assert_eq!(status, 403, "{text}");
     assert!(text.contains("Pod Overhead set without corresponding RuntimeClass defined Overhead"), "{text}");
 }
+
+#[tokio::test]
+async fn a_pod_knows_the_zone_of_the_node_that_it_is_put_on() {
+    let server = ApiServer::builder().build();
+    let zone = "topology.kubernetes.io/zone";
+    let node = json!({"metadata": {"name": "near", "labels": {zone: "z", "other": "x"}}});
+    server.create(&Gvr::new("", "v1", "nodes"), "", node).unwrap();
+    let pod = |name: &str, node: &str| {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": node});
+        json!({"metadata": {"name": name, "labels": {"own": "y"}}, "spec": spec}).to_string()
+    };
+    let labels = |name: &str| {
+        let pod = server.get(&Gvr::new("", "v1", "pods"), "n", name).unwrap();
+        pod["metadata"]["labels"].clone()
+    };
+    assert_eq!(call(&server, "POST", PODS, &pod("made", "near")).await.0, 201);
+    assert_eq!(labels("made"), json!({"own": "y", zone: "z"}));
+    assert_eq!(call(&server, "POST", PODS, &pod("bound", "")).await.0, 201);
+    assert_eq!(labels("bound"), json!({"own": "y"}));
+    let target = json!({"kind": "Node", "name": "near"});
+    let binding = json!({"metadata": {"name": "bound", "labels": {"by": "me"}}, "target": target});
+    assert_eq!(call(&server, "POST", &format!("{PODS}/bound/binding"), &binding.to_string()).await.0, 201);
+    assert_eq!(labels("bound"), json!({"own": "y", "by": "me", zone: "z"}));
+}
+
+#[tokio::test]
+async fn a_pod_with_gates_says_so_and_is_put_on_no_node() {
+    let server = ApiServer::builder().build();
+    let gates = json!([{"name": "example.com/wait"}]);
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec}).to_string();
+    let (status, pod) = ask(&server, "POST", PODS, &pod).await;
+    assert_eq!((status, &pod["status"]["conditions"][0]["reason"]), (201, &json!("SchedulingGated")));
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "near"}});
+    let (status, text) = call(&server, "POST", &format!("{PODS}/p/binding"), &binding.to_string()).await;
+    assert_eq!(status, 409, "{text}");
+}
