@@ -39,9 +39,24 @@ impl Shared {
         let judged = match coming.old {
             Some(old) if kind.is("", "PersistentVolumeClaim") => self.judge_growth(coming, old),
             None if kind.is("", "Pod") => self.judge_overhead(coming),
+            _ if kind.is("scheduling.k8s.io", "PriorityClass") => self.judge_default(coming),
             _ => Ok(()),
         };
         judged.map_err(|error| error.warned(warnings.clone())).map(|()| warnings)
+    }
+
+    /// There is one class of priorities for pods that name none.
+    fn judge_default(&self, coming: Coming<'_>) -> Result<(), ApiError> {
+        if part(coming.object, "globalDefault") != true {
+            return Ok(());
+        }
+        let known = self.default_class();
+        let known = known.as_ref().and_then(|class| class["metadata"]["name"].as_str());
+        let Some(other) = known.filter(|known| coming.old.is_none() || *known != coming.name) else {
+            return Ok(());
+        };
+        let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
+        Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, &why))
     }
 
     /// What classes and nodes say of an object that names them, before mutating webhooks see it.

@@ -14,6 +14,8 @@ type Object = Map<String, Value>;
 
 /// How long pods stay on nodes that are lost, as upstream's plugin has it.
 const TOLERATION_SECONDS: u64 = 300;
+/// What a pod does to lesser ones where nobody says otherwise.
+const PREEMPTS: &str = "PreemptLowerPriority";
 const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -48,8 +50,8 @@ impl Shared {
         let name = name.unwrap_or_default().to_owned();
         let class = match name.as_str() {
             "" => self.default_class(),
-            "system-cluster-critical" => Some(json!({"value": 2_000_000_000})),
-            "system-node-critical" => Some(json!({"value": 2_000_001_000})),
+            "system-cluster-critical" => Some(json!({"value": 2_000_000_000, "preemptionPolicy": PREEMPTS})),
+            "system-node-critical" => Some(json!({"value": 2_000_001_000, "preemptionPolicy": PREEMPTS})),
             name => match self.class(name) {
                 Some(class) => Some(class),
                 None => {
@@ -58,7 +60,8 @@ impl Shared {
                 }
             },
         };
-        let class = class.unwrap_or_else(|| json!({"value": 0}));
+        let class = class.unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": PREEMPTS}));
+        self.check_priority(kind, object, &class)?;
         with(object, |pod| {
             if name.is_empty()
                 && let Some(own) = class["metadata"]["name"].as_str()
@@ -67,10 +70,34 @@ impl Shared {
             }
             set(pod, "spec.priority", class["value"].clone());
             if get(pod, "spec.preemptionPolicy").is_none() {
-                let policy = class["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority");
+                let policy = class["preemptionPolicy"].as_str().unwrap_or(PREEMPTS);
                 set(pod, "spec.preemptionPolicy", policy.into());
             }
         });
+        Ok(())
+    }
+
+    /// What a pod says of its priority must be what its class says.
+    fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
+        let spec = pod.get("spec").unwrap_or(&Value::Null);
+        let told = [
+            ("priority", "integer value of priority"),
+            ("preemptionPolicy", "string value of PreemptionPolicy"),
+        ];
+        for (name, what) in told {
+            let (given, computed) = (&spec[name], &class[name.replace("priority", "value").as_str()]);
+            if given.is_null() || computed.is_null() || given == computed {
+                continue;
+            }
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let why = format!(
+                "the {what} ({}) must not be provided in pod spec; priority admission controller computed {} from the given \
+                 PriorityClass name",
+                text(given),
+                text(computed)
+            );
+            return Err(ApiError::forbidden(kind, told_name(pod), &why));
+        }
         Ok(())
     }
 
@@ -79,10 +106,12 @@ impl Shared {
         self.find(&classes, None, name).ok().map(|stored| parse(stored.as_slice()))
     }
 
-    fn default_class(&self) -> Option<Value> {
+    /// The class of pods that name none: of several, which only writes of this process can make, the least.
+    pub(crate) fn default_class(&self) -> Option<Value> {
         let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
         let live = self.storage.read().live(classes.table);
-        live.iter().map(|stored| parse(stored.as_slice())).find(|class| class["globalDefault"] == true)
+        let all = live.iter().map(|stored| parse(stored.as_slice()));
+        all.filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64())
     }
 }
 

@@ -178,3 +178,22 @@ async fn a_pod_with_gates_says_so_and_is_put_on_no_node() {
     let (status, text) = call(&server, "POST", &format!("{PODS}/p/binding"), &binding.to_string()).await;
     assert_eq!(status, 409, "{text}");
 }
+
+#[tokio::test]
+async fn a_pod_does_not_say_another_priority_than_its_class() {
+    let server = ApiServer::builder().build();
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let class =
+        |name: &str| json!({"metadata": {"name": name}, "value": 7, "globalDefault": true}).to_string();
+    assert_eq!(call(&server, "POST", classes, &class("a")).await.0, 201);
+    let (status, text) = call(&server, "POST", classes, &class("b")).await;
+    assert!(status == 403 && text.contains("PriorityClass a is already marked as default"), "{text}");
+    let new = async |priority: i64| {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "priority": priority});
+        let pod = json!({"metadata": {"generateName": "p-"}, "spec": spec}).to_string();
+        call(&server, "POST", PODS, &pod).await
+    };
+    assert_eq!(new(7).await.0, 201);
+    let (status, text) = new(8).await;
+    assert!(status == 403 && text.contains("priority admission controller computed 7"), "{text}");
+}
