@@ -28,21 +28,31 @@ pub(crate) struct Coming<'a> {
 }
 
 impl Shared {
-    /// What the plugins say to an object before validating webhooks see it: a refusal, or warnings.
-    pub(crate) fn judge(&self, coming: Coming<'_>) -> Result<Vec<String>, ApiError> {
+    /// What the plugins say to an object before validating webhooks see it: a refusal, or more warnings than the client is told of
+    /// already. Either comes with those.
+    pub(crate) fn judge(&self, coming: Coming<'_>, mut told: Vec<String>) -> Result<Vec<String>, ApiError> {
         let Coming { scope, mode, .. } = coming;
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main {
-            return Ok(Vec::new());
+            return Ok(told);
         }
-        let warnings = self.judge_security(coming)?;
-        let kind = &scope.resource.kind;
-        let judged = match coming.old {
+        match self.judge_security(coming) {
+            Ok(warnings) => told.extend(warnings),
+            Err(error) => return Err(error.warned(told)),
+        }
+        match self.judge_classes(coming) {
+            Ok(()) => Ok(told),
+            Err(error) => Err(error.warned(told)),
+        }
+    }
+
+    fn judge_classes(&self, coming: Coming<'_>) -> Result<(), ApiError> {
+        let kind = &coming.scope.resource.kind;
+        match coming.old {
             Some(old) if kind.is("", "PersistentVolumeClaim") => self.judge_growth(coming, old),
             None if kind.is("", "Pod") => self.judge_overhead(coming),
             _ if kind.is("scheduling.k8s.io", "PriorityClass") => self.judge_default(coming),
             _ => Ok(()),
-        };
-        judged.map_err(|error| error.warned(warnings.clone())).map(|()| warnings)
+        }
     }
 
     /// There is one class of priorities for pods that name none.

@@ -109,17 +109,6 @@ impl Written {
         self.warnings.splice(0..0, warnings);
         self
     }
-
-    /// What is told of a write, in the order in which it was found.
-    fn told(mut advice: Vec<String>, judged: Result<Vec<String>, ApiError>) -> Result<Vec<String>, ApiError> {
-        match judged {
-            Ok(more) => {
-                advice.extend(more);
-                Ok(advice)
-            }
-            Err(error) => Err(error.warned(advice)),
-        }
-    }
 }
 
 impl Shared {
@@ -222,8 +211,8 @@ impl Shared {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
             self.check_limits(scope.taking(mode, None), &mut object)?;
-            let judged = self.judge(Coming { scope, mode, name: &name, object: &object, old: None });
-            let told = Written::told(advice, judged)?;
+            let coming = Coming { scope, mode, name: &name, object: &object, old: None };
+            let told = self.judge(coming, advice)?;
             let warned = |error: ApiError| error.warned(told.clone());
             scope.admit(Phase::Validate, Some(&mut object), None).map_err(warned)?;
             let charging = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
@@ -424,8 +413,8 @@ impl Shared {
         let taking = scope.taking(mode, Some(&whole));
         self.check_limits(taking, &mut new)?;
         let key = current.key.clone();
-        let judged = self.judge(Coming { scope, mode, name: key.name(), object: &new, old: Some(old) });
-        let told = Written::told(advice, judged)?;
+        let coming = Coming { scope, mode, name: key.name(), object: &new, old: Some(old) };
+        let told = self.judge(coming, advice)?;
         let warned = |error: ApiError| error.warned(told.clone());
         scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version))).map_err(warned)?;
         let _charging = self.charge(taking, &mut new).map_err(warned)?;
