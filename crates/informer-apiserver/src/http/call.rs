@@ -67,6 +67,7 @@ impl Call<'_> {
                 name: Some(self.name()).filter(|_| self.route.verb != Verb::Create),
             }),
             twice: None,
+            scales: false,
         }
     }
 

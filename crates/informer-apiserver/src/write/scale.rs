@@ -65,7 +65,7 @@ impl Shared {
             if let Some(managed) = managed {
                 put_fields(&mut changed, &managed);
             }
-            let scope = Scope { admission: None, ..scope };
+            let scope = Scope { admission: None, scales: true, ..scope };
             match self.replace(scope, &current, changed, WriteMode::Main)? {
                 Ok(written) => {
                     let written = written.warned(warnings);

@@ -38,6 +38,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) requester: Option<Requester<'a>>,
     /// What a strict reader finds in the body, where members are in it twice: what was read has only the last of each.
     pub(crate) twice: Option<&'a Twice>,
+    /// The object is changed by way of its scale: plugins look at what is written itself.
+    pub(crate) scales: bool,
 }
 
 /// An object that is ready to be stored.
@@ -61,6 +63,7 @@ impl<'a> Scope<'a> {
             manager: None,
             requester: None,
             twice: None,
+            scales: false,
         }
     }
 
