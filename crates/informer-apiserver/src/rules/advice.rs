@@ -171,17 +171,22 @@ fn ingress(ingress: &Value) -> Vec<String> {
 /// Requests and limits of bytes that are no whole numbers: upstream looks at storage the other way round than at memory.
 fn fractions(spec: &Value, at: &str, names: &[&str]) -> Vec<String> {
     let lists = if names == ["storage"] { ["requests", "limits"] } else { ["limits", "requests"] };
+    let asked = &spec["resources"];
+    if !asked.is_object() {
+        return Vec::new();
+    }
     let each = names.iter().flat_map(|name| lists.map(|list| (list, *name)));
-    let told = each.filter_map(|(list, name)| {
-        fraction(&spec["resources"][list][name], &format!("{at}.resources.{list}[{name}]"))
-    });
+    let told = each
+        .filter_map(|(list, name)| fraction(&asked[list][name], || format!("{at}.resources.{list}[{name}]")));
     told.collect()
 }
 
-fn fraction(amount: &Value, at: &str) -> Option<String> {
+/// The path is written for what is told alone, which is next to nothing of what comes.
+fn fraction(amount: &Value, at: impl FnOnce() -> String) -> Option<String> {
     let amount = Amount::read(amount.as_str()?)?;
-    (amount.thousandths() % 1000 != 0)
-        .then(|| format!("{at}: fractional byte value {:?} is invalid, must be an integer", amount.text()))
+    (amount.thousandths() % 1000 != 0).then(|| {
+        format!("{}: fractional byte value {:?} is invalid, must be an integer", at(), amount.text())
+    })
 }
 
 fn has_annotation(object: &Value, name: &str) -> bool {

@@ -65,10 +65,11 @@ pub(super) fn of(pod: &Value, at: &str) -> Vec<String> {
     told.extend(old.map(|(name, why)| format!("{}: {why}", annotations(name))));
     told.extend(volumes::of_pod(spec, at));
     told.extend(doubles(spec, at));
+    let overhead = &spec["overhead"];
     told.extend(
         ["memory", "ephemeral-storage"]
             .iter()
-            .filter_map(|name| fraction(&spec["overhead"][name], &format!("{at}spec.overhead[{name}]"))),
+            .filter_map(|name| fraction(&overhead[name], || format!("{at}spec.overhead[{name}]"))),
     );
     if has_annotation(pod, SECCOMP) && spec["securityContext"]["seccompProfile"].is_null() {
         told.push(format!("{}: {SECCOMP_IS_OLD}", annotations(SECCOMP)));
@@ -172,6 +173,11 @@ fn doubles(spec: &Value, at: &str) -> Vec<String> {
 
 fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<String> {
     let (name, security) = (text(&container["name"]), &container["securityContext"]);
+    let later = fractions(container, path, &["memory", "ephemeral-storage"]).into_iter();
+    let later = later.chain(variables(container, path));
+    if !pod["metadata"]["annotations"].is_object() {
+        return later.collect();
+    }
     let mut told = Vec::new();
     let seccomp = format!("{SECCOMP_OF_CONTAINER}{name}");
     if has_annotation(pod, &seccomp) && security["seccompProfile"].is_null() {
@@ -187,8 +193,7 @@ fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<St
         let why = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
         told.push(format!("{at}metadata.annotations[{armor}]: {why}"));
     }
-    told.extend(fractions(container, path, &["memory", "ephemeral-storage"]));
-    told.extend(variables(container, path));
+    told.extend(later);
     told
 }
 

@@ -18,6 +18,11 @@ struct Port<'a> {
 
 /// What is odd about the ports of all containers together.
 pub(super) fn of(containers: &[(String, &Value)]) -> Vec<String> {
+    let each = || containers.iter().flat_map(|(_, one)| list(&one["ports"]));
+    // A port alone is beside none.
+    if each().count() < 2 && each().all(|port| text(&port["hostIP"]).is_empty()) {
+        return Vec::new();
+    }
     let ports: Vec<Port<'_>> = containers.iter().flat_map(|(path, one)| ports(path, one)).collect();
     numbers(&ports).into_iter().chain(names(&ports)).collect()
 }

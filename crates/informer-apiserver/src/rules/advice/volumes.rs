@@ -27,13 +27,16 @@ const OLDER_SOURCES: [(&str, &str); 2] = [
 pub(super) fn of_pod(spec: &Value, at: &str) -> Vec<String> {
     let mut told = Vec::new();
     for (index, volume) in list(&spec["volumes"]).enumerate() {
-        let path = format!("{at}spec.volumes[{index}]");
+        let path = || format!("{at}spec.volumes[{index}]");
         let old = |(source, why): &(&str, &str)| {
-            volume[source].is_object().then(|| format!("{path}.{}: {why}", go_path(source)))
+            volume[source].is_object().then(|| format!("{}.{}: {why}", path(), go_path(source)))
         };
         told.extend(OLD_SOURCES.iter().filter_map(old));
         let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
-        told.extend(fractions(claim, &format!("{path}.ephemeral.volumeClaimTemplate.spec"), &["storage"]));
+        if claim.is_object() {
+            let path = format!("{}.ephemeral.volumeClaimTemplate.spec", path());
+            told.extend(fractions(claim, &path, &["storage"]));
+        }
         told.extend(OLDER_SOURCES.iter().filter_map(old));
     }
     told.extend(list(&spec["volumes"]).flat_map(overlaps));
@@ -120,8 +123,13 @@ fn overlaps(volume: &Value) -> Vec<String> {
         met.map(|met| format!("volume {name:?} ({what}): overlapping paths: {met}")).collect()
     };
     let (map, secret) = (&volume["configMap"], &volume["secret"]);
-    let mut all = told(&format!("ConfigMap {:?}", text(&map["name"])), files(map, ""));
-    all.extend(told(&format!("Secret {:?}", text(&secret["secretName"])), files(secret, "")));
+    let mut all = Vec::new();
+    if map["items"].is_array() {
+        all.extend(told(&format!("ConfigMap {:?}", text(&map["name"])), files(map, "")));
+    }
+    if secret["items"].is_array() {
+        all.extend(told(&format!("Secret {:?}", text(&secret["secretName"])), files(secret, "")));
+    }
     all.extend(told("DownwardAPI", files(&volume["downwardAPI"], "")));
     let sources = || list(&volume["projected"]["sources"]);
     let empty = sources().filter(|source| source.as_object().is_some_and(serde_json::Map::is_empty));
