@@ -29,6 +29,7 @@ use serde_json::{Map, Value};
 use crate::amounts::Amount;
 use crate::error::ApiError;
 use crate::kinds::Kind;
+use crate::plugins::told_name;
 use crate::rules::as_value;
 use crate::select::Filter;
 use crate::server::{Shared, parse};
@@ -95,7 +96,7 @@ impl Shared {
         for range in self.bounds("limitranges", namespace) {
             let problems = as_value(object, |object| problems_of(&range, object));
             if !problems.is_empty() {
-                return Err(ApiError::forbidden(kind, name_of(object), &limits::told(&problems)));
+                return Err(ApiError::forbidden(kind, told_name(object), &limits::told(&problems)));
             }
         }
         Ok(())
@@ -120,7 +121,7 @@ impl Shared {
                 let unbounded = taking.mode == WriteMode::Status;
                 quota::check(&quotas, &Charge { measure: &measure, object, old, unbounded })
             });
-            let used = checked.map_err(|why| ApiError::forbidden(kind, name_of(object), &why))?;
+            let used = checked.map_err(|why| ApiError::forbidden(kind, told_name(object), &why))?;
             // The controller's books follow what is stored.
             if dry_run || self.controllers.quotas {
                 return Ok(Some(charging));
@@ -163,11 +164,4 @@ fn is_counted(measure: &Measure, Taking { mode, old, .. }: Taking<'_>, object: &
         }
         _ => false,
     }
-}
-
-/// What an object is called in a refusal.
-fn name_of(object: &Object) -> &str {
-    let text = |name: &str| object.get("metadata").and_then(|metadata| metadata[name].as_str());
-    let given = |name: &str| text(name).filter(|text| !text.is_empty());
-    given("name").or_else(|| given("generateName")).unwrap_or("Unknown")
 }
