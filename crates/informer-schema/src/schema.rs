@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use informer_core::{Gvk, Gvr};
 
-use crate::field::{Base, FieldData};
+use crate::field::{Base, Extra, FieldData};
 use crate::kind::{Kind, KindData, Message, MessageData, slot};
 use crate::resource::{GroupVersionData, Resource, ResourceData};
 
@@ -24,6 +24,8 @@ pub(crate) struct MessageId(pub(crate) u16);
 pub struct Schema {
     pub(crate) messages: Vec<MessageData>,
     pub(crate) fields: Vec<FieldData>,
+    /// What few fields have.
+    pub(crate) extras: Vec<Extra>,
     /// For each message one run, indexed by protobuf field number: the field, counted from its message's first, plus 1.
     pub(crate) numbers: Vec<u8>,
     /// Sorted by group, version, kind.

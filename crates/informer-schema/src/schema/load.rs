@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::{MessageId, Schema};
-use crate::field::{Base, FieldData, Flags, Shape};
+use crate::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::kind::{KindData, MessageData};
 use crate::resource::{GroupVersionData, Names, ResourceData};
 
@@ -15,6 +15,7 @@ pub(super) fn parse(text: &'static str) -> Schema {
     let mut schema = Schema {
         messages: Vec::with_capacity(1 << 11),
         fields: Vec::with_capacity(1 << 13),
+        extras: Vec::with_capacity(1 << 10),
         numbers: Vec::with_capacity(1 << 14),
         kinds: Vec::with_capacity(1 << 9),
         resources: Vec::with_capacity(1 << 8),
@@ -90,7 +91,13 @@ fn message(schema: &mut Schema, rest: &'static str) {
 
 fn field(schema: &mut Schema, rest: &'static str) {
     let [json, number, kind, flags] = cells(rest);
-    let extra = rest.splitn(5, '\t').nth(4).unwrap_or_default();
+    let extra = match rest.splitn(5, '\t').nth(4) {
+        None | Some("") => 0,
+        Some(text) => {
+            schema.extras.push(Extra::parse(text));
+            u16::try_from(schema.extras.len()).expect(MADE_HERE)
+        }
+    };
     let (shape, base) = base(schema, kind);
     let flags = Flags::parse(flags);
     schema.fields.push(FieldData {
