@@ -43,6 +43,7 @@ mod expiry;
 mod faults;
 mod fields;
 mod http;
+mod json;
 mod jsonpath;
 mod kinds;
 mod list;

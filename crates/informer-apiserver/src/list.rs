@@ -210,7 +210,7 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
         // A letter too few: Go points at the last one.
         _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
     })?;
-    let token = match crate::http::read_json(&bytes).map_err(error)? {
+    let token = match crate::json::read_json(&bytes).map_err(error)? {
         // No token at all is one without members.
         serde_json::Value::Null => Token::default(),
         value @ serde_json::Value::Object(_) => {

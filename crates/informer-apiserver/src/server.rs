@@ -27,6 +27,7 @@ use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::http::ApiService;
+use crate::json;
 use crate::kinds::{Kind, Registry, Resource};
 use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
@@ -249,7 +250,7 @@ pub struct RewindError {
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).expect("stored objects are JSON that this server wrote")
+    json::read(bytes).expect("stored objects are JSON that this server wrote").value
 }
 
 impl Shared {

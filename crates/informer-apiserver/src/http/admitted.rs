@@ -26,7 +26,7 @@ impl Call<'_> {
         let seen = ReviewKind::new(group, version, name);
         let name = match (self.name(), self.route.verb) {
             ("", Verb::Create) => {
-                let object = self.object(body).ok()?;
+                let object = self.object(body).ok()?.value;
                 object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
             }
             (name, _) => name.to_owned(),

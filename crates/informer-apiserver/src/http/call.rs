@@ -22,6 +22,7 @@ use super::{answer, options, parse_version};
 use crate::auth::{Requester, User};
 use crate::error::ApiError;
 use crate::faults::{Plan, Point};
+use crate::json::{Reading, read_json, read_whole};
 use crate::kinds::{Kind, Subresource};
 use crate::list;
 use crate::requests::Verb;
@@ -321,10 +322,10 @@ impl Call<'_> {
         let shared = self.shared;
         let written = match self.route.verb {
             Verb::Create | Verb::Update => {
-                let object = self.object(body)?;
+                let Reading { value: object, doubled } = self.object(body)?;
                 let kind = self.kind();
                 let known = shared.schema.kind_by_api_version(&kind.api_version, &kind.kind);
-                let twice = self.twice(known.filter(|_| !kind.is_custom()), body, &object);
+                let twice = self.twice(known.filter(|_| !kind.is_custom()), (body, doubled));
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 match self.route.verb {
                     Verb::Create => shared.create(scope, object, self.mode())?,
@@ -362,12 +363,11 @@ impl Call<'_> {
     pub(super) fn twice(
         &self,
         known: Option<informer_schema::Kind<'_>>,
-        body: &[u8],
-        object: &Value,
+        (body, doubled): (&[u8], bool),
     ) -> Option<Twice> {
         match media_type(self.head) {
             _ if !self.scope().validation.is_told() => None,
-            "application/json" | "" => Twice::in_json(known, body, object),
+            "application/json" | "" => doubled.then(|| Twice::in_json(known, body)).flatten(),
             "application/yaml" => Twice::in_yaml(body),
             _ => None,
         }
@@ -389,7 +389,8 @@ impl Call<'_> {
         let given = match body.is_empty() {
             true => None,
             false => {
-                Some(options::delete_body(self.decode(body).and_then(members).map_err(|why| match why {
+                let given = self.decode(body).and_then(members).map(|reading| reading.value);
+                Some(options::delete_body(given.map_err(|why| match why {
                     Undecoded::Syntax(why) => {
                         ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
                     }
@@ -426,16 +427,16 @@ impl Call<'_> {
         Ok(answer::list(Box::new(page.into_batches(self.kind(), Form::Object))))
     }
 
-    /// The value in a body, JSON or YAML.
-    fn decode(&self, body: &[u8]) -> Result<Value, Undecoded> {
+    /// The value in a body, JSON or YAML. Of members that are twice in JSON alone is known by then.
+    fn decode(&self, body: &[u8]) -> Result<Reading, Undecoded> {
+        let once = |value| Reading { value, doubled: false };
         match media_type(self.head) {
-            "application/json" => super::read_json(body).map_err(Undecoded::Syntax),
-            "" if header(self.head, CONTENT_TYPE).is_empty() => {
-                super::read_json(body).map_err(Undecoded::Syntax)
-            }
+            "application/json" => read_whole(body).map_err(Undecoded::Syntax),
+            "" if header(self.head, CONTENT_TYPE).is_empty() => read_whole(body).map_err(Undecoded::Syntax),
             "application/yaml" => super::read_yaml_value(body)
+                .map(once)
                 .map_err(|error| Undecoded::Yaml(super::yaml::problem(body, &error))),
-            "application/vnd.kubernetes.protobuf" => self.read_protobuf(body),
+            "application/vnd.kubernetes.protobuf" => self.read_protobuf(body).map(once),
             _ => Err(Undecoded::MediaType),
         }
     }
@@ -445,11 +446,11 @@ impl Call<'_> {
             return Err(Undecoded::NoProtobuf);
         }
         let json = self.shared.schema.to_json(body).map_err(|_| Undecoded::Cut)?;
-        serde_json::from_slice(&json).map_err(|_| Undecoded::Cut)
+        read_json(&json).map_err(|_| Undecoded::Cut)
     }
 
     /// The object in a body.
-    pub(super) fn object(&self, body: &[u8]) -> Result<Value, ApiError> {
+    pub(super) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
         let decoded = self.decode(body).and_then(members);
         decoded.map_err(|error| match error {
             Undecoded::MediaType => unsupported_body(),
@@ -493,10 +494,10 @@ impl Call<'_> {
 }
 
 /// A value as an object; nothing is one without members.
-fn members(value: Value) -> Result<Value, Undecoded> {
+fn members(Reading { value, doubled }: Reading) -> Result<Reading, Undecoded> {
     match value {
-        Value::Object(_) => Ok(value),
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok(Reading { value, doubled }),
+        Value::Null => Ok(Reading { value: Value::Object(serde_json::Map::new()), doubled }),
         other => Err(Undecoded::Syntax(crate::write::typeless(&other))),
     }
 }

@@ -7,8 +7,8 @@ use http::Method;
 use informer_core::Gvr;
 use percent_encoding::percent_decode_str;
 
-use super::json::text;
 use crate::error::ApiError;
+use crate::json::text;
 use crate::kinds::{GroupKnown, Registry, Resource, Traits};
 use crate::requests::Verb;
 

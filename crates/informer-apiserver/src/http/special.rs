@@ -8,6 +8,7 @@ use super::call::{APPLY, Call, media_type};
 use crate::admission::Phase;
 use crate::auth::check_token_request;
 use crate::error::ApiError;
+use crate::json::Reading;
 use crate::requests::Verb;
 use crate::write::{Application, DeleteOptions, NewScale, Scope};
 
@@ -113,11 +114,11 @@ impl Call<'_> {
         body: &[u8],
         act: impl FnOnce(Value) -> Result<Answer, ApiError>,
     ) -> Result<Answer, ApiError> {
-        let mut object = self.object(body)?;
+        let Reading { value: mut object, doubled } = self.object(body)?;
         let known = self.shared.schema.kind_by_api_version(api_version, kind);
         let (Some(known), Some(members)) = (known, object.as_object_mut()) else { return act(object) };
         let fitted = crate::typed::fit(known.message(), members);
-        let twice = self.twice(Some(known), body, &object);
+        let twice = self.twice(Some(known), (body, doubled));
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
         let judged = fitted.and_then(|unknown| scope.judge(unknown));
         let warnings = judged.map_err(|why| self.undecodable(known, &why))?;

@@ -107,7 +107,7 @@ fn docker(at: &At<'_>, key: &str, causes: &mut Vec<Cause>) {
         return;
     };
     let content = STANDARD.decode(text).unwrap_or_default();
-    let why = match crate::http::read_json(&content) {
+    let why = match crate::json::read_json(&content) {
         Ok(Value::Object(_)) => None,
         Ok(other) => Some(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",

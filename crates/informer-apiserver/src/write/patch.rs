@@ -15,7 +15,7 @@ use super::Twice;
 use super::merge::Origin;
 use super::metadata::{json_type, typeless};
 use crate::error::ApiError;
-use crate::http::read_json;
+use crate::json::{read_json, read_whole};
 use crate::kinds::Kind;
 
 /// A patch, read and ready to be applied again and again.
@@ -80,7 +80,11 @@ impl PatchType {
     /// What a strict reader finds in the text of the patch.
     pub(crate) fn twice(&self, body: &[u8]) -> Option<Twice> {
         match self {
-            Self::Merge(patch) | Self::Strategic(patch) => Twice::in_json(None, body, patch),
+            // It is read once more, which is little beside what is done with it.
+            Self::Merge(_) | Self::Strategic(_) => {
+                read_whole(body).ok().filter(|reading| reading.doubled)?;
+                Twice::in_json(None, body)
+            }
             Self::Json(_) => Twice::in_operations(body),
         }
     }

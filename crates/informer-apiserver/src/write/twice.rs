@@ -7,7 +7,6 @@ use std::fmt;
 use informer_schema::Kind;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 
 use super::Validation;
 use crate::http::yaml_twice;
@@ -28,11 +27,8 @@ pub(crate) enum Twice {
 }
 
 impl Twice {
-    /// In JSON, of a built-in kind where that is known. `None` where there is nothing of that kind, which is nearly always.
-    pub(crate) fn in_json(known: Option<Kind<'_>>, body: &[u8], read: &Value) -> Option<Self> {
-        if colons(body) == members(read) {
-            return None;
-        }
+    /// In JSON that has members twice, of a built-in kind where that is known.
+    pub(crate) fn in_json(known: Option<Kind<'_>>, body: &[u8]) -> Option<Self> {
         if let Some(known) = known {
             let problems = known.strict_problems(body).ok()?;
             return Some(Self::Everything(problems.iter().map(ToString::to_string).collect()));
@@ -89,30 +85,6 @@ fn found(body: &[u8], place: Place) -> Option<Vec<String>> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     Walk { path: "", place, found: &found }.deserialize(&mut reader).ok()?;
     Some(found.into_inner())
-}
-
-/// Colons outside of texts: so many members are written in well-formed JSON.
-fn colons(body: &[u8]) -> usize {
-    let (mut count, mut quoted, mut escaped) = (0, false, false);
-    for byte in body {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = quoted,
-            b'"' => quoted = !quoted,
-            b':' if !quoted => count += 1,
-            _ => {}
-        }
-    }
-    count
-}
-
-/// Members of a value and of everything in it.
-fn members(value: &Value) -> usize {
-    match value {
-        Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
-        Value::Array(items) => items.iter().map(members).sum(),
-        _ => 0,
-    }
 }
 
 /// What is looked at.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::operation;
-use crate::http::read_json;
+use crate::json::read_json;
 use crate::write::metadata::json_type;
 
 /// Operations of one JSON patch, as upstream.

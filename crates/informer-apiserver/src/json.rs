@@ -1,10 +1,12 @@
 //! JSON as Go reads it: bytes that are no text become the sign for them, and errors have its words.
 
 mod complaint;
+mod reading;
 
 use serde_json::Value;
 
 use self::complaint::complaint;
+pub(crate) use self::reading::{Reading, read};
 
 /// Reads JSON.
 ///
@@ -12,18 +14,23 @@ use self::complaint::complaint;
 ///
 /// When the text is no JSON, or nests too deep: why.
 pub(crate) fn read_json(body: &[u8]) -> Result<Value, String> {
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
+    Ok(read_whole(body)?.value)
+}
+
+/// The same, with whether a member is in the text twice.
+pub(crate) fn read_whole(body: &[u8]) -> Result<Reading, String> {
+    if let Ok(reading) = reading::read(body) {
+        return Ok(reading);
     }
     if let Some(why) = complaint(body) {
         return Err(why);
     }
     // What is left are texts that are none, and numbers beyond all numbers.
-    serde_json::from_str(&whole_characters(&text(body))).map_err(|error| error.to_string())
+    reading::read(whole_characters(&text(body)).as_bytes()).map_err(|error| error.to_string())
 }
 
 /// Bytes as text: each that is none becomes a sign of its own.
-pub(super) fn text(body: &[u8]) -> String {
+pub(crate) fn text(body: &[u8]) -> String {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
         text.push_str(chunk.valid());
