@@ -5,6 +5,7 @@
 //! ([field management](https://kubernetes.io/docs/reference/using-api/server-side-apply/)).
 
 mod compare;
+mod created;
 mod element;
 mod managed;
 mod merge;

@@ -41,7 +41,6 @@ use crate::admission::Phase;
 use crate::auth::Requester;
 use crate::consumption::Commit;
 use crate::error::{ApiError, Cause};
-use crate::fields::Managed;
 use crate::kinds::{Kind, Resource, Traits};
 use crate::plugins::Coming;
 use crate::rules::prepare_new;
@@ -161,12 +160,11 @@ impl Shared {
         let kind = scope.kind();
         metadata::wipe(&mut object);
         let by = own::By { manager: scope.manager, mode, conversion: scope.conversion };
-        let managed = self.owners_created(kind, &mut object, by);
         let managers = match scope.leaves_managers() {
             // Nobody looks at them before they are written.
-            true => managed.as_ref().and_then(Managed::text),
+            true => self.owners_text(kind, &mut object, by),
             false => {
-                managed.iter().for_each(|managed| own::put_fields(&mut object, managed));
+                self.own_created(kind, &mut object, by);
                 None
             }
         };

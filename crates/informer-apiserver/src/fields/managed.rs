@@ -40,6 +40,41 @@ pub(crate) struct ManagerId {
     pub(crate) subresource: String,
 }
 
+impl ManagerId {
+    /// This manager alone, with its fields as they are written.
+    pub(super) fn text(&self, api_version: &str, time: Option<&str>, fields: &str) -> String {
+        const REST: usize = 256;
+        let mut text = String::with_capacity(fields.len() + REST);
+        text.push('[');
+        self.write_text((api_version, time), |out| out.push_str(fields), &mut text);
+        text.push(']');
+        text
+    }
+
+    /// The members of an entry in the order of their names.
+    fn write_text(
+        &self,
+        (api_version, time): (&str, Option<&str>),
+        fields: impl FnOnce(&mut String),
+        out: &mut String,
+    ) {
+        out.push_str(r#"{"apiVersion":"#);
+        push_quoted("", api_version, out);
+        out.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
+        fields(out);
+        out.push_str(r#","manager":"#);
+        push_quoted("", &self.manager, out);
+        out.extend([r#","operation":""#, self.operation.name(), "\""]);
+        for (name, text) in [("subresource", self.subresource.as_str()), ("time", time.unwrap_or_default())] {
+            if !text.is_empty() {
+                out.extend([",\"", name, "\":"]);
+                push_quoted("", text, out);
+            }
+        }
+        out.push('}');
+    }
+}
+
 /// What a manager manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owned {
@@ -246,22 +281,8 @@ impl Owned {
 
     /// The members of [`write`](Self::write) in the order of their names.
     fn write_text(&self, id: &ManagerId, out: &mut String) {
-        out.push_str(r#"{"apiVersion":"#);
-        push_quoted(&self.api_version, out);
-        out.push_str(r#","fieldsType":"FieldsV1","fieldsV1":"#);
-        self.set.write_text(out);
-        out.push_str(r#","manager":"#);
-        push_quoted(&id.manager, out);
-        out.extend([r#","operation":""#, id.operation.name(), "\""]);
-        for (name, text) in
-            [("subresource", id.subresource.as_str()), ("time", self.time.as_deref().unwrap_or_default())]
-        {
-            if !text.is_empty() {
-                out.extend([",\"", name, "\":"]);
-                push_quoted(text, out);
-            }
-        }
-        out.push('}');
+        let time = self.time.as_deref();
+        id.write_text((&self.api_version, time), |out| self.set.write_text(out), out);
     }
 
     fn write(&self, id: &ManagerId) -> Value {

@@ -417,3 +417,93 @@ fn managed_fields_that_are_damaged_are_not_read() {
     assert!(entry(&|entry| entry["fieldsV1"] = json!({"x:later": {}})).is_some());
     assert!(Managed::read(Some(&json!("text"))).is_none());
 }
+
+/// Values where an object has others, or none that a type knows.
+fn odd() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        json!(null),
+        json!(1.5),
+        json!("<a\"\\\n\u{2028}>"),
+        json!([1, 1]),
+        json!([1, 1.0, null]),
+        json!([]),
+        json!({}),
+        json!({"a": {"b": [1]}, "c\u{1}": null}),
+        json!([{"name": "a"}, {"name": "a", "value": 1}]),
+        json!([{"name": 1.0}, {"name": 1}]),
+        json!([{"name": "<&\"", "more": {}}, {"name": "b", "more": null}, {"name": null}]),
+        json!([{"value": 1}]),
+    ])
+}
+
+/// An object of which some members are odd.
+fn any_object() -> impl Strategy<Value = Value> {
+    let names = ["number", "set", "keyed", "plain", "whole", "parts", "metadata", "other"];
+    let odds = prop::collection::btree_map(prop::sample::select(names.to_vec()), odd(), 0..3);
+    (object(), odds).prop_map(|(mut object, odds)| {
+        odds.into_iter().for_each(|(name, value)| object[name] = value);
+        object
+    })
+}
+
+proptest! {
+    #[test]
+    fn managers_of_a_new_object_are_written_as_their_sets_are(
+        empty in object(),
+        new in any_object(),
+        ignored in prop::sample::subsequence(vec!["number", "parts.a", "keyed", "metadata", "whole.b"], 0..3),
+    ) {
+        let (schema, table) = (schema(), Schema::builtin());
+        let mut kind = Kind::new(&schema, &table);
+        kind.ignored = Set::of_fields(&ignored);
+        let (updater, id) = (kind.updater(), updater_id("<u>"));
+        let sets = |empty: &Value| updater.update(empty, &new, Managed::default(), &id).ok().and_then(|m| m.text());
+        for empty in [&empty, &json!({})] {
+            if let Some(text) = updater.created_text(empty, &new, &id) {
+                prop_assert_eq!(Some(text), sets(empty));
+            }
+        }
+    }
+
+    #[test]
+    fn managers_of_a_new_object_need_no_sets(new in object()) {
+        let (schema, table) = (schema(), Schema::builtin());
+        let kind = Kind::new(&schema, &table);
+        let updater = kind.updater();
+        let text = updater.created_text(&json!({}), &new, &updater_id("u"));
+        prop_assert_eq!(text.is_none(), new == json!({}));
+    }
+}
+
+#[test]
+fn managers_of_a_new_pod_are_written_as_their_sets_are() {
+    let table = Schema::builtin();
+    let message = table.message("core.v1.Pod").unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "labels": {"a/b": "c"}, "creationTimestamp": null,
+            "ownerReferences": [{"uid": "u", "name": "r", "kind": "ReplicaSet", "apiVersion": "apps/v1"}]},
+        "spec": {
+            "containers": [
+                {"name": "two", "image": "i", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
+                    "env": [{"name": "A"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+                    "command": ["a", "b"], "resources": {}},
+                {"name": "one", "image": "i"}],
+            "nodeSelector": {"x": "y"}, "tolerations": [{"key": "k"}], "imagePullSecrets": [{"name": ""}, {"name": ""}]},
+        "status": {"phase": "Pending"}
+    });
+    let ignored = Set::of_fields(&["status"]);
+    let types = [("v1", Type::message(message))].into();
+    let updater =
+        Updater { version: "v1", types, convert: None, ignored: &ignored, now: "2026-01-01T00:00:00Z" };
+    let mut empty = Value::Object(crate::typed::zero(message));
+    empty["kind"] = "Pod".into();
+    for entries in [1, 2] {
+        let mut pod = pod.clone();
+        pod["spec"]["imagePullSecrets"].as_array_mut().unwrap().truncate(entries);
+        let sets = updater.update(&empty, &pod, Managed::default(), &updater_id("u")).unwrap().text();
+        let text = updater.created_text(&empty, &pod, &updater_id("u"));
+        // Two secrets without a name are one entry that is there twice.
+        assert_eq!(text, sets.filter(|_| entries == 1));
+    }
+}

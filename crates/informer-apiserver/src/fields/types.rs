@@ -127,6 +127,11 @@ impl<'a> Type<'a> {
         Self::Custom { schema, table, preserves, embedded }
     }
 
+    /// Whether a custom schema says what it is.
+    pub(super) fn is_custom(self) -> bool {
+        matches!(self, Self::Custom { .. })
+    }
+
     fn custom_sort(self) -> &'a str {
         match self {
             Self::Custom { schema, .. } => schema["type"].as_str().unwrap_or_default(),
@@ -295,7 +300,8 @@ impl<'a> ListType<'a> {
         Ok(Element::Key(keys))
     }
 
-    fn keys(&self) -> Vec<&'a str> {
+    /// The members that tell entries apart, as the type lists them.
+    pub(super) fn keys(&self) -> Vec<&'a str> {
         match self.of {
             Type::List(field) if field.list_type().is_some() => field.list_map_keys().collect(),
             Type::List(field) => field.merge_key().into_iter().collect(),
@@ -307,7 +313,7 @@ impl<'a> ListType<'a> {
         }
     }
 
-    fn default_of(&self, key: &str) -> Option<Value> {
+    pub(super) fn default_of(&self, key: &str) -> Option<Value> {
         match self.of {
             Type::List(list) => {
                 let field = list.message()?.field(key)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::compare::{Comparison, compare};
+use super::created::{self, Found};
 use super::element::{Path, same};
 use super::managed::{Managed, ManagerId, Operation, Owned};
 use super::merge::merge;
@@ -14,7 +15,7 @@ use super::types::Type;
 use super::walk::{TypeError, fields_of, reconciled, told, validate, with_named};
 
 /// What nobody manages: it is the server's, or says which object this is.
-const UNOWNED: [&str; 12] = [
+pub(super) const UNOWNED: [&str; 12] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -28,6 +29,9 @@ const UNOWNED: [&str; 12] = [
     "metadata.managedFields",
     "metadata.resourceVersion",
 ];
+
+/// What the fields of most new objects are written in.
+const CREATED_BYTES: usize = 2048;
 
 /// An object in another version, or why it cannot be had.
 pub(crate) type Convert<'a> = &'a dyn Fn(&str, &Value) -> Result<Value, Failed>;
@@ -105,6 +109,16 @@ impl<'a> Updater<'a> {
         }
         managed.cap();
         Ok(managed)
+    }
+
+    /// The managers that [`update`](Self::update) gives an object that nobody managed, as [`Managed::text`] writes them; `empty` is
+    /// of its type. `None` where that has to be asked.
+    pub(crate) fn created_text(&self, empty: &Value, new: &Value, id: &ManagerId) -> Option<String> {
+        let mut fields = String::with_capacity(CREATED_BYTES);
+        match created::write(self.own_type(), (empty, new), self.ignored, &mut fields)? {
+            Found::Nothing => None,
+            Found::Fields => Some(id.text(self.version, Some(self.now), &fields)),
+        }
     }
 
     /// Applies `config` to `live`.

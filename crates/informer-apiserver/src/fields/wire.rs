@@ -42,28 +42,24 @@ impl Set {
             out.push_str(r#"".":{}"#);
         }
         let mut first = !itself;
-        let mut member = |name: &str, node: &Node, out: &mut String| {
+        let mut member = |name: (&str, &str), node: &Node, out: &mut String| {
             if !std::mem::take(&mut first) {
                 out.push(',');
             }
-            push_quoted(name, out);
+            push_quoted(name.0, name.1, out);
             out.push(':');
             node.children.write_below(node.member && !node.children.is_empty(), out);
         };
         let mut others = Vec::new();
-        let mut name = String::new();
         for (element, node) in self.nodes() {
-            if let Element::Field(field) = element {
-                name.clear();
-                name.extend(["f:", &**field]);
-                member(&name, node, out);
-            } else {
-                others.push((written(element), node));
+            match element {
+                Element::Field(field) => member(("f:", field), node, out),
+                other => others.push((written(other), node)),
             }
         }
         // Members are in the order of their texts, of which those of fields are the first.
         others.sort_by(|(left, _), (right, _)| left.cmp(right));
-        others.iter().for_each(|(name, node)| member(name, node, out));
+        others.iter().for_each(|(name, node)| member(("", name), node, out));
         out.push('}');
     }
 
@@ -123,12 +119,19 @@ fn written(element: &Element) -> String {
             let mut text = "k:{".to_owned();
             for (index, (name, value)) in keys.iter().enumerate() {
                 let comma = if index == 0 { "" } else { "," };
-                write!(text, "{comma}{}:{value}", quoted(name)).expect("a text is written to");
+                text.push_str(comma);
+                push_quoted("", name, &mut text);
+                text.push(':');
+                push_value(value, &mut text);
             }
             text.push('}');
             as_go(text)
         }
-        Element::Value(value) => as_go(format!("v:{value}")),
+        Element::Value(value) => {
+            let mut text = "v:".to_owned();
+            push_value(value, &mut text);
+            as_go(text)
+        }
         Element::Index(index) => format!("i:{index}"),
     }
 }
@@ -137,16 +140,48 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text is written to memory")
 }
 
-/// Appends a text as JSON has it.
-pub(super) fn push_quoted(text: &str, out: &mut String) {
-    match text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
-        true => out.push_str(&quoted(text)),
-        false => out.extend(["\"", text, "\""]),
+fn push_value(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => push_quoted("", text, out),
+        // Texts alone are so many that it matters how they are written.
+        other => write!(out, "{other}").expect("a text is written to"),
     }
 }
 
+/// Appends a text as JSON has it, after a prefix that needs no escapes.
+pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
+    // Without an early end, for which several bytes are looked at at once.
+    let (control, sign) = text.bytes().fold((false, false), |(control, sign), byte| {
+        (control | (byte < b' '), sign | (byte == b'"') | (byte == b'\\'))
+    });
+    if control {
+        out.push_str(&quoted(&[prefix, text].concat()));
+        return;
+    }
+    out.reserve(prefix.len() + text.len() + 2);
+    out.push('"');
+    out.push_str(prefix);
+    match sign {
+        true => push_escaped(text, out),
+        false => out.push_str(text),
+    }
+    out.push('"');
+}
+
+/// Appends a text in which quotes and backslashes alone need an escape.
+fn push_escaped(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\')) {
+        out.push_str(&rest[..at]);
+        out.push('\\');
+        out.push_str(&rest[at..=at]);
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+}
+
 /// JSON as Go writes it: safe to be put into a page. The signs stand nowhere but in texts.
-fn as_go(mut text: String) -> String {
+pub(super) fn as_go(mut text: String) -> String {
     // The last two begin with this byte.
     const SEPARATOR: u8 = 0xe2;
     if !text.bytes().any(|byte| matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::merge::Origin;
-use super::own::{By, Ownership, put_fields};
+use super::own::{By, Ownership, held_fields, put_fields};
 use super::retry::retry;
 use super::{Changed, Object, Scope, Validation, WriteMode, Written, metadata};
 use crate::error::{ApiError, Cause, Details};
@@ -182,7 +182,7 @@ impl Shared {
         check_config(kind, &apply.config)?;
         let ownership = Ownership::new(self, kind, by);
         let (live, managed) = match old {
-            Some(old) => ownership.live(old),
+            Some(old) => (ownership.live(old), Managed::read(held_fields(old)).unwrap_or_default()),
             None => (Value::Object(ownership.empty()), Managed::default()),
         };
         let ownership = ownership.knowing(&managed);

@@ -125,13 +125,12 @@ impl<'a> Ownership<'a> {
     }
 
     /// The stored object as it is compared: in Go's form, without its managers.
-    pub(super) fn live(&self, object: &Object) -> (Value, Managed) {
-        let mut object = object.clone();
-        let managed = Managed::read(take_fields(&mut object).as_ref()).unwrap_or_default();
+    pub(super) fn live(&self, object: &Object) -> Value {
+        let mut object = without_fields(object);
         if let Some(message) = self.shared.message(self.kind) {
             form(message, &mut object);
         }
-        (Value::Object(object), managed)
+        Value::Object(object)
     }
 
     /// Files what is there under a manager of its own, where nobody has managed anything yet.
@@ -143,6 +142,18 @@ impl<'a> Ownership<'a> {
         let empty = Value::Object(self.empty());
         let convert = |version: &str, object: &Value| self.convert(version, object);
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
+    }
+
+    /// The managers of a new object that names none, as they are written; `None` where that takes [`update`](Self::update).
+    fn created_text(&self, empty: &Value, new: &mut Object, manager: &str) -> Option<String> {
+        let id = self.id(manager, Operation::Update);
+        let value = Value::Object(std::mem::take(new));
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        let text = self.updater(&convert).created_text(empty, &value, &id);
+        if let Value::Object(object) = value {
+            *new = object;
+        }
+        text
     }
 
     /// The managers of an object that becomes `new`.
@@ -186,17 +197,20 @@ impl Shared {
     /// Who manages the fields of a new object, which comes out without those that it named itself; `None` where it is left alone.
     pub(super) fn owners_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<Managed> {
         let manager = by.manager?;
-        let given = take_fields(object);
-        for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-            metadata_of_mut(object).remove(wiped);
-        }
-        let managed = match Managed::is_reset(given.as_ref()) {
-            true => Managed::default(),
-            false => Managed::read(given.as_ref()).unwrap_or_default(),
-        };
+        let given = given_managers(object);
         let ownership = Ownership::new(self, kind, by);
         let empty = Value::Object(ownership.empty());
-        Some(ownership.update(&empty, object, managed, manager))
+        Some(ownership.update(&empty, object, given, manager))
+    }
+
+    /// The same as [`Managed::text`] writes them; `None` also where there are none.
+    pub(super) fn owners_text(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<String> {
+        let manager = by.manager?;
+        let given = given_managers(object);
+        let ownership = Ownership::new(self, kind, by);
+        let empty = Value::Object(ownership.empty());
+        let text = given.0.is_empty().then(|| ownership.created_text(&empty, object, manager)).flatten();
+        text.or_else(|| ownership.update(&empty, object, given, manager).text())
     }
 
     /// The same for a status that the server itself writes.
@@ -239,22 +253,52 @@ impl Shared {
         let By { manager: Some(manager), mode, .. } = by else { return };
         let ownership = Ownership::new(self, kind, by);
         let given = take_fields(object);
-        let held = metadata_of(old).and_then(|metadata| metadata.get(FIELDS));
+        let held = held_fields(old);
         let whole = subresource(mode).is_empty();
         if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
             return;
         }
-        let (live, held) = ownership.live(old);
         // Only writes to the whole object may say who its managers are.
-        let managed = match Managed::read(given.as_ref()) {
-            Some(managed) if whole && !managed.0.is_empty() => managed,
-            _ => held,
+        let given = given.filter(|_| whole).and_then(|given| Managed::read(Some(&given)));
+        let managed = match given {
+            Some(given) if !given.0.is_empty() => given,
+            _ => Managed::read(held).unwrap_or_default(),
         };
         if !managed.0.is_empty() {
+            let live = ownership.live(old);
             let managed = ownership.update(&live, object, managed, manager);
             put_fields(object, &managed);
         }
     }
+}
+
+/// Takes the managers out of a new object that it names itself, and what the server alone says.
+fn given_managers(object: &mut Object) -> Managed {
+    let given = take_fields(object);
+    for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata_of_mut(object).remove(wiped);
+    }
+    match Managed::is_reset(given.as_ref()) {
+        true => Managed::default(),
+        false => Managed::read(given.as_ref()).unwrap_or_default(),
+    }
+}
+
+/// The managed fields of an object.
+pub(super) fn held_fields(object: &Object) -> Option<&Value> {
+    metadata_of(object)?.get(FIELDS)
+}
+
+/// An object without its managed fields, which are as large as the rest of many.
+fn without_fields(object: &Object) -> Object {
+    let member = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != FIELDS);
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        value => (name.clone(), value.clone()),
+    };
+    object.iter().map(member).collect()
 }
 
 /// Takes the managed fields out of an object.
