@@ -103,6 +103,8 @@ pub(crate) struct Pulled {
     pub(crate) events: Vec<Arc<Event>>,
     /// The stream is complete up to here, once `events` are delivered.
     pub(crate) version: u64,
+    /// Nothing is left to be pulled, and the watch goes on: it need not look again before something changes.
+    pub(crate) complete: bool,
 }
 
 /// Why a watcher cannot go on.
@@ -296,7 +298,7 @@ impl Storage {
             Some(last) if !complete => last.version,
             _ => version,
         };
-        Ok(Pulled { events, version })
+        Ok(Pulled { events, version, complete: complete && !table.closed })
     }
 
     /// Forgets the history up to and including `version`: watches and lists from before it get 410.

@@ -65,6 +65,8 @@ pub(crate) struct WatchDriver {
     protobuf: bool,
     /// Everything up to here is delivered or in `queue`.
     cursor: u64,
+    /// Up to where the last pull found everything, until something may have changed.
+    complete: Option<u64>,
     epoch: u64,
     changed: watch::Receiver<()>,
     initial: Option<Initial>,
@@ -196,6 +198,7 @@ impl WatchDriver {
             table: request.table.map(|form| Rows { form, defined: false }),
             protobuf: request.protobuf,
             cursor: storage.version(),
+            complete: None,
             epoch: storage.epoch(request.resource.table),
             changed,
             initial: None,
@@ -272,6 +275,15 @@ impl WatchDriver {
             if let Some(line) = self.queue.pop_front() {
                 return Some(Item::Event(line));
             }
+            // After most events there is nothing more, and nobody has to look.
+            if let Some(version) = self.complete.take()
+                && matches!(self.changed.has_changed(), Ok(false))
+            {
+                if let Some(item) = self.wait(version).await {
+                    return Some(item);
+                }
+                continue;
+            }
             self.changed.mark_unchanged();
             let converted = self.convert().await;
             if converted == 0 {
@@ -327,7 +339,7 @@ impl WatchDriver {
     /// Pulls events into the queue. `Some(version)` where there are none and the stream is complete up to there.
     fn pull(&mut self, max: usize) -> Result<Option<u64>, Ended> {
         let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, max)?;
-        let Pulled { events, version } = pulled;
+        let Pulled { events, version, complete } = pulled;
         let none = events.is_empty();
         let mut bytes = 0;
         for event in events {
@@ -357,6 +369,7 @@ impl WatchDriver {
             }
         }
         self.cursor = self.cursor.max(version);
+        self.complete = Some(version).filter(|_| complete && !none && !self.ended);
         Ok(none.then_some(version))
     }
 

@@ -465,9 +465,13 @@ impl Shared {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.present(&current)?;
             let old = parse(shown.as_slice());
-            let patched = patch.apply(&self.schema, kind, old.clone())?;
-            let mut object = metadata::checked(kind, scope.namespace, patched)?;
-            let warnings = self.shaped(scope, &mut object, patch.origin())?;
+            let patched = || {
+                let patched = patch.apply(&self.schema, kind, old.clone())?;
+                metadata::checked(kind, scope.namespace, patched)
+            };
+            let mut object = patched()?;
+            let again = || patched().ok().map(Value::Object);
+            let warnings = self.shaped(scope, &mut object, patch.origin(&again))?;
             let written = self.put_patched(scope, (&current, shown, old), object, mode);
             match written.map_err(|error| error.warned(warnings.clone()))? {
                 Ok(written) => {

@@ -246,7 +246,7 @@ fn changes(at: &At<'_>, causes: &mut Vec<Cause>) {
         }
         _ => {}
     }
-    if untouchable(new.value) != untouchable(old) {
+    if new.value != old && untouchable(new.value) != untouchable(old) {
         let why = "pod updates may not change fields other than \
                    `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                    `spec.tolerations` (only additions to existing tolerations),\

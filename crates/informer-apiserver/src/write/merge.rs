@@ -10,12 +10,12 @@ use crate::rules::{Rules, keep_allocated, plug_in_change, prepare_changed};
 use crate::typed::Source;
 
 /// Where an object comes from: how it is told that it does not fit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) enum Origin<'a> {
     /// A body.
     Body,
-    /// A JSON patch or a merge patch.
-    Patch,
+    /// A JSON patch or a merge patch. What it made of the object can be had again, before anything was taken out of it.
+    Patch(&'a dyn Fn() -> Option<Value>),
     /// This strategic merge patch.
     Strategic(&'a Value),
     /// An apply of this.
@@ -26,7 +26,7 @@ impl Origin<'_> {
     /// A patch of lists and an apply are merged without types, and nothing is written out before they have some again.
     fn source(self) -> Source {
         match self {
-            Self::Body | Self::Patch => Source::Text,
+            Self::Body | Self::Patch(_) => Source::Text,
             Self::Strategic(_) | Self::Apply(_) => Source::Values,
         }
     }
@@ -46,19 +46,14 @@ pub(super) fn shaped(
             return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
         }
     }
-    let strictly = scope.validation == Validation::Strict;
-    // Of a patch the whole object is told, as it was before anything was taken out of it.
-    let whole = |object: &Object| matches!(origin, Origin::Patch).then(|| Value::Object(object.clone()));
-    let before = if strictly { whole(object) } else { None };
     let unknown = match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
         (Some(schema), _) => {
-            check_times(origin, object).map_err(|why| undecodable(kind, origin, whole(object), &why))?;
+            check_times(origin, object).map_err(|why| undecodable(kind, origin, &why))?;
             schema.shape(object)
         }
         (None, Some(known)) if !kind.is_custom() && scope.validation != Validation::Unchecked => {
-            let before = whole(object);
             let fitted = crate::typed::fit_from(origin.source(), known.message(), object);
-            let mut unknown = fitted.map_err(|why| undecodable(kind, origin, before, &why))?;
+            let mut unknown = fitted.map_err(|why| undecodable(kind, origin, &why))?;
             if origin.source() == Source::Values {
                 // Upstream's converter finds them at random, and tells them in the order of their paths.
                 unknown.sort_unstable();
@@ -83,7 +78,7 @@ pub(super) fn shaped(
         }
         own::set_fields(object, managed);
     }
-    scope.judge(unknown).map_err(|why| undecodable(kind, origin, before, &why))
+    scope.judge(unknown).map_err(|why| undecodable(kind, origin, &why))
 }
 
 /// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens
@@ -146,7 +141,7 @@ fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
 }
 
 /// The refusal of what does not fit. Of a patch upstream shows what has become of the whole object, or the patch itself.
-pub(super) fn undecodable(kind: &Kind, origin: Origin<'_>, whole: Option<Value>, why: &str) -> ApiError {
+pub(super) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiError {
     let shown = match origin {
         Origin::Body => {
             let (name, version) = (&kind.kind, &kind.gvr.version);
@@ -155,7 +150,7 @@ pub(super) fn undecodable(kind: &Kind, origin: Origin<'_>, whole: Option<Value>,
             ));
         }
         Origin::Apply(config) => return super::apply::inconvertible(kind, config, why),
-        Origin::Patch => whole.unwrap_or_default().to_string(),
+        Origin::Patch(again) => again().unwrap_or_default().to_string(),
         Origin::Strategic(patch) => super::patch::shown(patch),
     };
     let cause = Cause::invalid("patch", &format!("{shown:?}"), why);

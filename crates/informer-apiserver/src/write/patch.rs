@@ -74,7 +74,7 @@ impl PatchType {
             return Ok(object);
         }
         let why = format!("couldn't get version/kind; json parse error: {}", typeless(&object));
-        Err(super::merge::undecodable(kind, self.origin(), Some(object), &why))
+        Err(super::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
     }
 
     /// What a strict reader finds in the text of the patch.
@@ -89,10 +89,11 @@ impl PatchType {
         }
     }
 
-    pub(super) fn origin(&self) -> Origin<'_> {
+    /// Where a patched object comes from, which can be made `again`.
+    pub(super) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
         match self {
             Self::Strategic(patch) => Origin::Strategic(patch),
-            Self::Merge(_) | Self::Json(_) => Origin::Patch,
+            Self::Merge(_) | Self::Json(_) => Origin::Patch(again),
         }
     }
 

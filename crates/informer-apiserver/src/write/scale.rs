@@ -141,7 +141,8 @@ impl Shared {
             _ => Ok(Vec::new()),
         };
         let judged = unknown.and_then(|unknown| scope.judge(unknown));
-        let warnings = judged.map_err(|why| undecodable(scales, Origin::Patch, Some(whole), &why))?;
+        let warnings =
+            judged.map_err(|why| undecodable(scales, Origin::Patch(&|| Some(whole.clone())), &why))?;
         Ok((patched, warnings))
     }
 
