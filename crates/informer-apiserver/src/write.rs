@@ -159,7 +159,7 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         metadata::wipe(&mut object);
-        let by = own::By { manager: scope.manager, mode, conversion: scope.conversion };
+        let by = own::By::of(scope, mode);
         let managers = match scope.leaves_managers() {
             // Nobody looks at them before they are written.
             true => self.owners_text(kind, &mut object, by),
@@ -347,7 +347,7 @@ impl Shared {
             }
             let mut new = object.clone();
             let shown = scope.present(&current)?;
-            let old = parse(shown.as_slice());
+            let old = self.read_back(scope, &shown);
             self.own_replaced(scope, &old, &mut new, mode)?;
             match self.replace_shown(scope, (&current, shown, old), new, mode)? {
                 Ok(written) => {
@@ -379,25 +379,31 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let shown = scope.present(current)?;
-        let old = parse(shown.as_slice());
+        let old = self.read_back(scope, &shown);
         self.replace_shown(scope, (current, shown, old), object, mode)
     }
 
-    /// The same where the object has been looked at before, as it is shown.
+    /// A stored object as what comes is held against it: what this process wrote may have another form than what comes from a
+    /// client, and that alone is no change.
+    fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
+        let mut value = parse(shown.as_slice());
+        if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
+            && scope.validation != Validation::Unchecked
+        {
+            crate::typed::form(message, object);
+        }
+        value
+    }
+
+    /// The same where the object has been [read back](Self::read_back) before, as it is shown.
     fn replace_shown(
         &self,
         scope: Scope<'_>,
-        (current, shown, mut whole): (&Arc<Stored>, Arc<Stored>, Value),
+        (current, shown, whole): (&Arc<Stored>, Arc<Stored>, Value),
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        // What this process wrote may have another form than what comes from a client: that alone is no change.
-        if let (Some(message), Value::Object(old)) = (self.message(kind), &mut whole)
-            && scope.validation != Validation::Unchecked
-        {
-            crate::typed::form(message, old);
-        }
         let Value::Object(old) = &whole else { return Err(ApiError::unknown_resource()) };
         scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
         scope.check_escalation(self, Some(old), &object)?;
@@ -464,7 +470,7 @@ impl Shared {
         retry(kind, name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let shown = scope.present(&current)?;
-            let old = parse(shown.as_slice());
+            let old = self.read_back(scope, &shown);
             let patched = || {
                 let patched = patch.apply(&self.schema, kind, old.clone())?;
                 metadata::checked(kind, scope.namespace, patched)

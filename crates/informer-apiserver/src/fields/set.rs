@@ -67,8 +67,9 @@ impl Set {
         self.nodes.iter()
     }
 
-    pub(super) fn into_nodes(self) -> impl ExactSizeIterator<Item = (Element, Node)> {
-        self.nodes.into_iter()
+    /// The same to change what is below them: a node must not become empty.
+    pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (&Element, &mut Node)> {
+        self.nodes.iter_mut().map(|(element, node)| (&*element, node))
     }
 
     /// A set of nodes in any order; of those with one step the last one counts.

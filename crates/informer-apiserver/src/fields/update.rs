@@ -12,7 +12,7 @@ use super::merge::merge;
 use super::remove::remove;
 use super::set::Set;
 use super::types::Type;
-use super::walk::{TypeError, fields_of, reconciled, told, validate, with_named};
+use super::walk::{TypeError, fields_of, reconcile, told, validate, with_named};
 
 /// What nobody manages: it is the server's, or says which object this is.
 pub(super) const UNOWNED: [&str; 12] = [
@@ -221,7 +221,7 @@ impl<'a> Updater<'a> {
     fn reconciled(&self, mut managed: Managed) -> Managed {
         managed.0.retain(|_, owned| match self.types.get(owned.api_version.as_str()) {
             Some(of) => {
-                owned.set = reconciled(*of, std::mem::take(&mut owned.set));
+                reconcile(*of, &mut owned.set);
                 true
             }
             None => false,

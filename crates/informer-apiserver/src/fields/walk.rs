@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::set::Set;
+use super::set::{Node, Set};
 use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
 
 /// A value that is not of its type.
@@ -237,22 +237,20 @@ pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     named
 }
 
-/// The set as the type has it by now: what has become atomic is owned as a whole.
-pub(super) fn reconciled(of: Type<'_>, set: Set) -> Set {
-    let mut now = Set::default();
-    for (element, node) in set.into_nodes() {
-        let below = match &element {
+/// Brings a set into the form that the type has by now: what has become atomic is owned as a whole.
+pub(super) fn reconcile(of: Type<'_>, set: &mut Set) {
+    // What has nothing below it stays as it is, and most have not.
+    for (element, node) in set.nodes_mut().filter(|(_, node)| !node.children.is_empty()) {
+        let below = match element {
             Element::Field(name) => of.map().and_then(|map| map.member(name)).map(|member| member.of),
             _ => of.list().map(|list| list.element),
         };
-        let (member, children) = match below {
-            Some(below) if !node.children.is_empty() && is_atomic(below) => (true, Set::default()),
-            Some(below) => (node.member, reconciled(below, node.children)),
-            None => (node.member, node.children),
-        };
-        now.put(element, member, children);
+        match below {
+            Some(below) if is_atomic(below) => *node = Node { member: true, children: Set::default() },
+            Some(below) => reconcile(below, &mut node.children),
+            None => {}
+        }
     }
-    now
 }
 
 /// Whether values of the type are always taken as a whole; those of any type say so themselves.

@@ -149,7 +149,7 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<(Object, Vec<String>), ApiError> {
         let kind = scope.kind();
-        let by = By { manager: scope.manager, mode, conversion: scope.conversion };
+        let by = By { formed: false, ..By::of(scope, mode) };
         let managed = self.apply_managed(kind, old, apply, by);
         scope.asked()?;
         let mut object = managed?;

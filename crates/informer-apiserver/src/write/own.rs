@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::metadata::{metadata_of, metadata_of_mut};
-use super::{Object, Scope, WriteMode};
+use super::{Object, Scope, Validation, WriteMode};
 use crate::admission::Attempt;
 use crate::error::ApiError;
 use crate::fields::{Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate};
@@ -31,6 +31,16 @@ pub(super) struct By<'a> {
     pub(super) mode: WriteMode,
     /// Objects are converted by a webhook, where one does that.
     pub(super) conversion: Option<&'a Attempt>,
+    /// The object that is there has been brought into Go's form.
+    pub(super) formed: bool,
+}
+
+impl<'a> By<'a> {
+    /// Who writes in this scope, to objects that are [read back](Shared::read_back).
+    pub(super) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
+        let formed = scope.validation != Validation::Unchecked;
+        Self { manager: scope.manager, mode, conversion: scope.conversion, formed }
+    }
 }
 
 /// The part of a kind that a request is about, for the managers of its fields.
@@ -41,15 +51,16 @@ pub(super) struct Ownership<'a> {
     /// Other versions of the kind that somebody manages fields in.
     others: Vec<Arc<Resource>>,
     conversion: Option<&'a Attempt>,
+    formed: bool,
     ignored: Set,
     now: String,
 }
 
 impl<'a> Ownership<'a> {
     pub(super) fn new(shared: &'a Shared, kind: &'a Kind, by: By<'a>) -> Self {
-        let By { mode, conversion, .. } = by;
+        let By { mode, conversion, formed, .. } = by;
         let ignored = Set::of_fields(reset(kind, mode));
-        Self { shared, kind, mode, others: Vec::new(), conversion, ignored, now: shared.now() }
+        Self { shared, kind, mode, others: Vec::new(), conversion, formed, ignored, now: shared.now() }
     }
 
     /// An object in another version. As upstream, it must have nothing that the other version does not know.
@@ -127,7 +138,7 @@ impl<'a> Ownership<'a> {
     /// The stored object as it is compared: in Go's form, without its managers.
     pub(super) fn live(&self, object: &Object) -> Value {
         let mut object = without_fields(object);
-        if let Some(message) = self.shared.message(self.kind) {
+        if let Some(message) = self.shared.message(self.kind).filter(|_| !self.formed) {
             form(message, &mut object);
         }
         Value::Object(object)
@@ -226,7 +237,8 @@ impl Shared {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
         {
-            self.own_created(kind, object, By { manager, mode: WriteMode::Whole, conversion: None });
+            let by = By { manager, mode: WriteMode::Whole, conversion: None, formed: false };
+            self.own_created(kind, object, by);
         }
     }
 
@@ -242,7 +254,7 @@ impl Shared {
             return Ok(());
         }
         if let Value::Object(old) = old {
-            let by = By { manager: scope.manager, mode, conversion: scope.conversion };
+            let by = By::of(scope, mode);
             self.own_updated(scope.kind(), old, object, by);
         }
         scope.asked()

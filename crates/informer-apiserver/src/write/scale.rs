@@ -111,7 +111,8 @@ impl Shared {
                 self.fitted_scale(scope, &scales, patched)?
             }
             NewScale::Apply(apply) => {
-                let by = By { manager: scope.manager, mode: WriteMode::Scale, conversion: None };
+                let by =
+                    By { manager: scope.manager, mode: WriteMode::Scale, conversion: None, formed: false };
                 let applied = Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?);
                 (applied, apply.judged(scope.validation)?)
             }
@@ -152,7 +153,7 @@ impl Shared {
         if let Some(message) = self.message(scales) {
             crate::typed::form(message, object);
         }
-        let by = By { manager, mode: WriteMode::Scale, conversion: None };
+        let by = By { manager, mode: WriteMode::Scale, conversion: None, formed: false };
         self.own_updated(scales, live, object, by);
         // What was sent is judged as it was sent.
         let managed = take_fields(object);
