@@ -26,8 +26,8 @@ impl Bell {
         if !self.rung.load(Ordering::SeqCst) {
             self.listener.register(context.waker());
         }
-        // It may have rung before somebody listened.
-        match self.rung.swap(false, Ordering::SeqCst) {
+        // It may have rung before somebody listened. Looking first is free of a write where it has not.
+        match self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
