@@ -1,7 +1,7 @@
 //! One object that changes, and many watches that are told; and watches that never read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,17 +24,51 @@ const STALLED_WRITES: usize = 5_000;
 /// How long one round of deliveries may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the watches have been told, and when they should have been.
-#[derive(Default)]
+/// What the watches have been told, and when they should have been. Readers share no lock: the server is what is measured.
 struct Told {
-    /// When each write was sent.
-    sent: Mutex<Vec<Instant>>,
-    /// Microseconds from there to each delivery.
-    delays: Mutex<Vec<u32>>,
+    began: Instant,
+    /// Microseconds from there to when each write was sent.
+    sent: Box<[AtomicU64]>,
+    writes: AtomicUsize,
     delivered: AtomicUsize,
     /// Deliveries that somebody waits for.
     awaited: AtomicUsize,
     reached: Notify,
+}
+
+/// Microseconds from each write to its delivery to one reader.
+type Delays = Arc<Mutex<Vec<u32>>>;
+
+impl Told {
+    /// For so many writes.
+    fn new(writes: usize) -> Self {
+        Self {
+            began: Instant::now(),
+            sent: std::iter::repeat_with(AtomicU64::default).take(writes).collect(),
+            writes: AtomicUsize::new(0),
+            delivered: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(0),
+            reached: Notify::new(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes that a write is sent now.
+    fn send(&self) {
+        let write = self.writes.fetch_add(1, Ordering::SeqCst);
+        if let Some(sent) = self.sent.get(write) {
+            sent.store(self.now(), Ordering::SeqCst);
+        }
+    }
+
+    /// How long ago it is by `now` that a write was sent.
+    fn since(&self, write: usize, now: u64) -> u32 {
+        let sent = self.sent.get(write).map_or(now, |sent| sent.load(Ordering::SeqCst));
+        u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX)
+    }
 }
 
 pub(crate) async fn measure(
@@ -45,18 +79,22 @@ pub(crate) async fn measure(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, NAMESPACE, 1).await?;
-    let told = Arc::new(Told::default());
+    // The first state, and each write alone and in a row.
+    let told = Arc::new(Told::new(1 + 2 * load.writes));
+    let mut all = Vec::new();
     let before = server.resident();
     for _ in 0..load.watchers {
         let (connection, body) = open(target, NAMESPACE).await?;
-        tokio::spawn(read(connection, body, Arc::clone(&told)));
+        let delays = Delays::default();
+        all.push(Arc::clone(&delays));
+        tokio::spawn(read(connection, body, Arc::clone(&told), delays));
     }
     let held = (server.resident() - before) * 1024.0 / load.watchers as f64;
     figures.put("an idle watch, RSS KB", held);
     // The first state is told to all of them first.
-    told.sent.lock().push(Instant::now());
+    told.send();
     reached(&told, load.watchers).await?;
-    told.delays.lock().clear();
+    all.iter().for_each(|delays| delays.lock().clear());
     let deliveries = (load.watchers * load.writes) as f64;
     let (began, cpu) = (Instant::now(), server.cpu());
     for n in 1..=load.writes {
@@ -65,7 +103,7 @@ pub(crate) async fn measure(
     }
     figures.put("one write at a time, deliveries a second", deliveries / began.elapsed().as_secs_f64());
     figures.put("one write at a time, server CPU us a delivery", (server.cpu() - cpu) * 1e6 / deliveries);
-    let mut delays = std::mem::take(&mut *told.delays.lock());
+    let mut delays: Vec<u32> = all.iter().flat_map(|delays| std::mem::take(&mut *delays.lock())).collect();
     delays.sort_unstable();
     let at = |part: f64| delays.get((delays.len() as f64 * part) as usize).copied().unwrap_or_default();
     figures.put("one write at a time, p50 us", at(0.5).into());
@@ -89,8 +127,8 @@ pub(crate) async fn stall(
 ) -> Result<(), Failure> {
     let mut writer = target.connect().await?;
     fill(&mut writer, STALLED, 1).await?;
-    let told = Told::default();
     let writes = STALLED_WRITES.min(load.objects);
+    let told = Told::new(2 * writes);
     let mut grown = [0.0; 2];
     let mut held = Vec::new();
     // What the history takes is told apart by doing the same without them first.
@@ -137,12 +175,12 @@ async fn open(target: &Target, namespace: &str) -> Result<(Connection, Body), Fa
 async fn write(writer: &mut Connection, told: &Told, namespace: &str, n: usize) -> Result<(), Failure> {
     let body = json!({"metadata": {"labels": {"bench-sent": format!("n{n:07}")}}}).to_string();
     let path = format!("/api/v1/namespaces/{namespace}/pods/{}", crate::objects::name_of(0));
-    told.sent.lock().push(Instant::now());
+    told.send();
     writer.read(Ask::patch(&path), body.into()).await.map(drop)
 }
 
 /// Counts events: each is one line, and they come in the order of the writes.
-async fn read(_connection: Connection, mut body: Body, told: Arc<Told>) {
+async fn read(_connection: Connection, mut body: Body, told: Arc<Told>, delays: Delays) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
@@ -150,14 +188,9 @@ async fn read(_connection: Connection, mut body: Body, told: Arc<Told>) {
         if lines == 0 {
             continue;
         }
-        let now = Instant::now();
-        let sent = told.sent.lock();
-        let delay = |n: usize| sent.get(n).map_or(0, |sent| (now - *sent).as_micros());
-        let delays: Vec<u32> =
-            (seen..seen + lines).map(|n| u32::try_from(delay(n)).unwrap_or(u32::MAX)).collect();
-        drop(sent);
+        let now = told.now();
+        delays.lock().extend((seen..seen + lines).map(|write| told.since(write, now)));
         seen += lines;
-        told.delays.lock().extend(delays);
         let delivered = told.delivered.fetch_add(lines, Ordering::SeqCst) + lines;
         if delivered >= told.awaited.load(Ordering::SeqCst) {
             told.reached.notify_one();
