@@ -105,7 +105,11 @@ impl Figures {
 #[tokio::main]
 async fn main() -> ExitCode {
     let figures = match Arguments::parse().command {
-        Command::Load(load) => measured(&load).await,
+        // A task as those that it makes: the thread that waits for it would be one more than there are cores.
+        Command::Load(load) => match tokio::spawn(async move { measured(&load).await }).await {
+            Ok(figures) => figures,
+            Err(error) => Err(error.into()),
+        },
         Command::Start(start) => start::measured(&start).await,
         Command::Floor(floor) => floor::measured(&floor).await,
     };
