@@ -104,15 +104,9 @@ impl Figures {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let figures = match Arguments::parse().command {
-        // A task as those that it makes: the thread that waits for it would be one more than there are cores.
-        Command::Load(load) => match tokio::spawn(async move { measured(&load).await }).await {
-            Ok(figures) => figures,
-            Err(error) => Err(error.into()),
-        },
-        Command::Start(start) => start::measured(&start).await,
-        Command::Floor(floor) => floor::measured(&floor).await,
-    };
+    let command = Arguments::parse().command;
+    // A task as those that it makes: the thread that waits for it would be one more than there are cores.
+    let figures = tokio::spawn(run(command)).await.unwrap_or_else(|error| Err(error.into()));
     match figures {
         Ok(figures) => {
             println!("{}", Value::Object(figures.0));
@@ -122,6 +116,14 @@ async fn main() -> ExitCode {
             eprintln!("not measured: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn run(command: Command) -> Result<Figures, Failure> {
+    match command {
+        Command::Load(load) => measured(&load).await,
+        Command::Start(start) => start::measured(&start).await,
+        Command::Floor(floor) => floor::measured(&floor).await,
     }
 }
 
