@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::complaint::DEPTH_MAX;
-use super::{complaint, read_json};
+use super::{complaint, read_json, read_whole};
 
 #[test]
 fn bytes_that_are_no_text_become_signs_one_by_one() {
@@ -42,6 +42,25 @@ fn errors_have_the_words_of_go() {
         (b"01", "invalid character '1' after top-level value"),
     ] {
         assert_eq!(read_json(text).unwrap_err(), why, "{}", String::from_utf8_lossy(text));
+    }
+}
+
+#[test]
+fn a_member_that_is_twice_is_seen_at_any_depth_and_its_last_value_kept() {
+    for (text, value, doubled) in [
+        (
+            &br#"{"a":1,"b":{"a":1},"c":[{"a":1},{"a":1}]}"#[..],
+            json!({"a": 1, "b": {"a": 1}, "c": [{"a": 1}, {"a": 1}]}),
+            false,
+        ),
+        (br#"{"a":1,"b":2,"a":3}"#, json!({"a": 3, "b": 2}), true),
+        (br#"{"a":[{"b":{"c":null,"c":[]}}]}"#, json!({"a": [{"b": {"c": []}}]}), true),
+        (br#"{"a":1,"\u0061":2}"#, json!({"a": 2}), true),
+        (b"{\"a\":\"\xff\",\"a\":1}", json!({"a": 1}), true),
+        (b"{\"a\":\"\xff\"}", json!({"a": "\u{fffd}"}), false),
+    ] {
+        let reading = read_whole(text).unwrap();
+        assert_eq!((reading.value, reading.doubled), (value, doubled), "{}", String::from_utf8_lossy(text));
     }
 }
 
