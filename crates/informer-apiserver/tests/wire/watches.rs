@@ -196,6 +196,25 @@ async fn a_rewound_server_ends_its_watches_and_reuses_versions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_whose_reader_was_elsewhere_while_its_kind_went_tells_the_rest_and_ends_at_once() {
+    let server = ApiServer::builder().build();
+    let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let definition = json!({"metadata": {"name": "cats.a.b"}, "spec": {"group": "a.b", "scope": "Namespaced",
+        "names": {"plural": "cats", "kind": "Cat"}, "versions": [version]}});
+    server.create(&definitions, "", definition).unwrap();
+    let cat = json!({"apiVersion": "a.b/v1", "kind": "Cat", "metadata": {"name": "x"}});
+    server.create(&Gvr::new("a.b", "v1", "cats"), "n", cat).unwrap();
+    let mut watch =
+        Watch::open(&server, "/apis/a.b/v1/cats?watch=1&resourceVersion=0&timeoutSeconds=600").await;
+    assert_eq!(watch.brief().await.unwrap(), "ADDED x");
+    server.delete(&definitions, "", "cats.a.b").unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(watch.rest().await, ["DELETED x"]);
+    assert!(began.elapsed() < Duration::from_secs(1), "it ended at its timeout: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn wrong_watch_options_are_refused_before_the_stream() {
     let server = ApiServer::builder().build();
     for (query, code, text) in [
