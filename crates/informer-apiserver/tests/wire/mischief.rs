@@ -73,6 +73,20 @@ async fn a_watch_that_is_open_goes_wrong_from_here_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rule_wakes_the_reader_of_a_watch_on_which_nothing_happens() {
+    let server = server();
+    let path = format!("/api/v1/pods?watch=1&timeoutSeconds=60&resourceVersion={}", server.version());
+    let mut watch = Watch::open(&server, &path).await;
+    let reader = tokio::spawn(async move { watch.rest().await });
+    // Its time alone passes until it waits.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    let failed = server.faults().on(FaultMatch::watch("pods")).error_after(0, 500);
+    assert_eq!(reader.await.unwrap(), ["ERROR "]);
+    assert_eq!((began.elapsed(), failed.fired()), (Duration::ZERO, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_in_a_watch_is_worded_as_its_code_is_or_as_the_rule_says() {
     let odd = FaultAction::ErrorEvent {
         after_events: 0,
