@@ -39,6 +39,12 @@ struct Table<T> {
 }
 
 impl Interner {
+    /// One that hashes bodies as drawn with this seed, for tests.
+    #[cfg(test)]
+    pub(super) fn of_seed(seed: u64) -> Self {
+        Self { templates: Templates::of_seed(seed), ..Self::default() }
+    }
+
     /// The header with the labels and owners that were seen before, where they are equal.
     pub(crate) fn header(&self, header: Header) -> Header {
         header.sharing(

@@ -1,7 +1,8 @@
 //! A table of what was seen lately and is still in use, by its hash. It keeps nothing alive.
 //!
-//! Each hash has one place. Who comes later has it, and the other is forgotten; where that happens too often to what is in use, the table
-//! grows, up to a limit. What is forgotten is held twice from then on, no more.
+//! Each hash has a set of places, the one found last first. Who comes anew has the place of what nobody uses, so that what passes by
+//! never drives out what is in use. Where it often meets sets that are nearly full, the table grows, up to a limit. In a set that is
+//! full all the same, the one that was found longest ago is forgotten; it is held twice then, no more.
 //!
 //! # Lock order
 //!
@@ -14,14 +15,22 @@ use parking_lot::Mutex;
 /// Parts of a table with a lock each, so that tasks that read side by side seldom meet.
 const STRIPES: usize = 8;
 
-/// Places that a stripe begins with.
-const PLACES_MIN: usize = 16;
+/// Places of a set, one line of the processor's cache. With one place for each hash, the labels and the owners of the objects of one
+/// workload could drive each other out for ever.
+const WAYS: usize = 4;
 
-/// Places of a stripe at most, 64 KiB of them: all of them together know 32,768 templates.
-const PLACES_MAX: usize = 4096;
+/// Sets that a stripe begins with.
+const SETS_MIN: usize = 4;
 
-/// A stripe grows when so many that were in use were forgotten, as a part of its places.
-const FORGOTTEN_PART: usize = 4;
+/// Sets of a stripe at most, 64 KiB of them: all of them together know 32,768 templates.
+const SETS_MAX: usize = 1024;
+
+/// Of a set, so many in use make it crowded: one who comes anew may have the last place.
+const CROWD: usize = WAYS - 1;
+
+/// A stripe grows where of as many newcomers as it has places more than this part met a crowded set. That is so when about half of
+/// the places are in use.
+const CROWDED_PART: usize = 4;
 
 /// Values by their hash.
 #[derive(Debug)]
@@ -31,12 +40,14 @@ pub(super) struct Table<T> {
 
 #[derive(Debug)]
 struct Stripe<T> {
-    places: Vec<Place<T>>,
-    /// How many were in use and forgotten since it grew.
-    forgotten: usize,
+    sets: Vec<[Place<T>; WAYS]>,
+    /// How many came anew lately, up to its places.
+    came: usize,
+    /// How many of these met a crowded set.
+    crowded: usize,
 }
 
-/// What was seen last with a hash that belongs here.
+/// What was seen with a hash that belongs here.
 #[derive(Debug)]
 struct Place<T> {
     hash: u64,
@@ -52,7 +63,7 @@ impl<T> Default for Table<T> {
 
 impl<T> Default for Stripe<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), forgotten: 0 }
+        Self { sets: Vec::new(), came: 0, crowded: 0 }
     }
 }
 
@@ -71,15 +82,8 @@ impl<T> Table<T> {
         new: impl FnOnce() -> T,
     ) -> Arc<T> {
         let mut stripe = self.stripe(hash).lock();
-        let place = stripe.place(hash);
-        if place.hash == hash
-            && let Some(found) = place.value.upgrade().filter(|value| is_it(value))
-        {
-            return found;
-        }
-        let value = Arc::new(new());
-        *place = Place { hash, value: Arc::downgrade(&value) };
-        value
+        let (_, place) = stripe.place(hash);
+        place.in_use(is_it).unwrap_or_else(|| place.put(new()))
     }
 
     /// The value that is in use already, or a new one where its hash was seen before.
@@ -90,17 +94,8 @@ impl<T> Table<T> {
         new: impl FnOnce() -> T,
     ) -> Option<Arc<T>> {
         let mut stripe = self.stripe(hash).lock();
-        let place = stripe.place(hash);
-        if place.hash != hash {
-            *place = Place { hash, value: Weak::new() };
-            return None;
-        }
-        if let Some(found) = place.value.upgrade().filter(|value| is_it(value)) {
-            return Some(found);
-        }
-        let value = Arc::new(new());
-        place.value = Arc::downgrade(&value);
-        Some(value)
+        let (seen, place) = stripe.place(hash);
+        seen.then(|| place.in_use(is_it).unwrap_or_else(|| place.put(new())))
     }
 
     fn stripe(&self, hash: u64) -> &Mutex<Stripe<T>> {
@@ -109,36 +104,79 @@ impl<T> Table<T> {
 }
 
 impl<T> Stripe<T> {
-    /// The place of a hash, which something else may have.
-    fn place(&mut self, hash: u64) -> &mut Place<T> {
-        if self.places.is_empty() {
-            self.places.resize_with(PLACES_MIN, Place::default);
-        }
-        let place = &self.places[at(self.places.len(), hash)];
-        if place.hash != hash && place.value.strong_count() > 0 {
-            self.forgotten += 1;
-            if self.forgotten * FORGOTTEN_PART > self.places.len() && self.places.len() < PLACES_MAX {
-                self.grow();
-            }
-        }
-        let at = at(self.places.len(), hash);
-        &mut self.places[at]
+    /// The place of this hash, and whether it had it before.
+    fn place(&mut self, hash: u64) -> (bool, &mut Place<T>) {
+        let way = self.set(hash).iter().position(|place| place.hash == hash);
+        let way_or_new = way.unwrap_or_else(|| self.vacate(hash));
+        let set = self.set(hash);
+        // Those that were found earlier stand behind it.
+        set[..=way_or_new].rotate_right(1);
+        (way.is_some(), &mut set[0])
     }
 
-    fn grow(&mut self) {
-        let more = self.places.len() * 2;
-        let old = std::mem::take(&mut self.places);
-        self.places.resize_with(more, Place::default);
-        for place in old {
-            let at = at(more, place.hash);
-            self.places[at] = place;
+    fn set(&mut self, hash: u64) -> &mut [Place<T>] {
+        if self.sets.is_empty() {
+            self.sets.resize_with(SETS_MIN, Default::default);
         }
-        self.forgotten = 0;
+        let at = at(self.sets.len(), hash);
+        &mut self.sets[at]
+    }
+
+    /// Takes a place for this hash from what is not in use, or else from what was found longest ago.
+    fn vacate(&mut self, hash: u64) -> usize {
+        self.count(hash);
+        let set = self.set(hash);
+        let way = set.iter().rposition(|place| !place.is_used()).unwrap_or(WAYS - 1);
+        set[way] = Place { hash, value: Weak::new() };
+        way
+    }
+
+    /// Counts one who comes anew, and grows where too many of them met a crowd.
+    fn count(&mut self, hash: u64) {
+        let used = self.set(hash).iter().filter(|place| place.is_used()).count();
+        let places = self.sets.len() * WAYS;
+        self.came += 1;
+        self.crowded += usize::from(used >= CROWD);
+        if self.crowded * CROWDED_PART > places && self.sets.len() < SETS_MAX {
+            self.grow();
+        } else if self.came == places {
+            (self.came, self.crowded) = (0, 0);
+        }
+    }
+
+    /// Twice as many sets. What was in a set goes to one of two, so that there is a place for each.
+    fn grow(&mut self) {
+        let more = self.sets.len() * 2;
+        let old = std::mem::take(&mut self.sets);
+        self.sets.resize_with(more, Default::default);
+        // From the one found longest ago to the one found last, so that this one stands first again.
+        for place in old.into_iter().flat_map(|set| set.into_iter().rev()).filter(Place::is_used) {
+            let set = self.set(place.hash);
+            set.rotate_right(1);
+            set[0] = place;
+        }
+        (self.came, self.crowded) = (0, 0);
     }
 }
 
-fn at(places: usize, hash: u64) -> usize {
-    hash as usize / STRIPES % places
+impl<T> Place<T> {
+    fn is_used(&self) -> bool {
+        self.value.strong_count() > 0
+    }
+
+    fn in_use(&self, is_it: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        self.value.upgrade().filter(|value| is_it(value))
+    }
+
+    fn put(&mut self, value: T) -> Arc<T> {
+        let value = Arc::new(value);
+        self.value = Arc::downgrade(&value);
+        value
+    }
+}
+
+fn at(sets: usize, hash: u64) -> usize {
+    hash as usize / STRIPES % sets
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
+use foldhash::fast::SeedableRandomState;
 use informer_schema::Scan;
 
 use super::body::Encoded;
@@ -48,7 +48,7 @@ pub(crate) enum Runs<'a> {
 /// What the bodies of one source have in common.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    hasher: RandomState,
+    hasher: SeedableRandomState,
     parts: Table<Part>,
     templates: Table<Template>,
 }
@@ -57,6 +57,13 @@ const JSON_HEAD: &str = r#"{"metadata":{"#;
 const JSON_TAIL: &str = "}}";
 
 impl Templates {
+    /// Hashes as drawn with this seed, for tests.
+    #[cfg(test)]
+    pub(super) fn of_seed(seed: u64) -> Self {
+        let hasher = SeedableRandomState::with_seed(seed, foldhash::SharedSeed::global_fixed());
+        Self { hasher, ..Self::default() }
+    }
+
     /// What of these was seen before. What is seen for the first time stays with the object: mostly it is its own.
     pub(super) fn of(&self, runs: Runs<'_>) -> Option<Arc<Template>> {
         let parts = match runs {

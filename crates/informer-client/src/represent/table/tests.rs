@@ -1,13 +1,27 @@
 use std::sync::Arc;
 
-use super::{PLACES_MAX, PLACES_MIN, STRIPES, Table};
+use super::{SETS_MAX, SETS_MIN, STRIPES, Table, WAYS};
 
 fn insert(table: &Table<u64>, hash: u64) -> Arc<u64> {
     table.find_or_insert(hash, |value| *value == hash, || hash)
 }
 
-fn places<T>(table: &Table<T>) -> usize {
-    table.stripes.iter().map(|stripe| stripe.lock().places.len()).max().unwrap()
+fn find_again(table: &Table<u64>, hash: u64) -> Option<Arc<u64>> {
+    table.find_or_insert_again(hash, |value| *value == hash, || hash)
+}
+
+/// Numbers that look like drawn ones.
+fn hash(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The `n`th hash that belongs to the first set of the first stripe, however large the table is.
+fn of_one_set(n: u64) -> u64 {
+    n * (STRIPES * SETS_MAX) as u64
+}
+
+fn sets<T>(table: &Table<T>) -> usize {
+    table.stripes.iter().map(|stripe| stripe.lock().sets.len()).max().unwrap()
 }
 
 #[test]
@@ -34,34 +48,71 @@ fn two_values_of_one_hash_are_not_taken_for_each_other() {
 #[test]
 fn what_is_to_be_seen_again_is_not_made_the_first_time() {
     let table = Table::default();
-    let find = |hash: u64| table.find_or_insert_again(hash, |value| *value == hash, || hash);
-    assert_eq!(find(9), None);
-    let second = find(9).unwrap();
-    assert!(Arc::ptr_eq(&second, &find(9).unwrap()));
+    assert_eq!(find_again(&table, 9), None);
+    let second = find_again(&table, 9).unwrap();
+    assert!(Arc::ptr_eq(&second, &find_again(&table, 9).unwrap()));
+}
+
+#[test]
+fn hashes_of_one_set_that_come_in_turn_are_all_found_the_second_time() {
+    let table = Table::default();
+    let turn = || (1..=WAYS as u64).map(|n| find_again(&table, of_one_set(n))).collect::<Vec<_>>();
+    assert_eq!(turn(), [const { None }; WAYS]);
+    let held = turn();
+    for (held, again) in held.iter().zip(turn()) {
+        assert!(Arc::ptr_eq(held.as_ref().unwrap(), &again.unwrap()));
+    }
+}
+
+#[test]
+fn what_passes_by_never_drives_out_what_is_in_use() {
+    let table = Table::default();
+    let held = [1, 2, 3].map(|n| insert(&table, of_one_set(n)));
+    for n in 4..10_000 {
+        assert_eq!(find_again(&table, of_one_set(n)), None);
+    }
+    for held in held {
+        assert!(Arc::ptr_eq(&held, &insert(&table, *held)));
+    }
+}
+
+#[test]
+fn a_full_set_forgets_what_was_found_longest_ago() {
+    let table = Table::default();
+    let held: Vec<_> = (1..=WAYS as u64).map(|n| insert(&table, of_one_set(n))).collect();
+    assert!(Arc::ptr_eq(&held[0], &insert(&table, *held[0])));
+    let newest = insert(&table, of_one_set(9));
+    for (n, held) in held.iter().enumerate().filter(|(n, _)| *n != 1) {
+        assert!(Arc::ptr_eq(held, &insert(&table, **held)), "{n}");
+    }
+    assert!(Arc::ptr_eq(&newest, &insert(&table, *newest)));
+    assert!(!Arc::ptr_eq(&held[1], &insert(&table, *held[1])));
 }
 
 #[test]
 fn a_table_of_what_passes_by_stays_small() {
     let table = Table::default();
-    for hash in 0..100_000_u64 {
-        insert(&table, hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let held: Vec<_> = (0..STRIPES as u64).map(|number| insert(&table, hash(number))).collect();
+    for number in 100..100_000 {
+        insert(&table, hash(number));
     }
-    assert_eq!(places(&table), PLACES_MIN);
+    assert_eq!(sets(&table), SETS_MIN);
+    drop(held);
 }
 
 #[test]
 fn a_table_grows_with_what_is_in_use_up_to_its_limit() {
     let (table, mut held) = (Table::default(), Vec::new());
-    let hash = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     for number in 0..4000 {
         held.push(insert(&table, hash(number)));
     }
-    let found =
-        (0..4000).filter(|number| Arc::ptr_eq(&held[*number as usize], &insert(&table, hash(*number))));
-    assert!(found.count() > 2000);
-    assert!(places(&table) < 2000, "{}", places(&table));
-    for number in 0..(4 * PLACES_MAX * STRIPES) as u64 {
+    let is_found = |number: &u64| Arc::ptr_eq(&held[*number as usize], &insert(&table, hash(*number)));
+    let found = (0..4000).filter(is_found).count();
+    assert!(found > 3900, "{found}");
+    let places = sets(&table) * WAYS * STRIPES;
+    assert!((4000..=4 * 4000).contains(&places), "{places}");
+    for number in 0..(4 * SETS_MAX * WAYS * STRIPES) as u64 {
         held.push(insert(&table, hash(number)));
     }
-    assert_eq!(places(&table), PLACES_MAX);
+    assert_eq!(sets(&table), SETS_MAX);
 }
