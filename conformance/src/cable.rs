@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use informer_ports::ReservedPort;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,7 +46,7 @@ struct Setting {
 /// A TCP proxy on loopback.
 #[derive(Debug)]
 pub struct Cable {
-    address: SocketAddr,
+    port: ReservedPort,
     setting: Arc<watch::Sender<Setting>>,
     meter: Arc<Meter>,
 }
@@ -64,18 +65,18 @@ impl Cable {
     ///
     /// When no port can be listened on.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
+        let port = ReservedPort::new()?;
+        let listener = TcpListener::bind(port.address()).await?;
         let setting = Arc::new(watch::Sender::new(Setting::default()));
         let meter = Arc::new(Meter { connections: AtomicU64::new(0), budget: AtomicI64::new(-1) });
         let cable = (Arc::downgrade(&setting), setting.subscribe());
         tokio::spawn(accept(listener, target, cable, Arc::clone(&meter)));
-        Ok(Self { address, setting, meter })
+        Ok(Self { port, setting, meter })
     }
 
     /// The near end.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// Connections made so far.
@@ -136,7 +137,7 @@ async fn accept(
                     return;
                 }
                 if setting.borrow_and_update().mode == Mode::Unplugged {
-                    // A closed socket refuses; the port is taken again when the cable is plugged in.
+                    // A closed socket refuses; nobody else gets the port until the cable is plugged in.
                     drop(listener);
                     if let Some(sender) = cable.upgrade() {
                         sender.send_modify(|setting| setting.cuts += 1);

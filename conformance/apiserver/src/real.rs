@@ -13,12 +13,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
+use informer_ports::ReservedPort;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
 use thiserror::Error;
-use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::target::Target;
@@ -69,7 +69,8 @@ impl RealServer {
     /// When a program is missing, or the pair is not ready in time.
     pub async fn start(programs: &Path) -> Result<Self, StartError> {
         let folder = TempDir::new()?;
-        let [client, peer, port] = free_ports().await?;
+        let ports = [ReservedPort::new()?, ReservedPort::new()?, ReservedPort::new()?];
+        let [client, peer, port] = ports.each_ref().map(ReservedPort::number);
         write_keys(folder.path())?;
         let url = format!("http://127.0.0.1:{client}");
         let etcd = spawn(
@@ -120,17 +121,6 @@ fn spawn(program: &Path, arguments: &[String]) -> Result<Child, StartError> {
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     command.spawn().map_err(|source| StartError::File { path: program.to_owned(), source })
-}
-
-async fn free_ports() -> io::Result<[u16; 3]> {
-    let mut ports = [0; 3];
-    let mut listeners = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        *port = listener.local_addr()?.port();
-        listeners.push(listener);
-    }
-    Ok(ports)
 }
 
 fn write_keys(folder: &Path) -> Result<(), StartError> {

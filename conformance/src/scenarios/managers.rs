@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use informer::Gvr;
+use informer_ports::ReservedPort;
 use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
 use informer_runtime::{
     CancellationToken, Controller, ControllerOptions, EventSubject, LeaderElection, Manager, ManagerError,
@@ -376,8 +377,8 @@ fn greeter(told: &mpsc::UnboundedSender<String>, warm_up: bool) -> Controller {
 
 async fn a_manager_starts_though_its_cache_needs_its_own_webhook(bench: Bench) -> Result<(), Failure> {
     let certificate = Certificate::new()?;
-    let mut listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
+    let port = ReservedPort::new()?;
+    let address = port.address();
     let calls = certificate.client_config(address, "/convert");
     bench.api.create(&definitions(), "", &greeting_definition(WELCOMES, &calls)).await?;
     let stored = greetings(WELCOMES, "v1");
@@ -394,12 +395,12 @@ async fn a_manager_starts_though_its_cache_needs_its_own_webhook(bench: Bench) -
             |old: OldWelcome| Ok::<_, std::fmt::Error>(Welcome { metadata: old.metadata, text: old.words }),
             |new: Welcome| Ok(OldWelcome { metadata: new.metadata, words: new.text }),
         );
+        let listener = TcpListener::bind(address).await?;
         let webhooks = WebhookServer::on(listener, certificate.tls()).convert([conversion]);
         let manager = Manager::new(bench.client()).controller(greeter(&told, warm_up)).add(webhooks);
         let running = Running::start(manager).await?;
         assert_eq!(words.recv().await.as_deref(), Some("good day"));
         running.stop().await?;
-        listener = TcpListener::bind(address).await?;
     }
     bench.api.delete(&definitions(), "", &format!("greetings.{WELCOMES}")).await?;
     Ok(())

@@ -1,10 +1,11 @@
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use informer::{Client, Gvr};
+use informer_ports::ReservedPort;
 use kube_client::Config;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -25,7 +26,8 @@ const KEPT: [(&str, &str); 2] = [("Namespace", "namespaces"), ("ConfigMap", "con
 #[derive(Debug)]
 pub struct Spawned {
     program: PathBuf,
-    address: SocketAddr,
+    /// The same after each start: who was connected comes back to it.
+    port: ReservedPort,
     folder: TempDir,
     child: Mutex<Option<Child>>,
 }
@@ -37,16 +39,15 @@ impl Spawned {
     ///
     /// When it cannot be started, or does not answer.
     pub async fn new(program: &Path) -> Result<Self, ServerError> {
-        // Free a moment ago, and the same after each start: who was connected comes back to it.
-        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
         let child = Mutex::new(None);
-        let server = Self { program: program.to_owned(), address, folder: TempDir::new()?, child };
+        let server =
+            Self { program: program.to_owned(), port: ReservedPort::new()?, folder: TempDir::new()?, child };
         server.start().await?;
         Ok(server)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     /// The process, while there is one.
@@ -56,7 +57,7 @@ impl Spawned {
 
     pub(super) async fn start(&self) -> Result<(), ServerError> {
         let mut command = Command::new(&self.program);
-        command.args(["serve", "--listen", &self.address.to_string()]);
+        command.args(["serve", "--listen", &self.address().to_string()]);
         let state = self.state();
         if state.exists() {
             command.arg("--load").arg(state);
@@ -64,12 +65,12 @@ impl Spawned {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         *self.child.lock() = Some(command.spawn()?);
         let ready = async {
-            while TcpStream::connect(self.address).await.is_err() {
+            while TcpStream::connect(self.address()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(READY_WITHIN, ready).await.map_err(|_| {
-            let late = format!("{} does not answer on {}", self.program.display(), self.address);
+            let late = format!("{} does not answer on {}", self.program.display(), self.address());
             ServerError::Listen(io::Error::new(io::ErrorKind::TimedOut, late))
         })
     }
@@ -95,7 +96,8 @@ impl Spawned {
 
     /// Writes down what is there now.
     pub(super) async fn backup(&self) -> Result<(), ServerError> {
-        let config = Config::new(format!("http://{}", self.address).parse().expect("an address makes a URL"));
+        let config =
+            Config::new(format!("http://{}", self.address()).parse().expect("an address makes a URL"));
         let api = Api::new(Client::new(config)?);
         let mut items = Vec::new();
         for (kind, plural) in KEPT {

@@ -1,12 +1,12 @@
 //! The programs that stand in for those of envtest.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::kube_client::{Client, Config};
 use informer_apiserver::{CertificateAuthority, User};
+use informer_ports::ReservedPort;
 use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};
@@ -14,14 +14,14 @@ use crate::command::{Running, run, start_program, start_with};
 /// An installation, and what its programs are started with.
 struct Installed {
     folder: TempDir,
-    etcd: u16,
-    apiserver: u16,
+    etcd: ReservedPort,
+    apiserver: ReservedPort,
 }
 
 impl Installed {
     async fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let [etcd, apiserver] = free_ports();
+        let [etcd, apiserver] = [(); 2].map(|()| ReservedPort::new().unwrap());
         let installed = Self { folder, etcd, apiserver };
         let ended = run(["envtest", "install", installed.path("bin").to_str().unwrap()]).await;
         assert_eq!(ended.code, Some(0), "{}", ended.err);
@@ -44,7 +44,7 @@ impl Installed {
     }
 
     async fn etcd(&self) -> Running {
-        let url = format!("http://127.0.0.1:{}", self.etcd);
+        let url = format!("http://127.0.0.1:{}", self.etcd.number());
         let args = [
             format!("--advertise-client-urls={url}"),
             format!("--data-dir={}", self.path("etcd").display()),
@@ -66,21 +66,21 @@ impl Installed {
             format!("--cert-dir={}", at("certs")),
             format!("--client-ca-file={}", at("users.crt")),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
-            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd),
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd.number()),
             "--event-ttl=1h0m0s".to_owned(),
-            format!("--secure-port={}", self.apiserver),
+            format!("--secure-port={}", self.apiserver.number()),
             "--service-account-issuer=https://127.0.0.1/".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             format!("--token-auth-file={}", at("tokens.csv")),
         ];
         let mut apiserver = self.start("kube-apiserver", &args);
-        assert!(apiserver.line().await.contains(&format!("https://127.0.0.1:{}", self.apiserver)));
+        assert!(apiserver.line().await.contains(&format!("https://127.0.0.1:{}", self.apiserver.number())));
         apiserver
     }
 
     /// A client of the API server with these credentials.
     async fn client(&self, user: &str) -> Client {
-        let config = kubeconfig(self.apiserver, &self.path("certs/apiserver.crt"), user);
+        let config = kubeconfig(self.apiserver.number(), &self.path("certs/apiserver.crt"), user);
         let config = Kubeconfig::from_yaml(&config).unwrap();
         let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap();
         Client::try_from(config).unwrap()
@@ -97,7 +97,7 @@ impl Installed {
     async fn seen(&self, kind: &str, count: usize) -> Vec<(String, String)> {
         let config = self.path("kubeconfig");
         let authority = self.path("certs/apiserver.crt");
-        fs::write(&config, kubeconfig(self.apiserver, &authority, "token: secret")).unwrap();
+        fs::write(&config, kubeconfig(self.apiserver.number(), &authority, "token: secret")).unwrap();
         let mut watch = start_with(["watch", kind, "-A", "-o", "json"], Some(&config));
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -122,11 +122,6 @@ fn kubeconfig(port: u16, authority: &Path, user: &str) -> String {
 }
 
 /// Two ports; held until both are found, so that they differ.
-fn free_ports() -> [u16; 2] {
-    let found = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    found.each_ref().map(|listener| listener.local_addr().unwrap().port())
-}
-
 #[tokio::test]
 async fn an_apiserver_that_is_started_again_beside_its_etcd_has_what_it_had() {
     let installed = Installed::new().await;
@@ -164,7 +159,7 @@ async fn the_health_endpoints_answer_whoever_asks() {
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(asked(&client, path).await.unwrap(), "ok", "{path}");
     }
-    let etcd = Config::new(format!("http://127.0.0.1:{}", installed.etcd).parse().unwrap());
+    let etcd = Config::new(format!("http://127.0.0.1:{}", installed.etcd.number()).parse().unwrap());
     let told = asked(&Client::try_from(etcd).unwrap(), "/health").await.unwrap();
     assert_eq!(told, r#"{"health":"true","reason":""}"#);
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use informer_apiserver::ApiServer;
+use informer_ports::ReservedPort;
 
 use crate::command::{Ended, run, start_with};
 
@@ -56,10 +57,8 @@ async fn an_unknown_kind_is_told_with_what_is_near() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_given_up_in_time() {
-    let server = ApiServer::builder().build();
-    let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let url = listening.url();
-    listening.shutdown().await;
+    let port = ReservedPort::new().unwrap();
+    let url = format!("http://{}", port.address());
     let ended = run(["watch", "pods", "--server", &url, "--timeout", "1s"]).await;
     check(&ended, 1, &["gave up after 1s", "refused", &url]);
 }

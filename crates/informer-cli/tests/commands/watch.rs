@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use informer::Gvr;
 use informer_apiserver::{ApiServer, FaultMatch, Listening, Verb};
+use informer_ports::ReservedPort;
 use serde_json::{Value, json};
 
 use crate::command::{Running, start};
@@ -157,17 +158,15 @@ async fn lists_are_streams_as_the_flag_says() {
 
 #[tokio::test]
 async fn a_server_that_comes_up_later_is_waited_for() {
-    // A port that was free a moment ago.
-    let (_, listening) = server().await;
-    let (address, url) = (listening.addr(), listening.url());
-    listening.shutdown().await;
+    let port = ReservedPort::new().unwrap();
+    let url = format!("http://{}", port.address());
     let mut watch = start(["watch", "cm", "--server", &url, "-o", "name"]);
     let refused = watch.err.line().await;
     assert!(refused.contains("refused") && refused.ends_with("trying again"), "{refused}");
 
     let server = ApiServer::builder().build();
     server.create(&maps(), "default", map("a", "1")).unwrap();
-    let _listening = server.listen(address).await.unwrap();
+    let _listening = server.listen(port.address()).await.unwrap();
     assert_eq!(watch.line().await, "configmap/default/a");
     // The same refusal was not told again.
     let told = watch.err.up_to("synced").await;
