@@ -1,4 +1,4 @@
-//! Admission: webhooks that see a write before it is done, and may change or refuse it, and policies that may refuse it.
+//! Admission: webhooks and policies that see a write before it is done, and may change or refuse it.
 //!
 //! A write is decided by plain functions that hold no lock and never wait; a webhook is somewhere else, and takes its time. So
 //! the two take turns. The write path asks its [`Attempt`] at two places, before the object is checked and before it is

@@ -4,6 +4,7 @@
 //! Upstream specifies this as structured merge and diff
 //! ([field management](https://kubernetes.io/docs/reference/using-api/server-side-apply/)).
 
+mod atomics;
 mod compare;
 mod created;
 mod element;
@@ -19,8 +20,10 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use atomics::atomics;
 pub(crate) use element::Element;
 pub(crate) use managed::{Managed, ManagerId, Operation};
+pub(crate) use merge::laid_over;
 pub(crate) use set::Set;
 pub(crate) use types::Type;
 pub(crate) use update::{Applied, Applier, Conflict, Convert, Failed, Updater};

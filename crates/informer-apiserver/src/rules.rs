@@ -12,6 +12,7 @@ mod checks;
 mod config_checks;
 mod defaults;
 mod hook_checks;
+mod mutation_checks;
 mod network;
 mod network_checks;
 mod node_checks;

@@ -31,7 +31,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use metadata::{check_converted, json_type, typeless};
-pub(crate) use patch::{JsonPatch, PatchType};
+pub(crate) use patch::{JsonPatch, PatchType, is_failed_test, too_deep};
 pub(crate) use scale::{NewScale, selector_text};
 use scope::Drafted;
 pub(crate) use scope::Scope;
@@ -284,11 +284,22 @@ impl Shared {
 
     /// Fits an object that a webhook has patched.
     pub(crate) fn refit(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        self.refitted(resource, object).map(|(object, _)| object)
+    }
+
+    /// The same, where a field that the kind does not have is an error.
+    pub(crate) fn refit_strictly(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        let (object, unknown) = self.refitted(resource, object)?;
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
+        Validation::Strict.judge(unknown).map(|_| object)
+    }
+
+    fn refitted(&self, resource: &Resource, object: Value) -> Result<(Object, Vec<String>), String> {
         let Value::Object(mut object) = object else {
             return Err(format!("json: cannot unmarshal {} into Go value", json_type(&object)));
         };
-        merge::refit(&self.schema, &resource.kind, &mut object)?;
-        Ok(object)
+        let unknown = merge::refit(&self.schema, &resource.kind, &mut object)?;
+        Ok((object, unknown))
     }
 
     fn shaped(

@@ -1,4 +1,5 @@
-//! Asking the webhooks: mutating ones after each other; then the policies; then validating ones at once.
+//! Asking policies and webhooks: the policies that change and the mutating webhooks, after each other; then the policies that decide;
+//! then the validating webhooks, at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use super::hooks::Hook;
 use super::matching::{Seen, Write};
+use super::policies::Reinvocation;
 use super::review::{self, Verdict};
 use super::versions::{Pair, Versions};
 use super::{Attempt, Object, Operation, Phase, Question, Review};
@@ -60,10 +62,13 @@ impl Shared {
 
     async fn mutate(&self, asked: &Asked<'_>, versions: Versions<'_>) -> Result<Option<Object>, ApiError> {
         let hooks = self.hooks_for(asked);
-        let mut round = Round::new(versions);
+        let (mut round, mut policies) = (Round::new(versions), Reinvocation::default());
+        let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
         self.mutate_once(asked, &hooks, &mut round).await?;
-        if round.changed {
-            round.again = true;
+        if acted.at_all || round.changed {
+            policies.again(round.changed);
+            let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
+            round.again(acted.changed);
             self.mutate_once(asked, &hooks, &mut round).await?;
         }
         Ok(round.versions.into_object())
@@ -229,7 +234,7 @@ pub(super) struct Asked<'a> {
     /// Where the write goes.
     pub(super) own: Arc<Resource>,
     phase: Phase,
-    operation: Operation,
+    pub(super) operation: Operation,
 }
 
 impl Asked<'_> {
@@ -253,6 +258,14 @@ struct Round<'a> {
 impl<'a> Round<'a> {
     fn new(versions: Versions<'a>) -> Self {
         Self { versions, changed: false, again: false, called: BTreeSet::new(), due: BTreeSet::new() }
+    }
+
+    /// Begins the second round, after policies that may have `changed` the object.
+    fn again(&mut self, changed: bool) {
+        self.again = true;
+        if changed {
+            self.due.append(&mut self.called);
+        }
     }
 
     fn called(&mut self, index: usize, changed: bool, reinvoked: bool) {

@@ -8,6 +8,8 @@ mod check;
 mod evaluate;
 #[cfg(feature = "cel")]
 mod functions;
+#[cfg(feature = "cel")]
+mod made;
 #[cfg(not(feature = "cel"))]
 mod refuse;
 #[cfg(feature = "cel")]
@@ -55,6 +57,9 @@ impl Failure {
         Self { why, ends_all: false }
     }
 }
+
+/// Under this name the objects that an expression makes have the name of their type: no member of an object can be called so.
+pub(super) const TYPE_NAME: &str = "\0type";
 
 /// What expressions see, each under its name.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::expressions::Expression;
 use super::matching::{Criteria, Rule};
+use super::policies::{Judge, Mutator};
 use super::{Phase, policies};
 use crate::server::{Shared, parse};
 use crate::storage::OrderedMap;
@@ -108,7 +109,8 @@ pub(super) fn selector(stated: Option<&Value>) -> LabelSelector {
 pub(crate) struct HookCache {
     mutating: Mutex<Compiled>,
     validating: Mutex<Compiled>,
-    pub(super) policies: Mutex<policies::Compiled>,
+    pub(super) judges: Mutex<policies::Compiled<Judge>>,
+    pub(super) mutators: Mutex<policies::Compiled<Mutator>>,
 }
 
 #[derive(Default)]
@@ -129,7 +131,8 @@ impl HookCache {
     pub(crate) fn forget(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();
-        *self.policies.lock() = policies::Compiled::default();
+        *self.judges.lock() = policies::Compiled::default();
+        *self.mutators.lock() = policies::Compiled::default();
     }
 }
 

@@ -1,40 +1,63 @@
-//! Validating admission policies: expressions in CEL that decide writes, read from the stored policies and their bindings.
+//! Admission policies: expressions in CEL that decide writes or change them, read from the stored policies and their bindings.
 //!
-//! They are asked before the validating webhooks, as upstream, and inside this process: nothing is held while they run.
+//! Those that change are asked before the mutating webhooks and those that decide before the validating ones, as upstream, and inside
+//! this process: nothing is held while they run.
 
 mod ask;
+mod change;
 mod judge;
+mod mutate;
+mod mutator;
 mod params;
+mod patches;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::{Gvr, LabelSelector};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::judge::{Judge, Rulings};
-use super::hooks::{GROUP, selector};
+pub(super) use self::judge::Judge;
+pub(super) use self::mutate::Reinvocation;
+pub(super) use self::mutator::Mutator;
+use super::expressions::Expression;
+use super::hooks::{GROUP, HookCache, selector};
 use super::matching::{Criteria, Rule};
 use crate::server::{Shared, parse};
 use crate::storage::OrderedMap;
 
+/// What a policy does about a write.
+pub(super) trait Work: Sized {
+    /// The resource of such policies.
+    const POLICIES: &'static str;
+    /// The resource of their bindings.
+    const BINDINGS: &'static str;
+
+    /// Reads the `spec` of a policy.
+    fn read(spec: Value, fails_open: bool) -> Option<Self>;
+
+    /// Where such policies are kept compiled.
+    fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>>;
+}
+
 /// A policy, ready to be asked.
-pub(super) struct Policy {
+pub(super) struct Policy<W> {
     name: String,
-    definition: Arc<Definition>,
+    definition: Arc<Definition<W>>,
     bindings: Vec<Binding>,
 }
 
 /// What a policy says.
-struct Definition {
+struct Definition<W> {
     /// The version of the policy.
     version: u64,
     criteria: Criteria,
     /// Failures to decide are passed over.
     fails_open: bool,
     param_kind: Option<ParamKind>,
-    judge: Judge,
+    work: W,
 }
 
 /// Where a policy holds, and what becomes of what it says.
@@ -79,8 +102,19 @@ struct StatedPolicy {
     param_kind: Option<ParamKind>,
     match_constraints: StatedCriteria,
     failure_policy: Option<String>,
-    #[serde(flatten)]
-    rulings: Rulings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatedVariable {
+    name: String,
+    expression: String,
+}
+
+impl StatedVariable {
+    fn read(&self) -> (String, Expression) {
+        (self.name.clone(), Expression::new(&self.expression))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -113,16 +147,17 @@ impl StatedCriteria {
     }
 }
 
-impl Definition {
+impl<W: Work> Definition<W> {
     /// Reads a policy; one that cannot be read is none, since it would not have been accepted.
     fn new(version: u64, policy: &Value) -> Option<Self> {
-        let stated: StatedPolicy = serde_json::from_value(policy["spec"].clone()).ok()?;
+        let spec = policy["spec"].clone();
+        let stated: StatedPolicy = serde_json::from_value(spec.clone()).ok()?;
         let fails_open = stated.failure_policy.as_deref() == Some("Ignore");
         Some(Self {
             version,
             criteria: stated.match_constraints.read(),
             fails_open,
-            judge: Judge::new(&stated.rulings, fails_open),
+            work: W::read(spec, fails_open)?,
             param_kind: stated.param_kind,
         })
     }
@@ -145,17 +180,24 @@ impl Binding {
 }
 
 /// The policies that have bindings, for as long as these and those stay as they are.
-#[derive(Default)]
-pub(super) struct Compiled {
+pub(super) struct Compiled<W> {
     /// The versions of the policies and of the bindings, in their order.
     of: [Vec<u64>; 2],
-    policies: Arc<Vec<Policy>>,
+    policies: Arc<Vec<Policy<W>>>,
+}
+
+impl<W> Default for Compiled<W> {
+    fn default() -> Self {
+        Self { of: Default::default(), policies: Arc::default() }
+    }
 }
 
 impl Shared {
     /// Whether any policy might be asked: without a binding none is.
     pub(super) fn has_policies(&self) -> bool {
-        self.stored_policies("validatingadmissionpolicybindings").iter().next().is_some()
+        [Judge::BINDINGS, Mutator::BINDINGS]
+            .iter()
+            .any(|bindings| self.stored_policies(bindings).iter().next().is_some())
     }
 
     fn stored_policies(&self, resource: &str) -> OrderedMap {
@@ -166,14 +208,14 @@ impl Shared {
     }
 
     /// The policies that are bound, by their names.
-    fn policies(&self) -> Arc<Vec<Policy>> {
-        let bindings = self.stored_policies("validatingadmissionpolicybindings");
+    fn policies<W: Work>(&self) -> Arc<Vec<Policy<W>>> {
+        let bindings = self.stored_policies(W::BINDINGS);
         let definitions = match bindings.iter().next() {
-            Some(_) => self.stored_policies("validatingadmissionpolicies"),
+            Some(_) => self.stored_policies(W::POLICIES),
             None => OrderedMap::default(),
         };
         let of = [&definitions, &bindings].map(|stored| stored.iter().map(|stored| stored.version).collect());
-        let mut compiled = self.hooks.policies.lock();
+        let mut compiled = W::kept(&self.hooks).lock();
         if compiled.of != of {
             let policies = Arc::new(read(&definitions, &bindings, &compiled.policies));
             *compiled = Compiled { of, policies };
@@ -183,7 +225,7 @@ impl Shared {
 }
 
 /// Reads all policies; those that have not changed stay compiled.
-fn read(definitions: &OrderedMap, bindings: &OrderedMap, before: &[Policy]) -> Vec<Policy> {
+fn read<W: Work>(definitions: &OrderedMap, bindings: &OrderedMap, before: &[Policy<W>]) -> Vec<Policy<W>> {
     let mut bound: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
     for (policy, binding) in bindings.iter().filter_map(|stored| Binding::new(&parse(stored.as_slice()))) {
         bound.entry(policy).or_default().push(binding);

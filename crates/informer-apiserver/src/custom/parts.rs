@@ -53,8 +53,9 @@ pub(crate) fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
         }
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+        Expr::Struct(made) => made.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
         Expr::Select(select) => vec![&select.operand],
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => Vec::new(),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
     }
 }
 
@@ -68,8 +69,11 @@ pub(crate) fn parts_mut(expr: &mut IdedExpr) -> Vec<&mut IdedExpr> {
         }
         Expr::List(list) => list.elements.iter_mut().collect(),
         Expr::Map(map) => map.entries.iter_mut().flat_map(|entry| entry_parts_mut(&mut entry.expr)).collect(),
+        Expr::Struct(made) => {
+            made.entries.iter_mut().flat_map(|entry| entry_parts_mut(&mut entry.expr)).collect()
+        }
         Expr::Select(select) => vec![&mut *select.operand],
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => Vec::new(),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
     }
 }
 

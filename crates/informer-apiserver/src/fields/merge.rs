@@ -7,12 +7,17 @@ use serde_json::{Map, Value};
 use super::compare::entries_of;
 use super::element::Element;
 use super::types::{Atom, ListSort, ListType, MapType, Type};
-use super::walk::{TypeError, scalar_error};
+use super::walk::{TypeError, scalar_error, told};
 
 /// Merges a value that says only some things over one that is there. Nothing is removed by that; lists are in the order of
 /// the new value where it has entries of theirs.
 pub(super) fn merge(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, TypeError> {
     Ok(merged(of, Some(live), Some(config))?.unwrap_or(Value::Null))
+}
+
+/// The same for who manages nothing; the error says why it cannot be.
+pub(crate) fn laid_over(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, String> {
+    merge(of, live, config).map_err(|error| told(&[error]).unwrap_or_default())
 }
 
 fn merged(of: Type<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, TypeError> {

@@ -12,6 +12,13 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             Some(Rules::new(&[In("spec.matchResources", MATCH)], super::admission_checks::BINDING))
         }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => Some(Rules::new(
+            &[Fill("spec.failurePolicy", "\"Fail\""), In("spec.matchConstraints", MATCH)],
+            super::mutation_checks::POLICY,
+        )),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            Some(Rules::new(&[In("spec.matchResources", MATCH)], super::mutation_checks::BINDING))
+        }
         _ => None,
     }
 }

@@ -45,6 +45,23 @@ const RESERVED: &[&str] = &[
 ];
 
 fn policy(at: &At<'_>, whole: &At<'_>, causes: &mut Vec<Cause>) {
+    let params = constraints(at, causes);
+    check_conditions(at, params, causes);
+    let declared = variables(at, params, causes);
+    let none = |name: &str| at.items(name).is_empty();
+    if none("validations") && none("auditAnnotations") {
+        let why = "validations or auditAnnotations must contain at least one item";
+        causes.extend(["validations", "auditAnnotations"].map(|name| required(&at.at(name), why)));
+    }
+    for (index, item) in at.items("validations").iter().enumerate() {
+        let path = at.at(&format!("validations[{index}]"));
+        validation(&At { value: item, old: None, path }, &declared, causes);
+    }
+    annotations(at, whole.text("metadata.name"), &declared, causes);
+}
+
+/// What all policies have: which writes they are for, and whether they have parameters.
+pub(super) fn constraints(at: &At<'_>, causes: &mut Vec<Cause>) -> bool {
     run(at, &[Check::OneOf("failurePolicy", &["Fail", "Ignore"])], causes);
     let params = at.get("paramKind").is_some();
     if params {
@@ -60,22 +77,11 @@ fn policy(at: &At<'_>, whole: &At<'_>, causes: &mut Vec<Cause>) {
             }
         }
     }
-    check_conditions(at, params, causes);
-    let declared = variables(at, params, causes);
-    let none = |name: &str| at.items(name).is_empty();
-    if none("validations") && none("auditAnnotations") {
-        let why = "validations or auditAnnotations must contain at least one item";
-        causes.extend(["validations", "auditAnnotations"].map(|name| required(&at.at(name), why)));
-    }
-    for (index, item) in at.items("validations").iter().enumerate() {
-        let path = at.at(&format!("validations[{index}]"));
-        validation(&At { value: item, old: None, path }, &declared, causes);
-    }
-    annotations(at, whole.text("metadata.name"), &declared, causes);
+    params
 }
 
 /// What may be used by the expressions that come after the variables.
-fn variables(at: &At<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
+pub(super) fn variables(at: &At<'_>, params: bool, causes: &mut Vec<Cause>) -> Declared {
     let mut declared = Declared::new(params);
     if !at.items("variables").is_empty() {
         declared = declared.with_variables();
@@ -133,7 +139,7 @@ fn validation(at: &At<'_>, declared: &Declared, causes: &mut Vec<Cause>) {
     run(at, &[Check::OneOf("reason", REASONS)], causes);
 }
 
-fn wrong(at: &At<'_>, name: &str, why: &str) -> Cause {
+pub(super) fn wrong(at: &At<'_>, name: &str, why: &str) -> Cause {
     Cause::invalid(&at.at(name), &shown(at.get(name)), why)
 }
 
@@ -237,6 +243,12 @@ fn path_name(field: &str, name: &str, causes: &mut Vec<Cause>) {
 }
 
 fn binding(at: &At<'_>, causes: &mut Vec<Cause>) {
+    bound(at, causes);
+    actions(at, causes);
+}
+
+/// What all bindings have: a policy, parameters, and the writes that they are for.
+pub(super) fn bound(at: &At<'_>, causes: &mut Vec<Cause>) {
     match at.text("policyName") {
         "" => causes.push(required(&at.at("policyName"), "")),
         name => Form::Subdomain.check(&at.at("policyName"), name, causes),
@@ -247,6 +259,9 @@ fn binding(at: &At<'_>, causes: &mut Vec<Cause>) {
     if at.get("matchResources").is_some() {
         match_resources(&at.part("matchResources"), causes);
     }
+}
+
+fn actions(at: &At<'_>, causes: &mut Vec<Cause>) {
     let field = at.at("validationActions");
     let mut given = HashSet::new();
     for (index, action) in at.items("validationActions").iter().filter_map(Value::as_str).enumerate() {

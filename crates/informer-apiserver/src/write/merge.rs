@@ -83,21 +83,25 @@ pub(super) fn shaped(
 
 /// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens
 /// when the object is stored, as upstream: later webhooks see it.
-pub(super) fn refit(kinds: &informer_schema::Schema, kind: &Kind, object: &mut Object) -> Result<(), String> {
+pub(super) fn refit(
+    kinds: &informer_schema::Schema,
+    kind: &Kind,
+    object: &mut Object,
+) -> Result<Vec<String>, String> {
     match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
         (Some(schema), _) => {
             schema.fill(object);
-            Ok(())
+            Ok(Vec::new())
         }
         (None, Some(known)) if !kind.is_custom() => {
-            crate::typed::fit(known.message(), object)?;
+            let unknown = crate::typed::fit(known.message(), object)?;
             fill(kind, known.message(), object);
             let managed = own::take_fields(object);
             crate::typed::form(known.message(), object);
             own::set_fields(object, managed);
-            Ok(())
+            Ok(unknown)
         }
-        _ => Ok(()),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -189,7 +189,7 @@ impl Shared {
         known.filter(|_| !kind.is_custom()).map(informer_schema::Kind::message)
     }
 
-    fn field_type<'a>(&'a self, kind: &'a Kind) -> Type<'a> {
+    pub(crate) fn field_type<'a>(&'a self, kind: &'a Kind) -> Type<'a> {
         static ANYTHING: Value = Value::Null;
         match (self.message(kind), &kind.schema) {
             (Some(message), _) => Type::message(message),

@@ -7,8 +7,9 @@ mod shown;
 use informer_schema::Schema;
 use serde_json::{Value, json};
 
-pub(crate) use self::json::JsonPatch;
 use self::json::OPERATIONS_MAX;
+pub(crate) use self::json::{JsonPatch, too_deep};
+pub(crate) use self::operation::is_failed_test;
 pub(super) use self::shown::shown;
 
 use super::Twice;

@@ -13,6 +13,7 @@ mod kube;
 mod lists;
 mod loads;
 mod mischief;
+mod mutations;
 mod owners;
 mod pod_security;
 mod policies;

@@ -8,8 +8,9 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{IdedExpr, ParseErrors};
 
 use super::functions::is_function;
+use super::made;
 use super::types::type_of;
-use crate::custom::{calls_of, makes_messages, members_of, names_of};
+use crate::custom::{calls_of, members_of, names_of};
 
 const REQUEST: [&str; 12] = [
     "dryRun",
@@ -55,17 +56,25 @@ const LIBRARIES: [&str; 9] =
 pub(crate) struct Declared {
     params: bool,
     authorizer: bool,
+    /// Objects and operations of patches may be made.
+    patches: bool,
     /// Named expressions with the types that they come to, as far as these are known.
     variables: Option<Vec<(String, Option<String>)>>,
 }
 
 impl Declared {
     pub(crate) fn new(params: bool) -> Self {
-        Self { params, authorizer: true, variables: None }
+        Self { params, authorizer: true, patches: false, variables: None }
     }
 
     pub(crate) fn without_authorizer(self) -> Self {
         Self { authorizer: false, ..self }
+    }
+
+    /// Allows for what makes patches, and for variables even where there are none.
+    pub(crate) fn with_patches(self) -> Self {
+        let variables = Some(self.variables.unwrap_or_default());
+        Self { patches: true, variables, ..self }
     }
 
     /// Allows for variables.
@@ -79,7 +88,7 @@ impl Declared {
         let compiled = self.compile(text);
         let (type_, problem) = match &compiled {
             Ok(expression) => (type_of(expression, self), None),
-            Err(why) => (None, Some(why.clone())),
+            Err(why) => (Some("dyn".to_owned()), Some(why.clone())),
         };
         self.variables.get_or_insert_default().push((name.to_owned(), type_));
         problem
@@ -125,9 +134,7 @@ impl Declared {
         if self.variables.is_some() {
             undefined("variables", &|field| self.variable(field).is_some());
         }
-        if makes_messages(expression) {
-            problems.push((0, "undeclared reference to a type".to_owned()));
-        }
+        problems.extend(made::problems(text, expression, self));
         problems.sort();
         problems.dedup();
         match problems.is_empty() {
@@ -137,6 +144,11 @@ impl Declared {
                 Err(format!("compilation failed: {}", told.join("\n")))
             }
         }
+    }
+
+    /// Whether objects of this type may be made.
+    pub(super) fn makes(&self, type_name: &str) -> bool {
+        self.patches && made::is_type(type_name)
     }
 
     fn knows(&self, name: &str) -> bool {
@@ -188,6 +200,12 @@ fn pointed(text: &str, at: usize, why: &str) -> String {
     format!("ERROR: <input>:{line}:{}: {why}\n | {shown}\n | {}^", column + 1, ".".repeat(column))
 }
 
+/// Whether a place in the text is not within quotes.
+pub(super) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
+    let quotes = text[..at].matches('\'').count() + text[..at].matches('"').count();
+    quotes.is_multiple_of(2)
+}
+
 /// Where a name stands in the text, or the dot between `of` and it; the interpreter does not tell.
 fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -198,10 +216,7 @@ fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
             && !bytes.get(at + what.len()).is_some_and(|after| word(*after))
     };
     let what = of.map_or_else(|| name.to_owned(), |of| format!("{of}.{name}"));
-    let outside = |at: &usize| {
-        let quotes = text[..*at].matches('\'').count() + text[..*at].matches('"').count();
-        quotes.is_multiple_of(2)
-    };
+    let outside = |at: &usize| is_outside_of_quotes(text, *at);
     let found = text.char_indices().map(|(at, _)| at).filter(outside).find(|at| starts(*at, &what));
     found.unwrap_or_default() + of.map_or(0, str::len)
 }

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use kube_cel::KubeCelExt;
+use kube_cel::cel::common::ast::{CallExpr, Expr};
+use kube_cel::cel::extractors::This;
 use kube_cel::cel::{self, IdedExpr};
 use serde_json::{Map, Value};
 
 use super::authorizer::{self, AUTHORIZER, REQUEST_RESOURCE};
 use super::check::parse;
-use super::values::{extent, index_fields, missing, no_member, to_cel, worded};
+use super::made::as_maps;
+use super::values::{extent, index_fields, missing, no_member, to_cel, to_json, worded};
 use super::{Asker, Failure, Outcome, Subject};
 use crate::custom::{cost_of_expression, makes_messages, members_of, names_of};
 
@@ -18,12 +21,31 @@ const LENIENCE: u64 = 2;
 /// What one expression may cost, as upstream.
 const ONE_MAX: u64 = 1_000_000;
 
+/// How deep variables may use each other, and how deep what they come to may nest: either is walked on the stack.
+const NESTING_MAX: usize = 128;
+
 /// The functions that expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     let mut context = cel::Context::default().with_all();
     authorizer::register(&mut context);
+    context.add_function("string", text_of);
     context
 });
+
+/// The functions of the interpreter and its libraries alone.
+static LIBRARY: LazyLock<cel::Context<'static>> = LazyLock::new(|| cel::Context::default().with_all());
+
+/// The library's own function knows no truths.
+fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
+    if let cel::Value::Bool(is) = this {
+        return Ok(cel::Value::String(is.to_string().into()));
+    }
+    let mut scope = LIBRARY.new_inner_scope();
+    scope.add_variable_from_value("it", this);
+    let it = IdedExpr { id: 0, expr: Expr::Ident("it".to_owned()) };
+    let call = CallExpr { func_name: "string".to_owned(), target: None, args: vec![it] };
+    cel::Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &scope)
+}
 
 /// One expression, compiled.
 pub(in crate::admission) struct Expression {
@@ -57,6 +79,15 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
+    /// One that may also make objects and operations of patches.
+    pub(in crate::admission) fn making(text: &str) -> Self {
+        let program = match parse(text) {
+            Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
+            Err(errors) => Err(errors.to_string()),
+        };
+        Self { text: text.to_owned(), program }
+    }
+
     /// Whether one of these asks what users may do.
     pub(in crate::admission) fn asks(all: &[Self]) -> bool {
         let asks = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
@@ -83,6 +114,8 @@ struct Variables<'a> {
     /// As long as those that are known.
     extents: Value,
     broken: HashMap<String, String>,
+    /// How many are being evaluated, each for the one before it.
+    nesting: usize,
 }
 
 impl<'a> Run<'a> {
@@ -93,7 +126,8 @@ impl<'a> Run<'a> {
         }
         context.add_variable_from_value("variables", HashMap::<String, cel::Value>::new());
         let extents = Value::Object(Map::new());
-        let variables = Variables { all: variables, known: HashMap::new(), extents, broken: HashMap::new() };
+        let (known, broken) = (HashMap::new(), HashMap::new());
+        let variables = Variables { all: variables, known, extents, broken, nesting: 0 };
         Self { context, subject: subject.to_vec(), variables, left: 0 }
     }
 
@@ -110,18 +144,26 @@ impl<'a> Run<'a> {
 
     /// What an expression comes to.
     pub(in crate::admission) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+        Ok(match self.value_of(expression)? {
+            cel::Value::Bool(holds) => Outcome::Bool(holds),
+            cel::Value::String(text) => Outcome::Text(text.to_string()),
+            cel::Value::Null => Outcome::Null,
+            _ => Outcome::Other,
+        })
+    }
+
+    /// What an expression comes to as JSON, where objects have the [name of their type](super::TYPE_NAME).
+    pub(in crate::admission) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
+        to_json(&self.value_of(expression)?).map_err(Failure::new)
+    }
+
+    fn value_of(&mut self, expression: &Expression) -> Result<cel::Value, Failure> {
         let program = expression.program.as_ref();
         let program = program.map_err(|why| Failure::new(format!("compilation error: {why}")))?;
         let said = |why: String| {
             Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
         };
-        match self.execute(program)? {
-            Ok(cel::Value::Bool(holds)) => Ok(Outcome::Bool(holds)),
-            Ok(cel::Value::String(text)) => Ok(Outcome::Text(text.to_string())),
-            Ok(cel::Value::Null) => Ok(Outcome::Null),
-            Ok(_) => Ok(Outcome::Other),
-            Err(why) => Err(said(why)),
-        }
+        self.execute(program)?.map_err(said)
     }
 
     /// Runs a program, after the variables that it names. The outer error ends all.
@@ -170,12 +212,16 @@ impl<'a> Run<'a> {
             let Some(place) = all.iter().position(|(known, _)| known == name) else { continue };
             let (_, expression) = &all[place];
             self.variables.all = &all[..place];
+            self.variables.nesting += 1;
             let outcome = match &expression.program {
-                Ok(program) => {
-                    self.execute(program).map(|value| value.map_err(|why| format!("evaluate: {why}")))
-                }
+                Ok(_) if self.variables.nesting > NESTING_MAX => Ok(Err(too_deep())),
+                Ok(program) => self.execute(program).map(|value| match value {
+                    Ok(value) if is_deeper(&value, NESTING_MAX) => Err(too_deep()),
+                    value => value.map_err(|why| format!("evaluate: {why}")),
+                }),
                 Err(why) => Ok(Err(format!("compile: {why}"))),
             };
+            self.variables.nesting -= 1;
             self.variables.all = all;
             match outcome? {
                 Ok(value) => {
@@ -190,5 +236,18 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn too_deep() -> String {
+    format!("evaluate: it nests deeper than {NESTING_MAX}")
+}
+
+fn is_deeper(value: &cel::Value, levels: usize) -> bool {
+    let below = |value: &cel::Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        cel::Value::List(items) => items.iter().any(below),
+        cel::Value::Map(members) => members.map.values().any(below),
+        _ => false,
     }
 }

@@ -1,5 +1,7 @@
 //! A server without CEL: what has expressions cannot be decided, and says so.
 
+use serde_json::Value;
+
 use super::{Asker, Failure, Outcome, Subject};
 
 /// One expression.
@@ -10,6 +12,10 @@ pub(in crate::admission) struct Expression {
 impl Expression {
     pub(in crate::admission) fn new(text: &str) -> Self {
         Self { text: text.to_owned() }
+    }
+
+    pub(in crate::admission) fn making(text: &str) -> Self {
+        Self::new(text)
     }
 
     pub(in crate::admission) fn asks(_: &[Self]) -> bool {
@@ -37,7 +43,16 @@ impl<'a> Run<'a> {
 
     #[expect(clippy::unused_self, reason = "as where there is CEL")]
     pub(in crate::admission) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+        Err(Self::refusal(expression))
+    }
+
+    #[expect(clippy::unused_self, reason = "as where there is CEL")]
+    pub(in crate::admission) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
+        Err(Self::refusal(expression))
+    }
+
+    fn refusal(expression: &Expression) -> Failure {
         let why = "this server was built without CEL";
-        Err(Failure::new(format!("expression '{}' resulted in error: {why}", expression.text())))
+        Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
     }
 }

@@ -1,7 +1,7 @@
 //! The type that an expression comes to, where it is plain to see.
 
 use kube_cel::cel::IdedExpr;
-use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 
 use super::check::{Declared, is_dynamic};
 
@@ -22,10 +22,8 @@ pub(super) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
             _ => type_of(&select.operand, declared).filter(|of| of == "dyn"),
         },
         Expr::List(list) => {
-            let mut types = list.elements.iter().map(|element| type_of(element, declared));
-            let Some(first) = types.next() else { return known("list(dyn)") };
-            let first = first?;
-            types.all(|other| other.as_ref() == Some(&first)).then(|| format!("list({first})"))
+            let elements: Vec<_> = list.elements.iter().collect();
+            Some(format!("list({})", common(&elements, declared)?))
         }
         Expr::Call(call) => call_type(call, declared),
         // Of the loops those that look for something gather a truth.
@@ -34,8 +32,28 @@ pub(super) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
             (_, Expr::Call(call)) => call_type(call, declared),
             _ => None,
         },
-        Expr::Ident(_) | Expr::Map(_) | Expr::Struct(_) | Expr::Unspecified => None,
+        Expr::Struct(made) => known(&made.type_name),
+        Expr::Map(map) => {
+            let (keys, values): (Vec<_>, Vec<_>) = map
+                .entries
+                .iter()
+                .filter_map(|entry| match &entry.expr {
+                    EntryExpr::MapEntry(entry) => Some((&entry.key, &entry.value)),
+                    EntryExpr::StructField(_) => None,
+                })
+                .unzip();
+            Some(format!("map({}, {})", common(&keys, declared)?, common(&values, declared)?))
+        }
+        Expr::Ident(_) | Expr::Unspecified => None,
     }
+}
+
+/// The type that several expressions come to, `dyn` where there are none.
+fn common(all: &[&IdedExpr], declared: &Declared) -> Option<String> {
+    let mut types = all.iter().map(|one| type_of(one, declared));
+    let Some(first) = types.next() else { return Some("dyn".to_owned()) };
+    let first = first?;
+    types.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 fn literal_type(literal: &LiteralValue) -> &'static str {

@@ -18,6 +18,10 @@ impl Declared {
         self
     }
 
+    pub(crate) fn with_patches(self) -> Self {
+        self
+    }
+
     pub(crate) fn declare(&mut self, _: &str, _: &str) -> Option<String> {
         None
     }

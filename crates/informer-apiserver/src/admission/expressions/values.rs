@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
+use kube_cel::cel::objects::Key;
 use kube_cel::cel::{self, IdedExpr};
 use serde_json::Value;
 
@@ -29,6 +32,35 @@ pub(super) fn to_cel(value: &Value) -> cel::Value {
     }
 }
 
+/// A value of CEL as JSON; the error says why it is none.
+pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
+    Ok(match value {
+        cel::Value::Null => Value::Null,
+        cel::Value::Bool(value) => Value::Bool(*value),
+        cel::Value::Int(number) => Value::from(*number),
+        cel::Value::UInt(number) => Value::from(*number),
+        // As Go writes it: without a fraction where there is none.
+        cel::Value::Float(number) => {
+            serde_json::from_str(&number.to_string()).map_err(|_| unsupported("number"))?
+        }
+        cel::Value::String(text) => Value::from(text.as_str()),
+        cel::Value::Bytes(bytes) => Value::from(STANDARD.encode(bytes.as_slice())),
+        cel::Value::List(items) => items.iter().map(to_json).collect::<Result<_, _>>()?,
+        cel::Value::Map(members) => {
+            let member = |(key, value): (&Key, &cel::Value)| match key {
+                Key::String(name) => Ok((name.to_string(), to_json(value)?)),
+                key => Err(format!("map key {key:?} is not a string")),
+            };
+            Value::Object(members.map.iter().map(member).collect::<Result<_, _>>()?)
+        }
+        _ => return Err(unsupported("type")),
+    })
+}
+
+fn unsupported(what: &str) -> String {
+    format!("the expression evaluated to a {what} that could not marshal to JSON")
+}
+
 /// What is as long as a value of CEL in JSON, to reckon what it costs to go through it.
 pub(super) fn extent(value: &cel::Value) -> Value {
     match value {
@@ -36,11 +68,11 @@ pub(super) fn extent(value: &cel::Value) -> Value {
         cel::Value::Bytes(bytes) => Value::from("-".repeat(bytes.len())),
         cel::Value::List(items) => items.iter().map(extent).collect(),
         cel::Value::Map(members) => {
-            let name = |key: &cel::objects::Key| match key {
-                cel::objects::Key::String(text) => text.to_string(),
-                cel::objects::Key::Int(number) => number.to_string(),
-                cel::objects::Key::Uint(number) => number.to_string(),
-                cel::objects::Key::Bool(is) => is.to_string(),
+            let name = |key: &Key| match key {
+                Key::String(text) => text.to_string(),
+                Key::Int(number) => number.to_string(),
+                Key::Uint(number) => number.to_string(),
+                Key::Bool(is) => is.to_string(),
             };
             members.map.iter().map(|(key, value)| (name(key), extent(value))).collect()
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::judge::{Objection, View};
-use super::{Binding, Policy};
+use super::{Binding, Judge, Policy};
 use crate::admission::dispatch::Asked;
 use crate::admission::expressions::Asker;
 use crate::admission::matching::Seen;
@@ -29,7 +29,7 @@ impl Shared {
         versions: &mut Versions<'_>,
     ) -> Result<(), ApiError> {
         let mut first = None;
-        for policy in self.policies().iter() {
+        for policy in self.policies::<Judge>().iter() {
             let denial = self.ask_policy(asked, policy, versions).await?;
             first = first.or(denial);
         }
@@ -45,7 +45,7 @@ impl Shared {
     async fn ask_policy(
         &self,
         asked: &Asked<'_>,
-        policy: &Policy,
+        policy: &Policy<Judge>,
         versions: &mut Versions<'_>,
     ) -> Result<Option<Denial>, ApiError> {
         let definition = &policy.definition;
@@ -94,7 +94,7 @@ impl Shared {
         let (object, old) = versions.seen(seen);
         let write = asked.write((object, old));
         let request = review::request(&write, seen);
-        let judge = &policy.definition.judge;
+        let judge = &policy.definition.work;
         let asker = judge.asks().then(|| Asker::of(&write, self.permissions()));
         let value = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (object, old) = (value(object), value(old));
@@ -120,7 +120,7 @@ impl Shared {
 
 /// A policy and a binding that are for a write.
 struct Matched<'a> {
-    policy: &'a Policy,
+    policy: &'a Policy<Judge>,
     binding: &'a Binding,
     seen: &'a Seen,
     params: Option<&'a Arc<Resource>>,
@@ -144,7 +144,7 @@ impl Matched<'_> {
     }
 }
 
-impl Policy {
+impl Policy<Judge> {
     /// What cannot be asked refuses the write, unless the failure policy says otherwise.
     fn misconfigured(&self, binding: Option<&Binding>, why: &str) -> Option<Denial> {
         let what = if binding.is_some() { "binding" } else { "policy" };

@@ -1,32 +1,27 @@
 //! What a policy says of one write.
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::{Compiled, StatedVariable, Work};
 use crate::admission::conditions;
 use crate::admission::expressions::{Asker, Expression, Failure, Outcome, Run};
-use crate::admission::hooks::StatedCondition;
+use crate::admission::hooks::{HookCache, StatedCondition};
 
 /// What the validations of one policy may cost together, as upstream, and likewise its annotations.
-const BUDGET: u64 = 10_000_000;
+pub(super) const BUDGET: u64 = 10_000_000;
 /// Longer texts of a message expression are none, as upstream.
 const MESSAGE_MAX: usize = 5 * 1024;
 
 /// The expressions of a policy, as they are stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Rulings {
+struct Rulings {
     match_conditions: Vec<StatedCondition>,
     variables: Vec<StatedVariable>,
     validations: Vec<StatedValidation>,
     audit_annotations: Vec<StatedAnnotation>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct StatedVariable {
-    name: String,
-    expression: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -45,7 +40,7 @@ struct StatedAnnotation {
 }
 
 /// The expressions of a policy, compiled.
-pub(super) struct Judge {
+pub(in crate::admission) struct Judge {
     fails_open: bool,
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
@@ -81,8 +76,21 @@ pub(super) struct Objection {
     pub(super) refuses: bool,
 }
 
+impl Work for Judge {
+    const POLICIES: &'static str = "validatingadmissionpolicies";
+    const BINDINGS: &'static str = "validatingadmissionpolicybindings";
+
+    fn read(spec: Value, fails_open: bool) -> Option<Self> {
+        Some(Self::new(&serde_json::from_value(spec).ok()?, fails_open))
+    }
+
+    fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>> {
+        &cache.judges
+    }
+}
+
 impl Judge {
-    pub(super) fn new(stated: &Rulings, fails_open: bool) -> Self {
+    fn new(stated: &Rulings, fails_open: bool) -> Self {
         let validation = |stated: &StatedValidation| Validation {
             expression: Expression::new(&stated.expression),
             message: stated.message.trim().to_owned(),
@@ -91,7 +99,6 @@ impl Judge {
                 .map(Expression::new),
             reason: stated.reason.clone(),
         };
-        let variable = |stated: &StatedVariable| (stated.name.clone(), Expression::new(&stated.expression));
         let annotations = stated.audit_annotations.iter();
         Self {
             fails_open,
@@ -100,7 +107,7 @@ impl Judge {
                 .iter()
                 .map(|stated| Expression::new(&stated.expression))
                 .collect(),
-            variables: stated.variables.iter().map(variable).collect(),
+            variables: stated.variables.iter().map(StatedVariable::read).collect(),
             validations: stated.validations.iter().map(validation).collect(),
             annotations: annotations.map(|stated| Expression::new(&stated.value_expression)).collect(),
         }
@@ -132,13 +139,7 @@ impl Judge {
     }
 
     fn applies(&self, view: &View<'_>) -> Result<bool, String> {
-        if self.conditions.is_empty() {
-            return Ok(true);
-        }
-        // Conditions are not told of the namespace, nor of variables.
-        let mut run = view.run(&Value::Null, &[]);
-        run.refill(conditions::BUDGET);
-        conditions::hold(&self.conditions, self.fails_open, &mut run)
+        view.meets(&self.conditions, self.fails_open)
     }
 
     fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Objection>, Failure> {
@@ -206,7 +207,18 @@ impl Validation {
 }
 
 impl<'a> View<'a> {
-    fn run(&self, namespace: &'a Value, variables: &'a [(String, Expression)]) -> Run<'a> {
+    /// Whether the conditions of a policy hold; the error says why that cannot be told.
+    pub(super) fn meets(&self, conditions: &[Expression], fails_open: bool) -> Result<bool, String> {
+        if conditions.is_empty() {
+            return Ok(true);
+        }
+        // Conditions are not told of the namespace, nor of variables.
+        let mut run = self.run(&Value::Null, &[]);
+        run.refill(conditions::BUDGET);
+        conditions::hold(conditions, fails_open, &mut run)
+    }
+
+    pub(super) fn run(&self, namespace: &'a Value, variables: &'a [(String, Expression)]) -> Run<'a> {
         let subject = [
             ("object", self.object),
             ("oldObject", self.old),

@@ -14,7 +14,7 @@ use crate::storage::Stored;
 
 impl Shared {
     /// What a policy has parameters of; the error says why that cannot be told.
-    pub(super) fn param_resource(&self, policy: &Definition) -> Result<Option<Arc<Resource>>, String> {
+    pub(super) fn param_resource<W>(&self, policy: &Definition<W>) -> Result<Option<Arc<Resource>>, String> {
         let Some(of) = &policy.param_kind else { return Ok(None) };
         let (group, version) = of.api_version.split_once('/').unwrap_or(("", &of.api_version));
         match self.registry.read().by_kind(&of.api_version, &of.kind) {

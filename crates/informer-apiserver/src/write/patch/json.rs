@@ -19,7 +19,7 @@ pub(crate) struct JsonPatch(Vec<Value>);
 
 impl JsonPatch {
     /// Takes operations, unless they are too many: how many they are.
-    pub(super) fn of(operations: Vec<Value>) -> Result<Self, usize> {
+    pub(crate) fn of(operations: Vec<Value>) -> Result<Self, usize> {
         if operations.len() > OPERATIONS_MAX { Err(operations.len()) } else { Ok(Self(operations)) }
     }
 
@@ -84,7 +84,7 @@ impl Bounds {
         };
         let Some(made) = made else { return Ok(()) };
         if text("path").matches('/').count() + depth(made) > DEPTH_MAX {
-            return Err(format!("the patched object nests deeper than {DEPTH_MAX}"));
+            return Err(deeper());
         }
         if op == "copy" {
             self.copied += made.to_string().len();
@@ -98,6 +98,15 @@ impl Bounds {
         }
         Ok(())
     }
+}
+
+/// Why an object cannot be stored that something else than its text has made.
+pub(crate) fn too_deep(object: &Value) -> Option<String> {
+    (depth(object) > DEPTH_MAX).then(deeper)
+}
+
+fn deeper() -> String {
+    format!("the patched object nests deeper than {DEPTH_MAX}")
 }
 
 fn depth(value: &Value) -> usize {

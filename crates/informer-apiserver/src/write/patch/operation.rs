@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::write::metadata::json_type;
 
 const MISSING: &str = "missing value";
+const FAILED_TEST: &str = "test failed";
 
 /// Does one operation; the error says why it does not apply.
 pub(super) fn apply(object: &mut Value, operation: &Value) -> Result<(), String> {
@@ -65,8 +66,13 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), String> {
     // What is missing is null: so clients make sure that they are the first who add it.
     match found.unwrap_or(&Value::Null) == value {
         true => Ok(()),
-        false => Err(format!("testing value {path} failed: test failed")),
+        false => Err(format!("testing value {path} failed: {FAILED_TEST}")),
     }
+}
+
+/// Whether this is what is said of a test that found another value.
+pub(crate) fn is_failed_test(why: &str) -> bool {
+    why.starts_with("testing value ") && why.ends_with(FAILED_TEST)
 }
 
 fn relocate(object: &mut Value, operation: &Value) -> Result<(), String> {

@@ -1,0 +1,302 @@
+//! Asking the policies that change writes.
+//!
+//! As upstream, which policies a write is for is found out before the first of them changes anything, and what went wrong is told
+//! after all have been asked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::change::{Failed, Target};
+use super::judge::View;
+use super::mutator::{Mutation, Mutator};
+use super::{Binding, Policy};
+use crate::admission::dispatch::Asked;
+use crate::admission::expressions::Asker;
+use crate::admission::matching::Seen;
+use crate::admission::versions::Versions;
+use crate::admission::{Object, Operation, review};
+use crate::error::{ApiError, Cause};
+use crate::kinds::Resource;
+use crate::server::Shared;
+
+/// What the two rounds of a write know of its policies.
+#[derive(Default)]
+pub(in crate::admission) struct Reinvocation {
+    /// It is the second round.
+    again: bool,
+    /// Asked so far, and to be asked again when something changes.
+    asked: BTreeSet<Key>,
+    /// To be asked again.
+    due: BTreeSet<Key>,
+}
+
+/// A policy, a binding, and the parameters.
+type Key = (String, String, String);
+
+impl Reinvocation {
+    /// Begins the second round, after webhooks that may have `changed` the object.
+    pub(in crate::admission) fn again(&mut self, changed: bool) {
+        self.again = true;
+        if changed {
+            self.require();
+        }
+    }
+
+    fn require(&mut self) {
+        self.due.append(&mut self.asked);
+    }
+
+    fn leaves_out(&self, key: &Key) -> bool {
+        self.again && !self.due.contains(key)
+    }
+}
+
+/// What a round of policies has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::admission) struct Acted {
+    /// A policy has set something, though perhaps to what it was.
+    pub(in crate::admission) at_all: bool,
+    /// The object is another one.
+    pub(in crate::admission) changed: bool,
+}
+
+/// A policy with a binding and parameters, for one write.
+struct Call<'a> {
+    policy: &'a Policy<Mutator>,
+    binding: &'a Binding,
+    seen: Arc<Seen>,
+    params: Value,
+}
+
+/// What a write is refused for.
+struct Refusal {
+    message: String,
+    reason: &'static str,
+}
+
+/// What policies have against a write.
+#[derive(Default)]
+struct Refusals(Vec<Refusal>);
+
+impl Refusals {
+    /// Adds one, unless the failure policy passes it over.
+    fn add(&mut self, policy: &Policy<Mutator>, binding: Option<&Binding>, why: &str, reason: &'static str) {
+        if policy.definition.fails_open {
+            tracing::debug!(policy = policy.name, why, "a policy is passed over");
+            return;
+        }
+        let message = match binding {
+            Some(Binding { name, .. }) => {
+                format!("policy '{}' with binding '{name}' denied request: {why}", policy.name)
+            }
+            None => format!("policy {:?} denied request: {why}", policy.name),
+        };
+        self.0.push(Refusal { message, reason });
+    }
+
+    fn misconfigured(&mut self, policy: &Policy<Mutator>, binding: Option<&Binding>, why: &str) {
+        let what = if binding.is_some() { "binding" } else { "policy" };
+        self.add(policy, binding, &format!("failed to configure {what}: {why}"), "");
+    }
+
+    /// All as one error, in the words of the first.
+    fn error(self, forbidden: ApiError) -> ApiError {
+        let mut error = forbidden;
+        if let Some(first) = self.0.first() {
+            error.message.clone_from(&first.message);
+            if !first.reason.is_empty() {
+                error.reason = first.reason.into();
+            }
+        }
+        if let Some(details) = &mut error.details {
+            let cause =
+                |refusal: Refusal| Cause { reason: "", message: refusal.message, field: String::new() };
+            details.causes.extend(self.0.into_iter().map(cause));
+        }
+        error
+    }
+}
+
+impl Shared {
+    /// Lets the policies change the object of a write.
+    pub(in crate::admission) async fn change_by_policies(
+        &self,
+        asked: &Asked<'_>,
+        versions: &mut Versions<'_>,
+        rounds: &mut Reinvocation,
+    ) -> Result<Acted, ApiError> {
+        let policies = self.policies::<Mutator>();
+        let is_for_none = asked.operation == Operation::Delete || asked.attempt.attributes.is_question();
+        if policies.is_empty() || is_for_none {
+            return Ok(Acted::default());
+        }
+        let mut refusals = Refusals::default();
+        let calls = self.mutators_for(asked, &policies, versions, &mut refusals).await;
+        let namespace = match calls.is_empty() {
+            true => Value::Null,
+            false => self.namespace_seen(&asked.attempt.attributes)?,
+        };
+        let acted = Acted::default();
+        let mut round = Round { shared: self, asked, namespace, versions, rounds, refusals, acted };
+        for call in &calls {
+            round.call(call).await?;
+        }
+        let Round { acted, refusals, .. } = round;
+        if acted.at_all {
+            rounds.require();
+        }
+        match refusals.0.is_empty() {
+            true => Ok(acted),
+            false => Err(refusals.error(self.forbidden(&asked.write(versions.now()), ""))),
+        }
+    }
+
+    /// The policies that a write is for, with their bindings and parameters.
+    async fn mutators_for<'p>(
+        &self,
+        asked: &Asked<'_>,
+        policies: &'p [Policy<Mutator>],
+        versions: &Versions<'_>,
+        refusals: &mut Refusals,
+    ) -> Vec<Call<'p>> {
+        let mut calls = Vec::new();
+        for policy in policies {
+            let seen = match self.seen_by(&policy.definition.criteria, &asked.write(versions.now())) {
+                Ok(None) => continue,
+                Ok(Some(seen)) => Arc::new(seen),
+                Err(error) => {
+                    refusals.misconfigured(policy, None, error.message());
+                    continue;
+                }
+            };
+            let of = match self.param_resource(&policy.definition) {
+                Ok(of) => of,
+                Err(why) => {
+                    refusals.misconfigured(policy, None, &why);
+                    continue;
+                }
+            };
+            for binding in &policy.bindings {
+                match self.bound(asked, of.as_ref(), binding, versions).await {
+                    Ok(all) => calls.extend(all.into_iter().map(|params| Call {
+                        policy,
+                        binding,
+                        seen: Arc::clone(&seen),
+                        params,
+                    })),
+                    Err(why) => refusals.misconfigured(policy, Some(binding), &why),
+                }
+            }
+        }
+        calls
+    }
+
+    /// The parameters with which a binding holds for a write; none where it does not.
+    async fn bound(
+        &self,
+        asked: &Asked<'_>,
+        of: Option<&Arc<Resource>>,
+        binding: &Binding,
+        versions: &Versions<'_>,
+    ) -> Result<Vec<Value>, String> {
+        match self.seen_by(&binding.criteria, &asked.write(versions.now())) {
+            Ok(None) => Ok(Vec::new()),
+            Ok(Some(_)) => self.params(of, binding, &asked.attempt.attributes).await,
+            Err(error) => Err(error.message().to_owned()),
+        }
+    }
+}
+
+/// The policies of a write, one after the other.
+struct Round<'a, 'v> {
+    shared: &'a Shared,
+    asked: &'a Asked<'a>,
+    /// That of the write, as policies see it.
+    namespace: Value,
+    versions: &'a mut Versions<'v>,
+    rounds: &'a mut Reinvocation,
+    refusals: Refusals,
+    acted: Acted,
+}
+
+impl Round<'_, '_> {
+    /// Does what one policy wants.
+    async fn call(&mut self, call: &Call<'_>) -> Result<(), ApiError> {
+        let Call { policy, binding, seen, params } = call;
+        let mutator = &policy.definition.work;
+        if let Err(error) = self.shared.turn_to(self.versions, &self.asked.own, seen).await {
+            self.refusals.misconfigured(policy, None, error.message());
+            return Ok(());
+        }
+        match self.told(call, |view| mutator.applies(view)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(why) => {
+                self.refusals.add(policy, Some(binding), &why, "Invalid");
+                return Ok(());
+            }
+        }
+        let key = (policy.name.clone(), binding.name.clone(), name_of(params));
+        if self.rounds.leaves_out(&key) {
+            return Ok(());
+        }
+        let before = self.versions.seen(seen).0.cloned();
+        for mutation in &mutator.mutations {
+            match self.change(call, mutation) {
+                Ok(()) => {}
+                Err(Failed::Refused(error)) => return Err(error),
+                Err(Failed::Denied(why)) => self.refusals.add(policy, Some(binding), &why, "Invalid"),
+            }
+        }
+        if self.versions.seen(seen).0 != before.as_ref() {
+            self.acted.changed = true;
+            self.rounds.require();
+        }
+        if mutator.reinvoked {
+            self.rounds.asked.insert(key);
+        }
+        Ok(())
+    }
+
+    /// Makes one change, where there is an object.
+    fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), Failed> {
+        let Some(object) = self.versions.seen(&call.seen).0 else { return Ok(()) };
+        let mutator = &call.policy.definition.work;
+        let made = self.told(call, |view| mutator.make(mutation, view)).map_err(Failed::Denied)?;
+        let target = Target {
+            resource: call.seen.converted.as_ref().unwrap_or(&self.asked.own),
+            // Of its subresources only the status is the object itself.
+            whole: matches!(self.asked.attempt.attributes.subresource.as_str(), "" | "status"),
+            seen: &call.seen,
+        };
+        let changed = self.shared.changed(&target, object, made)?;
+        self.versions.change(&call.seen, changed);
+        self.acted.at_all = true;
+        Ok(())
+    }
+
+    /// What a policy says, told of the objects as they are now.
+    fn told<T>(&self, call: &Call<'_>, say: impl FnOnce(&View<'_>) -> T) -> T {
+        let (object, old) = self.versions.seen(&call.seen);
+        let write = self.asked.write((object, old));
+        let request = review::request(&write, &call.seen);
+        let asks = call.policy.definition.work.asks();
+        let asker = asks.then(|| Asker::of(&write, self.shared.permissions()));
+        let value = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
+        say(&View {
+            object: &value(object),
+            old: &value(old),
+            request: &request,
+            params: &call.params,
+            namespace: &self.namespace,
+            asker: asker.as_ref(),
+        })
+    }
+}
+
+fn name_of(params: &Value) -> String {
+    let part = |name: &str| params["metadata"][name].as_str().unwrap_or_default();
+    format!("{}/{}", part("namespace"), part("name"))
+}

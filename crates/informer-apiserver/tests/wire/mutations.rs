@@ -1,0 +1,175 @@
+//! Admission policies that change objects.
+
+use informer_apiserver::ApiServer;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use super::support::json;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn gvr(resource: &str) -> Gvr {
+    Gvr::new("admissionregistration.k8s.io", "v1", resource)
+}
+
+/// Binds a policy for config maps with these members in its `spec`.
+fn add(server: &ApiServer, name: &str, spec: &Value) {
+    let mut policy = json!({"metadata": {"name": name}, "spec": {"reinvocationPolicy": "Never", "matchConstraints": {
+        "resourceRules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+    }}});
+    for (name, value) in spec.as_object().unwrap() {
+        policy["spec"][name] = value.clone();
+    }
+    server.create(&gvr("mutatingadmissionpolicies"), "", policy).unwrap();
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
+    server.create(&gvr("mutatingadmissionpolicybindings"), "", binding).unwrap();
+}
+
+fn apply(expression: &str) -> Value {
+    json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
+}
+
+fn server_with(spec: &Value) -> ApiServer {
+    let server = ApiServer::builder().build();
+    add(&server, "rules", spec);
+    server
+}
+
+async fn create(server: &ApiServer, name: &str, data: &Value) -> (u16, Value) {
+    let body = json!({"metadata": {"name": name}, "data": data}).to_string();
+    json(server, "POST", MAPS, &body).await
+}
+
+#[cfg(not(feature = "cel"))]
+#[tokio::test(start_paused = true)]
+async fn a_policy_refuses_what_it_would_change_where_there_is_no_cel() {
+    let server = server_with(&json!({"mutations": [apply("Object{}")]}));
+    let (status, answer) = create(&server, "a", &json!({})).await;
+    let message = answer["message"].as_str().unwrap();
+    assert_eq!(status, 403);
+    assert!(
+        message.ends_with("expression 'Object{}' resulted in error: this server was built without CEL"),
+        "{message}"
+    );
+}
+
+#[cfg(feature = "cel")]
+mod evaluated {
+    use super::*;
+    use crate::support::send;
+
+    const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
+
+    fn patch(expression: &str) -> Value {
+        json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
+    }
+
+    async fn data(server: &ApiServer, name: &str, data: &Value) -> Value {
+        let (status, created) = create(server, name, data).await;
+        assert_eq!(status, 201, "{created}");
+        created["data"].clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_changes_what_is_written_from_the_moment_it_is_bound_until_it_is_not() {
+        let server = server_with(&json!({"mutations": [apply("Object{data: {'by': request.operation}}")]}));
+        assert_eq!(data(&server, "a", &json!({"k": "v"})).await, json!({"k": "v", "by": "CREATE"}));
+        let (_, stored) = json(&server, "GET", &format!("{MAPS}/a"), "").await;
+        assert_eq!(stored["data"]["by"], "CREATE", "what is stored is what was answered");
+        let body = json!({"metadata": {"name": "a"}, "data": {"k": "w"}}).to_string();
+        let (_, updated) = json(&server, "PUT", &format!("{MAPS}/a"), &body).await;
+        assert_eq!(updated["data"], json!({"k": "w", "by": "UPDATE"}));
+        let (status, _) = json(&server, "DELETE", &format!("{MAPS}/a"), "").await;
+        assert_eq!(status, 200, "what is deleted is not changed");
+
+        assert_eq!(send(&server, "DELETE", &format!("{BINDINGS}/rules"), "").await.status(), 200);
+        assert_eq!(data(&server, "a", &json!({"k": "v"})).await, json!({"k": "v"}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn policies_act_in_the_order_of_their_names_and_see_what_those_before_have_done() {
+        let server = ApiServer::builder().build();
+        for name in ["b", "a"] {
+            let grow = format!(
+                "Object{{data: {{'all': (has(object.data.all) ? object.data.all : '') + '{name}'}}}}"
+            );
+            add(&server, name, &json!({"mutations": [apply(&grow), apply(&grow)]}));
+        }
+        assert_eq!(data(&server, "x", &json!({"k": "v"})).await["all"], "aabb");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_change_has_against_a_write_refuses_it_whole() {
+        let server = server_with(&json!({"mutations": [
+            apply("Object{data: {'a': 'b'}}"), patch("[JSONPatch{op: 'remove', path: '/data/none'}]"),
+        ]}));
+        let (status, answer) = create(&server, "a", &json!({"k": "v"})).await;
+        assert_eq!((status, &answer["reason"]), (403, &json!("Invalid")));
+        assert_eq!(
+            answer["message"],
+            "policy 'rules' with binding 'rules' denied request: JSON Patch: error in remove for path: '/data/none': \
+             Unable to remove nonexistent key: none: missing value"
+        );
+        assert_eq!(json(&server, "GET", &format!("{MAPS}/a"), "").await.0, 404);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn operations_may_add_lists_of_objects() {
+        let owner = "Object.metadata.ownerReferences{apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'u'}";
+        let add = format!("[JSONPatch{{op: 'add', path: '/metadata/ownerReferences', value: [{owner}]}}]");
+        let server = server_with(&json!({"mutations": [patch(&add)]}));
+        let (status, created) = create(&server, "a", &json!({})).await;
+        assert_eq!((status, &created["metadata"]["ownerReferences"][0]["name"]), (201, &json!("n")));
+        assert!(!created.to_string().contains("\\u0000"), "no name of a type is left: {created}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expression_of_another_type_is_an_error_and_changes_nothing() {
+        for (mutation, why) in [
+            (apply("Foo{data: {'a': 'b'}}"), "undeclared reference to 'Foo'"),
+            (apply("Object.data{a: 'b'}"), "should evaluate to Object"),
+            (apply("object"), "should evaluate to Object"),
+            (patch("[Object{}]"), "should evaluate to array of JSONPatch"),
+            (patch("object"), "should evaluate to array"),
+            (patch("[JSONPatch{op: object, path: '/data'}]"), "'op' field"),
+        ] {
+            let server = server_with(&json!({"mutations": [mutation]}));
+            let (status, answer) = create(&server, "a", &json!({})).await;
+            let message = answer["message"].as_str().unwrap_or_default();
+            assert_eq!(status, 403, "{answer}");
+            assert!(message.contains(why), "{why}: {message}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn variables_that_nest_without_end_are_an_error_and_no_overflow() {
+        let name = |n: usize| format!("v{n}");
+        let variable = |n: usize| match n {
+            0 => json!({"name": name(0), "expression": "[object.metadata.name]"}),
+            n => json!({"name": name(n), "expression": format!("[variables.{}]", name(n - 1))}),
+        };
+        let variables: Vec<Value> = (0..3_000).map(variable).collect();
+        // One asks for the last of them at once, the other for each after the one before.
+        let asked = apply("Object{data: {'a': string(size(variables.v2999))}}");
+        let server = server_with(&json!({"variables": variables, "mutations": [asked]}));
+        let (status, answer) = create(&server, "a", &json!({})).await;
+        assert_eq!(status, 403);
+        assert!(answer["message"].as_str().unwrap().contains("nests deeper than 128"), "{answer}");
+
+        let each: Vec<String> = (0..3_000).map(|n| format!("size(variables.v{n}) == 0")).collect();
+        let each =
+            format!("Object{{data: [{}].exists(it, it) ? {{'a': 'b'}} : {{'c': 'd'}}}}", each.join(", "));
+        let server = server_with(&json!({"variables": variables, "mutations": [apply(&each)]}));
+        let (status, answer) = create(&server, "a", &json!({})).await;
+        assert_eq!(status, 403);
+        assert!(answer["message"].as_str().unwrap().contains("nests deeper than 128"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_of_this_process_are_changed_by_no_policy() {
+        let server = server_with(&json!({"mutations": [apply("Object{data: {'a': 'b'}}")]}));
+        let maps = Gvr::new("", "v1", "configmaps");
+        server.create(&maps, "default", json!({"metadata": {"name": "a"}})).unwrap();
+        assert!(server.get(&maps, "default", "a").unwrap()["data"].is_null());
+    }
+}
