@@ -66,12 +66,25 @@ impl Shared {
         let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
         self.mutate_once(asked, &hooks, &mut round).await?;
         if acted.at_all || round.changed {
-            policies.again(round.changed);
+            let plugged = self.plug_in_again(asked, &mut round.versions)?;
+            policies.again(round.changed || plugged);
             let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
-            round.again(acted.changed);
+            round.again(acted.changed || plugged);
             self.mutate_once(asked, &hooks, &mut round).await?;
         }
         Ok(round.versions.into_object())
+    }
+
+    /// Asks the plugins again that change objects, in the version of the request; whether they have.
+    fn plug_in_again(&self, asked: &Asked<'_>, versions: &mut Versions<'_>) -> Result<bool, ApiError> {
+        let attributes = &asked.attempt.attributes;
+        // What is updated they see after the webhooks alone.
+        let is_theirs = asked.operation == Operation::Create && attributes.subresource.is_empty();
+        let Some(object) = versions.object_mut().filter(|_| is_theirs) else { return Ok(false) };
+        let (kind, before) = (&asked.own.kind, object.clone());
+        let namespace = Some(attributes.namespace.as_str()).filter(|_| kind.namespaced);
+        self.plug_in(kind, namespace, object)?;
+        Ok(*object != before)
     }
 
     /// The webhooks that may be asked.

@@ -44,6 +44,12 @@ impl<'a> Versions<'a> {
         }
     }
 
+    /// The object in the version of the request, to be changed, after [`turn_back`](Shared::turn_back).
+    pub(super) fn object_mut(&mut self) -> Option<&mut Object> {
+        self.others.clear();
+        self.object.as_mut()
+    }
+
     /// The objects as a webhook sees them, once they [are there](Shared::turn_to).
     pub(super) fn seen(&self, seen: &Seen) -> Pair<'_> {
         match seen.converted.as_ref().and_then(|resource| self.other(resource)) {
