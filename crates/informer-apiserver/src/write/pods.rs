@@ -6,6 +6,7 @@ use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
 use super::delete::check_preconditions;
+use super::metadata::check_state;
 use super::retry::retry;
 use super::{DeleteOptions, Scope, WriteMode, scale::selector_text};
 use crate::error::{ApiError, Cause, Details};
@@ -28,6 +29,12 @@ impl Shared {
         }
         retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
+            let (metadata, version) = (&binding["metadata"], current.version.to_string());
+            let said = [
+                ("UID", text(&metadata["uid"]), &*current.uid),
+                ("ResourceVersion", text(&metadata["resourceVersion"]), version.as_str()),
+            ];
+            check_state(scope.kind(), &current, said)?;
             let mut pod = parse(current.as_slice());
             let bound = text(&pod["spec"]["nodeName"]);
             if !bound.is_empty() {
