@@ -14,6 +14,7 @@ mod bootstrap;
 mod cover;
 mod escalation;
 mod impersonate;
+mod params;
 mod rbac;
 mod review;
 mod rule;

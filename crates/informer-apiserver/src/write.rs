@@ -201,6 +201,7 @@ impl Shared {
             } else {
                 prepare_new(kind, &mut object, &self.now());
                 check_new(kind, &name, &mut object)?;
+                scope.check_params(self, &name, None, &object)?;
                 self.allocate(kind, &mut object, None)?;
             }
             check_schema(kind, &mut object, None)?;

@@ -126,6 +126,7 @@ impl Shared {
         scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
         scope.check_escalation(self, Some(old), &object)?;
         let mut new = merge_update(kind, &whole, object, mode)?;
+        scope.check_params(self, current.key.name(), Some(old), &new)?;
         let advice = scope.advice(&mut new, Some(&whole), mode);
         // Until the end: nothing that follows here writes services.
         let _allocating = kind.is("", "Service").then(|| self.allocating.lock());

@@ -199,6 +199,17 @@ impl<'a> Scope<'a> {
         shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
     }
 
+    /// Refuses a policy or a binding whose writer cannot read its parameters.
+    pub(super) fn check_params(
+        &self,
+        shared: &Shared,
+        name: &str,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        shared.check_params(self.requester, (self.kind(), name), (old, new))
+    }
+
     /// The refusal of a change to another version than the stored one. Whether its writer may do it at all comes first.
     pub(super) fn outdated(&self, shared: &Shared, object: &Object, name: &str) -> ApiError {
         let refused = self.check_escalation(shared, None, object).err();
