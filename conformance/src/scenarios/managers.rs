@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use informer::Gvr;
-use informer_ports::ReservedPort;
+use informer_apiserver::ReservedPort;
 use informer_runtime::webhook::{AdmissionRequest, Allowed, Conversion, Denied, WebhookServer};
 use informer_runtime::{
     CancellationToken, Controller, ControllerOptions, EventSubject, LeaderElection, Manager, ManagerError,

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use informer::{Client, Gvr};
-use informer_ports::ReservedPort;
+use informer_apiserver::ReservedPort;
 use kube_client::Config;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

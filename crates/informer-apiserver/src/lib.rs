@@ -49,6 +49,7 @@ mod kinds;
 mod list;
 mod load;
 mod plugins;
+mod port;
 mod requests;
 mod rules;
 mod select;
@@ -72,6 +73,7 @@ pub use faults::{
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};
 pub use kinds::Kind;
 pub use load::LoadError;
+pub use port::ReservedPort;
 pub use requests::{RequestRecord, Verb};
 pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError, Usage};
 pub use snapshot::{RestoreError, Snapshot, SnapshotError};

@@ -17,6 +17,7 @@ mod mutations;
 mod owners;
 mod pod_security;
 mod policies;
+mod ports;
 mod protobuf;
 mod quotas;
 mod races;

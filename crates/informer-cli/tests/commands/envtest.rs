@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use informer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use informer::kube_client::{Client, Config};
-use informer_apiserver::{CertificateAuthority, User};
-use informer_ports::ReservedPort;
+use informer_apiserver::{CertificateAuthority, ReservedPort, User};
 use tempfile::TempDir;
 
 use crate::command::{Running, run, start_program, start_with};

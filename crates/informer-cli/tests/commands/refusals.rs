@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use informer_apiserver::ApiServer;
-use informer_ports::ReservedPort;
+use informer_apiserver::{ApiServer, ReservedPort};
 
 use crate::command::{Ended, run, start_with};
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use informer::Gvr;
-use informer_apiserver::{ApiServer, FaultMatch, Listening, Verb};
-use informer_ports::ReservedPort;
+use informer_apiserver::{ApiServer, FaultMatch, Listening, ReservedPort, Verb};
 use serde_json::{Value, json};
 
 use crate::command::{Running, start};

@@ -5,11 +5,11 @@
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 
-use informer_ports::ReservedPort;
-use socket2::{Domain, Socket, Type};
+use informer_apiserver::ReservedPort;
+use tokio::net::TcpSocket;
 
 #[test]
-fn who_connects_is_refused_before_and_after_somebody_listened() {
+fn who_connects_to_a_reserved_port_is_refused_before_and_after_somebody_listened() {
     let port = ReservedPort::new().unwrap();
     let refused = || TcpStream::connect(port.address()).unwrap_err().kind();
     for _ in 0..3 {
@@ -22,13 +22,13 @@ fn who_connects_is_refused_before_and_after_somebody_listened() {
 }
 
 #[test]
-fn nobody_who_does_not_mean_this_port_gets_it() {
+fn nobody_who_does_not_mean_a_reserved_port_gets_it() {
     let ports: Vec<_> = (0..8).map(|_| ReservedPort::new().unwrap()).collect();
-    let listeners: Vec<_> = (0..512).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let listeners: Vec<_> = (0..256).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     for port in &ports {
         assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() != port.address()));
         // Asking for any port goes by the rules for sockets that share nothing.
-        let stranger = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        assert_eq!(stranger.bind(&port.address().into()).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let stranger = TcpSocket::new_v4().unwrap();
+        assert_eq!(stranger.bind(port.address()).unwrap_err().kind(), ErrorKind::AddrInUse);
     }
 }
