@@ -67,6 +67,12 @@ pub(super) struct StatedCondition {
     pub(super) expression: String,
 }
 
+impl StatedCondition {
+    pub(super) fn read(&self) -> Expression {
+        Expression::new(&self.expression)
+    }
+}
+
 impl Hook {
     /// Reads a webhook; one that cannot be read is none, since its configuration would not have been accepted.
     fn new(stated: &Value) -> Option<Self> {
@@ -83,13 +89,12 @@ impl Hook {
             namespaces: selector(stated.namespace_selector.as_ref()),
             objects: selector(stated.object_selector.as_ref()),
         };
-        let conditions = stated.match_conditions.iter();
         Some(Self {
             name: stated.name,
             client: stated.client_config,
             criteria,
             fails_open: stated.failure_policy.as_deref() == Some("Ignore"),
-            conditions: conditions.map(|condition| Expression::new(&condition.expression)).collect(),
+            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
             timeout: Duration::from_secs(stated.timeout_seconds.unwrap_or(TIMEOUT_SECONDS)),
             dry_runs: matches!(stated.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
             review_version: stated.admission_review_versions.iter().find_map(known),

@@ -166,6 +166,60 @@ mod evaluated {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_expression_that_nests_deep_is_evaluated_or_refused_and_no_overflow() {
+        for (levels, status) in [(30, 201), (60, 201), (85, 201), (500, 403)] {
+            let nested = format!("{}'x'{}", "[".repeat(levels), "]".repeat(levels));
+            let asked = apply(&format!("Object{{data: {{'a': string(size({nested}))}}}}"));
+            let server = server_with(&json!({"mutations": [asked]}));
+            assert_eq!(create(&server, "a", &json!({})).await.0, status, "{levels}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_applied_may_not_nest_deeper_than_what_can_be_read() {
+        let nested =
+            |levels: usize, core: &str| format!("{}{core}{}", "{'a': ".repeat(levels), "}".repeat(levels));
+        // Each of these nests less than a variable may.
+        let variables: Vec<Value> = (0..6)
+            .map(|n| {
+                let core = if n == 0 { "'x'".to_owned() } else { format!("variables.v{}", n - 1) };
+                json!({"name": format!("v{n}"), "expression": nested(20, &core)})
+            })
+            .collect();
+        for (levels, status) in [(2, 201), (12, 403)] {
+            let free = nested(levels, "variables.v5");
+            let server = ApiServer::builder().build();
+            let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+            let names = json!({"plural": "things", "kind": "Thing"});
+            let spec =
+                json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions});
+            let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+            server
+                .create(&definitions, "", json!({"metadata": {"name": "things.example.com"}, "spec": spec}))
+                .unwrap();
+            let constraints = json!({"resourceRules": [
+                {"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["things"]},
+            ]});
+            let mutations = json!([apply(&format!("Object{{free: {free}}}"))]);
+            add(
+                &server,
+                "rules",
+                &json!({"matchConstraints": constraints, "variables": variables, "mutations": mutations}),
+            );
+            let thing = r#"{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}"#;
+            let path = "/apis/example.com/v1/namespaces/default/things";
+            let (answered, body) = json(&server, "POST", path, thing).await;
+            assert_eq!(answered, status, "{levels}: {body}");
+            if status == 403 {
+                assert!(body["message"].as_str().unwrap().ends_with("nests deeper than 128"), "{body}");
+            } else {
+                assert_eq!(json(&server, "GET", &format!("{path}/a"), "").await.0, 200);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn writes_of_this_process_are_changed_by_no_policy() {
         let server = server_with(&json!({"mutations": [apply("Object{data: {'a': 'b'}}")]}));
         let maps = Gvr::new("", "v1", "configmaps");

@@ -51,6 +51,9 @@ const ALWAYS: [&str; 18] = [
 const LIBRARIES: [&str; 9] =
     ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
 
+/// Stack for the parser. It goes down a score of functions for each level of an expression, and takes 96 levels.
+const PARSER_BYTES: usize = 32 << 20;
+
 /// What an expression may use, besides what is there always.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
@@ -168,7 +171,7 @@ impl Declared {
 
 /// Reads an expression, with the signs for optional values that upstream knows.
 pub(super) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
-    Parser::new().enable_optional_syntax(true).parse(text)
+    stacker::grow(PARSER_BYTES, || Parser::new().enable_optional_syntax(true).parse(text))
 }
 
 /// Whether an expression is a name that stands for something of no type.

@@ -14,7 +14,7 @@ use super::check::parse;
 use super::made::as_maps;
 use super::values::{extent, index_fields, missing, no_member, to_cel, to_json, worded};
 use super::{Asker, Failure, Outcome, Subject};
-use crate::custom::{cost_of_expression, makes_messages, members_of, names_of};
+use crate::custom::{cost_of_expression, makes_messages, members_of, names_of, parts};
 
 /// Costs are reckoned before and are upper bounds, so twice upstream's limits hold.
 const LENIENCE: u64 = 2;
@@ -23,6 +23,11 @@ const ONE_MAX: u64 = 1_000_000;
 
 /// How deep variables may use each other, and how deep what they come to may nest: either is walked on the stack.
 const NESTING_MAX: usize = 128;
+
+/// Levels of an expression that are evaluated on any stack; one takes some tens of kilobytes where nothing is optimised.
+const LEVELS_MAX: usize = 16;
+/// Stack for deeper ones, of which the parser takes some hundred levels.
+const STACK_BYTES: usize = 32 << 20;
 
 /// The functions that expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
@@ -58,13 +63,21 @@ struct Compiled {
     written: IdedExpr,
     /// As it is evaluated.
     strict: IdedExpr,
+    /// It is evaluated on a stack of its own.
+    is_deep: bool,
 }
 
 impl Compiled {
     fn new(written: IdedExpr) -> Self {
         let mut strict = written.clone();
         index_fields(&mut strict);
-        Self { written, strict }
+        let is_deep = levels(&strict) > LEVELS_MAX;
+        Self { written, strict, is_deep }
+    }
+
+    fn resolve(&self, context: &cel::Context<'static>) -> cel::ResolveResult {
+        let resolve = || cel::Value::resolve(&self.strict, context);
+        if self.is_deep { stacker::grow(STACK_BYTES, resolve) } else { resolve() }
     }
 }
 
@@ -181,8 +194,7 @@ impl<'a> Run<'a> {
             return Err(Failure { why: why.to_owned(), ends_all: true });
         };
         self.left = left;
-        Ok(cel::Value::resolve(&program.strict, &self.context)
-            .map_err(|error| self.reason(program, &about, &error)))
+        Ok(program.resolve(&self.context).map_err(|error| self.reason(program, &about, &error)))
     }
 
     fn reason(&self, program: &Compiled, about: &Subject<'_>, error: &cel::ExecutionError) -> String {
@@ -237,6 +249,10 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+fn levels(expr: &IdedExpr) -> usize {
+    1 + parts(expr).into_iter().map(levels).max().unwrap_or_default()
 }
 
 fn too_deep() -> String {

@@ -102,11 +102,7 @@ impl Judge {
         let annotations = stated.audit_annotations.iter();
         Self {
             fails_open,
-            conditions: stated
-                .match_conditions
-                .iter()
-                .map(|stated| Expression::new(&stated.expression))
-                .collect(),
+            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
             variables: stated.variables.iter().map(StatedVariable::read).collect(),
             validations: stated.validations.iter().map(validation).collect(),
             annotations: annotations.map(|stated| Expression::new(&stated.value_expression)).collect(),

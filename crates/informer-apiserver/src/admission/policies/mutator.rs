@@ -22,6 +22,7 @@ struct Stated {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StatedMutation {
+    patch_type: String,
     json_patch: Option<StatedExpression>,
     apply_configuration: Option<StatedExpression>,
 }
@@ -65,11 +66,7 @@ impl Work for Mutator {
         Some(Self {
             fails_open,
             reinvoked: stated.reinvocation_policy == "IfNeeded",
-            conditions: stated
-                .match_conditions
-                .iter()
-                .map(|stated| Expression::new(&stated.expression))
-                .collect(),
+            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
             variables: stated.variables.iter().map(StatedVariable::read).collect(),
             mutations: stated.mutations.into_iter().filter_map(Mutation::read).collect(),
         })
@@ -82,10 +79,11 @@ impl Work for Mutator {
 
 impl Mutation {
     fn read(stated: StatedMutation) -> Option<Self> {
-        match (stated.apply_configuration, stated.json_patch) {
-            (Some(stated), _) => Some(Self::Apply(Expression::making(&stated.expression))),
-            (None, Some(stated)) => Some(Self::Patch(Expression::making(&stated.expression))),
-            (None, None) => None,
+        let making = |stated: StatedExpression| Expression::making(&stated.expression);
+        match stated.patch_type.as_str() {
+            "ApplyConfiguration" => stated.apply_configuration.map(making).map(Self::Apply),
+            "JSONPatch" => stated.json_patch.map(making).map(Self::Patch),
+            _ => None,
         }
     }
 
