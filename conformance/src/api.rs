@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub struct Api {
     client: Client,
+    /// Created objects get fields of a newer server.
+    newer_fields: bool,
 }
 
 /// A request that was not answered, or not with success.
@@ -32,7 +35,12 @@ impl std::error::Error for ApiError {}
 impl Api {
     /// An API over a client.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, newer_fields: false }
+    }
+
+    /// Gives fields of a newer server, `metadata.region` and `metadata.origin`, to every object that it creates.
+    pub(crate) fn with_newer_fields(self) -> Self {
+        Self { newer_fields: true, ..self }
     }
 
     /// Creates an object and returns it as the server has it.
@@ -41,7 +49,13 @@ impl Api {
     ///
     /// What the server says.
     pub async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Result<Value, ApiError> {
-        self.send(Method::POST, &collection(gvr, namespace), "application/json", object).await
+        let mut object = Cow::Borrowed(object);
+        if self.newer_fields {
+            let metadata = &mut object.to_mut()["metadata"];
+            metadata["region"] = json!("north");
+            metadata["origin"] = json!({"name": "parent"});
+        }
+        self.send(Method::POST, &collection(gvr, namespace), "application/json", &object).await
     }
 
     /// Replaces an object.

@@ -3,7 +3,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use informer::{
-    Client, Gvr, KubeListWatch, Lazy, Object, Representation, SharedInformer, StaticKind, StreamingLists,
+    Client, FieldPath, Gvr, KubeListWatch, Lazy, Object, Representation, SharedInformer, StaticKind,
+    StreamingLists,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -52,6 +53,7 @@ impl Bench {
     pub(crate) async fn new(server: Arc<Server>, namespace: String) -> Result<Self, Failure> {
         let client = server.client(server.address()).await?;
         let api = Api::new(client.clone());
+        let api = if server.is_newer() { api.with_newer_fields() } else { api };
         let object = json!({"metadata": {"name": namespace}});
         api.create(&Gvr::new("", "v1", "namespaces"), "", &object).await?;
         Ok(Self { server, api, namespace, client })
@@ -181,6 +183,38 @@ impl Bench {
         self.equal(watched, &truth).await
     }
 
+    /// Checks that a new informer holds the config maps of the scenario as a client that reads JSON has them, with the fields
+    /// that the table does not know.
+    ///
+    /// # Errors
+    ///
+    /// When they differ, with the first difference.
+    pub(crate) async fn equals_json(&self) -> Result<(), Failure> {
+        let (objects, _) = self.api.list(&maps(), &self.namespace).await?;
+        let expected: BTreeMap<_, _> =
+            objects.into_iter().map(|object| (identity(&object).0, held_part(object))).collect();
+        let region: FieldPath = "metadata.region".parse()?;
+        let watched = Watched::synced(self.maps(Way::List)).await?;
+        let is_equal = |object: &Map| {
+            // The first read of such a field makes the informer list again as JSON.
+            let known = object.field(&region);
+            let expected = expected.get(&object.key().to_string());
+            expected.is_some_and(|expected| {
+                known.as_deref() == expected["metadata"]["region"].as_str() && json_of(object) == *expected
+            })
+        };
+        let all_equal = |cache: &informer::Indexer<Map>| {
+            cache.len() == expected.len() && cache.list().iter().all(|object| is_equal(object))
+        };
+        if watched.until(all_equal).await.is_err() {
+            let cache = watched.informer.indexer().list();
+            let first = cache.iter().find(|object| !is_equal(object)).map(|object| json_of(object));
+            let state = watched.informer.state().reflector;
+            return Err(format!("{first:?} is not what the server has; the informer is {state}").into());
+        }
+        Ok(())
+    }
+
     /// Key to uid and version of everything that the server has of a kind.
     ///
     /// # Errors
@@ -236,6 +270,23 @@ impl Bench {
 /// Config maps.
 pub(crate) fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
+}
+
+/// An object without what an informer does not keep, and what the items of a list do not have.
+fn held_part(mut object: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.remove("apiVersion");
+        members.remove("kind");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+fn json_of(object: &Map) -> Value {
+    let json = object.json().ok().and_then(|text| serde_json::from_str(&text).ok());
+    held_part(json.unwrap_or_default())
 }
 
 fn identity(object: &Value) -> (String, (String, String)) {

@@ -12,6 +12,7 @@ mod cable;
 pub mod fleet;
 mod load;
 pub mod ordeal;
+mod poll;
 mod run;
 mod scenario;
 mod scenarios;

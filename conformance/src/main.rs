@@ -16,6 +16,9 @@ struct Arguments {
     /// The program that controls the real server.
     #[arg(long, value_name = "PROGRAM")]
     xtask: Option<PathBuf>,
+    /// On an embedded server of a later version, whose objects have fields that the client's table does not know.
+    #[arg(long, conflicts_with = "real")]
+    newer: bool,
     /// Only scenarios whose name contains this.
     #[arg(long, value_name = "PART")]
     scenario: Option<String>,
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
 async fn suite(arguments: &Arguments) -> Result<Verdict, ServerError> {
     let server = match (&arguments.real, &arguments.xtask) {
         (Some(folder), Some(xtask)) => Server::Real(Real::new(folder, xtask)?),
+        _ if arguments.newer => Server::Embedded(Embedded::newer().await?),
         _ => Server::Embedded(Embedded::new().await?),
     };
     let options = Options {

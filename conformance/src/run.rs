@@ -98,7 +98,11 @@ async fn one(server: Arc<Server>, scenario: Scenario) -> Outcome {
     let run = async move {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let bench = Bench::new(server, format!("c-{}", &id[..12])).await?;
-        (scenario.begin)(bench).await
+        (scenario.begin)(bench.clone()).await?;
+        match bench.server.is_newer() {
+            true => bench.equals_json().await,
+            false => Ok(()),
+        }
     };
     let failure = ended(tokio::spawn(tokio::time::timeout(scenario.limit, run)).await, scenario.limit);
     Outcome {

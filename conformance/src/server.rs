@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use informer::{ClientError, Gvr};
-use informer_apiserver::{SnapshotError, TlsError};
+use informer_apiserver::{ExtraFieldError, SnapshotError, TlsError};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -71,6 +71,9 @@ pub enum ServerError {
     /// The embedded server cannot listen over TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The fields of a newer server cannot be added to the embedded server's table.
+    #[error(transparent)]
+    Fields(#[from] ExtraFieldError),
     /// The embedded server's state does not come back.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -104,10 +107,16 @@ impl Server {
     /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Embedded(server) if server.is_newer() => "newer embedded",
             Self::Embedded(_) => "embedded",
             Self::Spawned(_) => "embedded, in a process of its own",
             Self::Real(_) => "real",
         }
+    }
+
+    /// True if its objects have fields that the client's table does not know.
+    pub(crate) fn is_newer(&self) -> bool {
+        matches!(self, Self::Embedded(server) if server.is_newer())
     }
 
     /// Where it listens.

@@ -6,7 +6,16 @@ use informer_conformance::{Embedded, Options, Server, all, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn informers_behave_on_the_embedded_server() {
-    let server = Server::Embedded(Embedded::new().await.expect("loopback has a free port"));
+    passes_on(Embedded::new().await.expect("loopback has a free port")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn informers_behave_on_a_server_that_is_newer_than_their_client() {
+    passes_on(Embedded::newer().await.expect("loopback has a free port")).await;
+}
+
+async fn passes_on(server: Embedded) {
+    let server = Server::Embedded(server);
     let verdict = run(Arc::new(server), all(), Options { slow: false, ..Options::default() }).await;
     let failed: Vec<String> = verdict
         .failed()

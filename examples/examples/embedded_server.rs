@@ -16,7 +16,8 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 fn pod(name: &str, phase: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"containers": []}, "status": {"phase": phase}})
+    let containers = json!([{"name": "main", "image": "registry.example.com/web:1"}]);
+    json!({"metadata": {"name": name}, "spec": {"containers": containers}, "status": {"phase": phase}})
 }
 
 /// Shows the server.

@@ -43,7 +43,7 @@ const FINALIZER: &str = "example.com/website";
 
 /// Makes one website so. Told which, never why; whatever happened, it ends the same way.
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
-    let Some(site) = ctx.get::<Website>(&request.key)? else { return Ok(Outcome::Done) };
+    let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     if site.metadata.deletion_timestamp.is_some() {
         return finalize(&site, &ctx).await;
     }
@@ -53,7 +53,7 @@ async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileE
         ctx.client.update(&edited).await?;
         return Ok(Outcome::Done); // The change brings the next request.
     }
-    let have = match ctx.get::<Deployment>(&request.key)? {
+    let have = match ctx.get::<Deployment>(&request.key).await? {
         None => {
             println!("  {request}: a deployment of {} is made", site.spec.replicas);
             let made = ctx.client.create(&deployment_for(&site)?).await?;

@@ -73,7 +73,7 @@ async fn answer(
     manager: ManagerHandle,
     by: String,
 ) -> Result<Outcome, ReconcileError> {
-    let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+    let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     let mut edited = map.edit();
     let data = edited.data.get_or_insert_default();
     let Some(round) = data.get("round").filter(|round| data.get("answered") != Some(*round)) else {

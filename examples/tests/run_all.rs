@@ -105,8 +105,8 @@ fn every_example_is_run_and_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_kubeconfig_they_run_on_that_cluster() -> Result {
     let server = ApiServer::builder().build();
-    let object =
-        json!({"metadata": {"name": "only-here", "labels": {"app": "web"}}, "spec": {"containers": []}});
+    let spec = json!({"containers": [{"name": "main", "image": "registry.example.com/web:1"}]});
+    let object = json!({"metadata": {"name": "only-here", "labels": {"app": "web"}}, "spec": spec});
     server.create(&Gvr::new("", "v1", "pods"), "default", object)?;
     let listening = server.listen("127.0.0.1:0").await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;

@@ -230,7 +230,7 @@ fn told(error: &SourceError) -> String {
 
 fn told_event<O: Probed>(event: WatchEvent<O>) -> (&'static str, Option<Seen>) {
     match event {
-        WatchEvent::Added(object) => ("ADDED", Some(Ok(object.probe()))),
+        WatchEvent::Added(object) | WatchEvent::Known(object) => ("ADDED", Some(Ok(object.probe()))),
         WatchEvent::Modified(object) => ("MODIFIED", Some(Ok(object.probe()))),
         WatchEvent::Deleted(object) => ("DELETED", Some(Ok(object.probe()))),
         WatchEvent::Undecodable(_) => ("ADDED or MODIFIED", Some(Err(Unreadable))),

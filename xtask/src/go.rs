@@ -5,11 +5,13 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// The modules of `conformance/go`. They are two, because the servers pin older libraries than the peers.
+/// The modules of `conformance/go`. The servers pin older libraries than the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     /// kube-apiserver, etcd, kube-controller-manager and kubectl.
     Servers,
+    /// The programs of `Servers` that can be built with the newest Go types of Kubernetes, which are newer than the server.
+    NewestTypes,
     /// Programs on client-go and controller-runtime.
     Peers,
 }
@@ -17,7 +19,7 @@ pub(crate) enum Module {
 impl Module {
     fn folder(self) -> &'static str {
         match self {
-            Self::Servers => "servers",
+            Self::Servers | Self::NewestTypes => "servers",
             Self::Peers => "peers",
         }
     }
@@ -26,7 +28,20 @@ impl Module {
     fn linker_flags(self) -> &'static str {
         match self {
             Self::Servers => "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
-            Self::Peers => "-s -w",
+            Self::Peers | Self::NewestTypes => "-s -w",
+        }
+    }
+
+    /// The file that replaces `go.mod`.
+    fn mod_file(self) -> Option<&'static str> {
+        (self == Self::NewestTypes).then_some("types.mod")
+    }
+
+    /// The file name of a built program: one program may be built from two modules.
+    fn binary(self, program: &str) -> String {
+        match self {
+            Self::NewestTypes => format!("{program}-newest"),
+            Self::Servers | Self::Peers => program.to_owned(),
         }
     }
 }
@@ -65,10 +80,12 @@ impl Go {
     /// Builds `cmd/PROGRAM` of a module and returns where it is. Go's own build cache makes this short when nothing
     /// changed.
     pub(crate) fn build(&self, module: Module, program: &str) -> Result<PathBuf, GoError> {
-        let output = target(&self.root).join("go").join(program);
+        let output = target(&self.root).join("go").join(module.binary(program));
         let status = Command::new("go")
             .current_dir(self.root.join("conformance/go").join(module.folder()))
-            .args(["build", "-ldflags", module.linker_flags(), "-o"])
+            .args(["build", "-ldflags", module.linker_flags()])
+            .args(module.mod_file().map(|file| format!("-modfile={file}")))
+            .arg("-o")
             .arg(&output)
             .arg(format!("./cmd/{program}"))
             .status()

@@ -7,6 +7,7 @@ mod deadline;
 mod fleet;
 mod fuzz;
 mod go;
+mod mutants;
 mod ordeal;
 mod parity;
 mod real;
@@ -42,6 +43,8 @@ enum Command {
     Simulate(simulate::SimulateArguments),
     /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
     Tidy,
+    /// Mutation testing: run cargo-mutants over the library crates and report mutants that no test catches.
+    Mutants(mutants::MutantsArguments),
     /// Give mutated bytes to everything that reads bytes of others.
     Fuzz(fuzz::FuzzArguments),
     /// Measure our parts beside their peers, in the same run: medians, spread, ratios.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let report = match &arguments.command {
         Command::Tidy => tidy::run(root()),
+        Command::Mutants(arguments) => mutants::run(root(), arguments),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Bench(bench) => bench::run(root(), bench),
         Command::Conformance(options) => conformance::run(root(), options),

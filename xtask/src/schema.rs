@@ -81,16 +81,18 @@ pub(crate) fn run(root: &Path, options: &Options, check: bool) -> Report {
 /// Writes the table and the recorded objects, or compares them with what is there.
 fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaError> {
     let go = Go::find(root)?;
-    let program = go.build(Module::Servers, "schema")?;
+    let types = Types::built(root, &go)?;
+    let program = types.newest.program.clone();
     let (table, served) = with_servers(root, &go, |all, plain| {
-        let flags =
-            [OsStr::new("table"), "--kubeconfig".as_ref(), all, "--default-kubeconfig".as_ref(), plain];
+        let mut flags = vec![OsStr::new("table"), "--kubeconfig".as_ref(), all];
+        flags.extend([OsStr::new("--default-kubeconfig"), plain]);
+        flags.extend([OsStr::new("--served-types"), types.served.catalog.as_os_str()]);
         Ok((output(&program, &flags)?, lists(&program, all)?))
     })?;
     let files = [
         ("src/builtin.txt", table),
-        ("tests/corpus/objects.jsonl.gz", filled(&program, "corpus", RECORDED)?),
-        ("tests/corpus/patches.jsonl.gz", filled(&program, "patches", RECORDED)?),
+        ("tests/corpus/objects.jsonl.gz", types.objects(RECORDED)?),
+        ("tests/corpus/patches.jsonl.gz", filled(&program, "patches", RECORDED, &[])?),
     ];
     for (name, bytes) in files {
         let path = root.join(CRATE).join(name);
@@ -107,6 +109,45 @@ fn generate(root: &Path, check: bool, report: &mut Report) -> Result<(), SchemaE
         std::fs::write(&path, served).map_err(|source| SchemaError::Write { path, source })?;
     }
     Ok(())
+}
+
+/// The Go program `schema`, built with one release of the types, and the file with the catalog of these types.
+struct Built {
+    program: PathBuf,
+    catalog: PathBuf,
+}
+
+impl Built {
+    fn new(root: &Path, go: &Go, module: Module, file: &str) -> Result<Self, SchemaError> {
+        let program = go.build(module, "schema")?;
+        let catalog = target(root).join(file);
+        let types = output(&program, &["types"])?;
+        std::fs::write(&catalog, types)
+            .map_err(|source| SchemaError::Write { path: catalog.clone(), source })?;
+        Ok(Self { program, catalog })
+    }
+}
+
+/// The types that the server is built from, and the newest ones.
+struct Types {
+    served: Built,
+    newest: Built,
+}
+
+impl Types {
+    fn built(root: &Path, go: &Go) -> Result<Self, SchemaError> {
+        let served = Built::new(root, go, Module::Servers, "served-types.json")?;
+        let newest = Built::new(root, go, Module::NewestTypes, "newest-types.json")?;
+        Ok(Self { served, newest })
+    }
+
+    /// Objects of every kind of both releases: those of the newest types, then those of kinds that these no longer have.
+    fn objects(&self, fill: Fill) -> Result<Vec<u8>, SchemaError> {
+        let mut objects = filled(&self.newest.program, "corpus", fill, &[])?;
+        let without = [OsStr::new("--without"), self.newest.catalog.as_os_str()];
+        objects.extend(filled(&self.served.program, "corpus", fill, &without)?);
+        Ok(objects)
+    }
 }
 
 /// Every list of a server, in both encodings.
@@ -154,17 +195,18 @@ fn started(go: &Go, folder: &Path, flags: &[String]) -> Result<Cluster, RealErro
 fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> Result<(), SchemaError> {
     let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish() as u32);
     let go = Go::find(root)?;
-    let program = go.build(Module::Servers, "schema")?;
-    let served = with_servers(root, &go, |all, _| lists(&program, all))?;
+    let types = Types::built(root, &go)?;
+    let program = &types.newest.program;
+    let served = with_servers(root, &go, |all, _| lists(program, all))?;
     let folder = target(root).join("schema-corpus");
     let write = |path: PathBuf, bytes: Vec<u8>| {
         std::fs::write(&path, bytes).map_err(|source| SchemaError::Write { path, source })
     };
     std::fs::create_dir_all(&folder).map_err(|source| SchemaError::Write { path: folder.clone(), source })?;
     let fill = Fill { seed, count, size: 120 };
-    write(folder.join("objects.jsonl.gz"), filled(&program, "corpus", fill)?)?;
+    write(folder.join("objects.jsonl.gz"), types.objects(fill)?)?;
     write(folder.join("served.jsonl.gz"), served)?;
-    write(folder.join("patches.jsonl.gz"), filled(&program, "patches", fill)?)?;
+    write(folder.join("patches.jsonl.gz"), filled(program, "patches", fill, &[])?)?;
     let status = command()
         .current_dir(root)
         .args(["test", "-p", "informer-schema", "--test", "golden", "--test", "merge"])
@@ -179,9 +221,10 @@ fn verify(root: &Path, count: usize, seed: Option<u32>, report: &mut Report) -> 
     }
 }
 
-fn filled(program: &Path, what: &str, fill: Fill) -> Result<Vec<u8>, SchemaError> {
+fn filled(program: &Path, what: &str, fill: Fill, more: &[&OsStr]) -> Result<Vec<u8>, SchemaError> {
     let (seed, count, size) = (fill.seed.to_string(), fill.count.to_string(), fill.size.to_string());
-    output(program, &[what, "--seed", &seed, "--count", &count, "--size", &size])
+    let flags = [what, "--seed", &seed, "--count", &count, "--size", &size].map(OsStr::new);
+    output(program, &[&flags, more].concat())
 }
 
 /// What a program writes; its messages go to ours.

@@ -26,15 +26,29 @@ pub(crate) struct SimulateArguments {
     /// Play the script in this file.
     #[arg(long)]
     script: Option<std::path::PathBuf>,
-    /// Build and run each deliberate defect of `conformance/simulator/mutants`: every one must be found.
+    /// Build and run each deliberate defect of `conformance/simulator/mutants`: each must be found from each of three seeds.
     #[arg(long)]
     mutants: bool,
+    /// With `--mutants`: run only this many defects, drawn by `--seed`. With `--seconds` no further one is begun after this time.
+    #[arg(long, requires = "mutants")]
+    sample: Option<usize>,
     /// Of those, only the ones whose name contains this, or one of these between commas.
     #[arg(long)]
     only: Option<String>,
     /// Run the schedules against a model of the rules of kube-rs's watcher.
     #[arg(long)]
     kube_rs_model: bool,
+    /// Run the simulator of whole programs: clients, caches and managers against the embedded API server.
+    ///
+    /// With `--mutants`: the deliberate defects of `conformance/system-simulator/mutants`.
+    #[arg(long, conflicts_with_all = ["script", "kube_rs_model"])]
+    system: bool,
+    /// With `--system`: run the schedule of this seed alone and print its trace.
+    #[arg(long, requires = "system")]
+    replay: Option<u64>,
+    /// With `--system`: go on after a failure, and list the failures by invariant.
+    #[arg(long, requires = "system")]
+    keep_going: bool,
 }
 
 /// What the simulator writes.
@@ -53,12 +67,19 @@ const COVERED: [&str; 5] = ["fault ", "transition ", "list ", "notice ", "reache
 
 pub(crate) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     if arguments.mutants {
-        return mutants::run(root, arguments.only.as_deref());
+        return mutants::run(root, arguments);
     }
     let mut report = Report::new("simulate");
     let json = root.join("target").join("simulate.json");
+    let package = if arguments.system { "informer-system-simulator" } else { "informer-simulator" };
     let mut command = command();
-    command.args(["run", "--quiet", "--release", "--package", "informer-simulator", "--"]).current_dir(root);
+    command.args(["run", "--quiet", "--release", "--package", package, "--"]).current_dir(root);
+    if let Some(seed) = arguments.replay {
+        command.arg("--replay").arg(seed.to_string());
+    }
+    if arguments.keep_going {
+        command.arg("--keep-going");
+    }
     for (name, value) in
         [("--schedules", arguments.schedules), ("--seed", arguments.seed), ("--seconds", arguments.seconds)]
     {

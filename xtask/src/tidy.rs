@@ -1,6 +1,5 @@
-//! The rules that a compiler does not hold: which crate may know which, how long files may be, which names are not used,
-//! that every test which a document names is there, that programs which a document shows are those that are compiled, and that the
-//! patches of deliberate defects apply.
+//! The rules that the compiler does not check: dependencies between crates, lengths of files, forbidden names,
+//! tests that documents name, programs that documents show, patches of deliberate defects, and real time in tests.
 
 mod defects;
 mod edges;
@@ -8,6 +7,7 @@ mod files;
 mod names;
 mod parity;
 mod quotes;
+mod real_time;
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,7 @@ pub(crate) fn run(root: &Path) -> Report {
     names::check(root, &sources, &mut report);
     quotes::check(root, &mut report);
     defects::check(root, &mut report);
+    real_time::check(root, &sources, &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }

@@ -100,8 +100,9 @@ pub(super) async fn serve(options: Serve) -> Result<(), Failure> {
     let custom = custom.map(|kind| Kind::custom(objects::GROUP, "v1", kind.kind()));
     let api = custom.fold(ApiServer::builder().history(history), |builder, kind| builder.kind(kind)).build();
     let mut loaded = 0;
+    // Raw, so that every program reads exactly the objects that the options describe.
     for (at, kind) in kinds.iter().enumerate() {
-        loaded += api.load(&kind.gvr(), (0..options.objects).map(|n| object(&options, at, n)))?;
+        loaded += api.raw().load(&kind.gvr(), (0..options.objects).map(|n| object(&options, at, n)))?;
     }
     let server = Arc::new(Server {
         api,
@@ -310,7 +311,7 @@ impl Server {
     async fn reset(&self) -> Result<(), Failure> {
         let changed = std::mem::take(&mut *self.changed.lock().await);
         let first = changed.into_iter().map(|n| object(&self.options, 0, n));
-        self.api.load(&self.kinds[0].gvr(), first)?;
+        self.api.raw().load(&self.kinds[0].gvr(), first)?;
         Ok(())
     }
 
@@ -322,7 +323,7 @@ impl Server {
             object["metadata"]["labels"]["bench-sent"] = Value::from(label);
             object
         });
-        self.api.load(&self.kinds[0].gvr(), changed)?;
+        self.api.raw().load(&self.kinds[0].gvr(), changed)?;
         Ok(())
     }
 

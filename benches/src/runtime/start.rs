@@ -77,7 +77,7 @@ fn load<K: KubeKind>(server: &ApiServer) -> Result<usize, Failure> {
         }
         object
     };
-    Ok(server.load(&kind.kind().gvr(), (0..OBJECTS).map(object))?)
+    Ok(server.raw().load(&kind.kind().gvr(), (0..OBJECTS).map(object))?)
 }
 
 fn client(server: &ApiServer) -> Client {

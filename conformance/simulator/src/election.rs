@@ -65,7 +65,8 @@ pub(crate) struct Election {
     armed: VecDeque<Fault>,
     /// So many requests are refused.
     refusals: u32,
-    /// Until then a candidate that had not seen what was deleted may lead beside the one that held it: no election can help that.
+    /// Until then two candidates may lead: the Lease was deleted, or its holder was removed, while one of them held it. No
+    /// election can prevent that.
     forked_until: Micros,
     /// What has happened, for people, since it was last asked for.
     pub(crate) lines: Option<Vec<String>>,
@@ -393,7 +394,11 @@ impl Election {
             }
             Fault::LeaseTouched if self.lease.record.is_none() => return Ok(0),
             Fault::LeaseDeleted if self.lease.record.is_none() => return Ok(0),
-            Fault::LeaseTouched => self.lease.touch(random),
+            Fault::LeaseTouched => {
+                if self.lease.touch(random) {
+                    self.forked_until = self.now + 3 * self.times.lease.as_micros() as Micros;
+                }
+            }
             Fault::LeaseDeleted => self.lease.delete(self.now),
             Fault::CandidatePaused => self.candidates[index].pause(until),
             Fault::WallClockJumps => self.candidates[index].jump(random),

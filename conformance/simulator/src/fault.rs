@@ -140,7 +140,7 @@ faults! {
     LeaseLate "lease-late",
     /// Requests about the Lease are refused.
     LeaseRefused "lease-refused",
-    /// Somebody else changes the Lease: its labels, or how long it is held.
+    /// Somebody else changes the Lease: its labels, how long it is held, or its holder, who is removed.
     LeaseTouched "lease-touched",
     /// The Lease is deleted.
     LeaseDeleted "lease-deleted",

@@ -370,7 +370,9 @@ impl KubeWorld {
     fn take(&mut self, event: WatchEvent<SimObject>, initial: bool) -> bool {
         self.failures = 0;
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => self.put(object, initial),
+            WatchEvent::Added(object) | WatchEvent::Known(object) | WatchEvent::Modified(object) => {
+                self.put(object, initial);
+            }
             WatchEvent::Deleted(object) => {
                 self.version = object.resource_version().clone();
                 let number = object.number();

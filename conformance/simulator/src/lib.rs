@@ -28,6 +28,7 @@ mod run;
 mod script;
 mod server;
 mod shrink;
+mod theme;
 mod work;
 mod world;
 

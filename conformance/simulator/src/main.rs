@@ -41,7 +41,7 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// What `cargo xtask` reads.
+/// The JSON report that `cargo xtask` reads.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     problems: Vec<String>,

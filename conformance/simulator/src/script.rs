@@ -7,20 +7,21 @@ use std::str::FromStr;
 use crate::fault::Fault;
 use crate::object::KEYS_MAX;
 use crate::random::Random;
+use crate::theme::Theme;
 
 /// A schedule: what the world is like, and what happens in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// What the world is like.
     pub setup: Setup,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 /// One step. The number decides about everything that its verb leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What happens.
+    /// The action.
     pub verb: Verb,
     /// How.
     pub chance: u16,
@@ -133,19 +134,17 @@ setup! {
 /// How many steps a schedule has, at least and less than.
 const STEPS: std::ops::Range<usize> = 100..141;
 
-/// How many faults a schedule has, at least and less than.
-const FAULTS: std::ops::Range<usize> = 4..9;
-
 impl Script {
     /// The schedule of a seed.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let setup = Setup::draw(&mut random);
+        let theme = Theme::draw(&mut random);
         let count = random.between(STEPS.start, STEPS.end);
-        let mut steps: Vec<_> = (0..count).map(|_| step(&mut random)).collect();
-        let faults = random.between(FAULTS.start, FAULTS.end);
-        for _ in 0..faults {
-            let fault = random.pick(Fault::ALL);
+        let mut steps: Vec<_> = (0..count).map(|_| step(theme, &mut random)).collect();
+        let (kinds, faults) = (theme.faults(), theme.count());
+        for _ in 0..random.between(faults.start, faults.end) {
+            let fault = random.pick(&kinds);
             // Not among the first, in which nothing is open yet; and never one over another.
             let mut place = random.between(5, count);
             while matches!(steps[place].verb, Verb::Fault(_)) {
@@ -162,21 +161,8 @@ impl Script {
     }
 }
 
-fn step(random: &mut Random) -> Step {
-    let verb = match random.below(110) {
-        0..20 => Verb::Write,
-        20..22 => Verb::Burst,
-        22..25 => Verb::Recreate,
-        25..27 => Verb::Relabel,
-        27..28 => Verb::BackUp,
-        28..60 => Verb::Reflect,
-        60..74 => Verb::Pump,
-        74..87 => Verb::Handle,
-        87..96 => Verb::Work,
-        96..100 => Verb::Wait,
-        _ => Verb::Elect,
-    };
-    Step { verb, chance: random.draw() as u16 }
+fn step(theme: Theme, random: &mut Random) -> Step {
+    Step { verb: theme.verb(random), chance: random.draw() as u16 }
 }
 
 impl Verb {

@@ -115,8 +115,13 @@ async fn a_right_that_is_withdrawn_shows_at_the_next_watch(bench: Bench) -> Resu
     bench.api.delete(&rbac("rolebindings"), &bench.namespace, "guest-1").await?;
     // Rights are looked at when a watch begins, and the server's view of them is a cache as well.
     while last_kind(&watched) != Some(SourceErrorKind::Forbidden) {
+        let opened = watched.informer.state().reflector.watches_opened;
         cable.cut();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let tried_again = || {
+            let state = watched.informer.state().reflector;
+            state.watches_opened > opened || last_kind(&watched) == Some(SourceErrorKind::Forbidden)
+        };
+        crate::poll::until(tried_again).await;
     }
     assert_eq!(watched.informer.indexer().len(), 1, "what it knew, it still shows");
     grant_again(&bench, "guest-1").await?;

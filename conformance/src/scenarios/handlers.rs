@@ -77,7 +77,7 @@ async fn a_slow_handler_holds_up_nobody(bench: Bench) -> Result<(), Failure> {
     assert!(slow_calls.lock().is_empty(), "it still waits for its first call");
     gate.add_permits(25);
     while slow.state().calls < 25 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        crate::poll::pause().await;
     }
     assert_eq!(slow_calls.lock().len(), 25, "everything was kept for it");
     Ok(())
@@ -112,7 +112,7 @@ async fn a_slow_handler_may_be_told_the_sum_of_the_changes(bench: Bench) -> Resu
     assert!(slow.state().depth <= 2, "one entry a key: {:?}", slow.state());
     gate.add_permits(1);
     while slow.state().depth > 0 || told.lock().last().is_none_or(|(_, version)| *version != last) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        crate::poll::pause().await;
     }
     let of_a = told.lock().iter().filter(|(name, _)| name == "a").count();
     assert!(of_a <= 2, "told {of_a} times of 31 states");
@@ -128,7 +128,7 @@ async fn a_panicking_handler_hurts_nobody(bench: Bench) -> Result<(), Failure> {
     bench.create_many("map", 6).await?;
     bench.settled(&watched, &maps()).await?;
     while fragile.state().calls + fragile.state().panics < 6 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        crate::poll::pause().await;
     }
     assert_eq!(fragile.state().panics, 1);
     Ok(())

@@ -23,7 +23,7 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario!(a_compaction_under_an_open_watch_changes_nothing).alone(),
         scenario!(a_server_that_forgot_its_history_in_a_restart_is_listed_anew).alone(),
         scenario!(a_streaming_informer_survives_a_compaction).alone(),
-        scenario!(a_server_restored_from_a_backup_is_believed_by_the_next_list).alone().within(180),
+        scenario!(a_server_restored_from_a_backup_is_believed_by_the_next_list).alone(),
     ]
 }
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use informer::{
     GenericInformer, Gvr, KubeListWatch, Metadata, ResourceKind, SharedInformer, SharedInformerFactory,
 };
@@ -8,7 +6,6 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::bench::{Map, maps};
 use crate::scenario::scenario;
@@ -21,7 +18,7 @@ const MANY: usize = 50_000;
 pub(super) fn all() -> Vec<Scenario> {
     vec![
         scenario!(twenty_informers_of_ten_kinds_sync_and_follow),
-        scenario!(fifty_thousand_objects_are_listed_streamed_and_followed).alone().slow().within(900),
+        scenario!(fifty_thousand_objects_are_listed_streamed_and_followed).alone().slow().within(1800),
         scenario!(a_burst_of_changes_is_followed),
     ]
 }
@@ -108,7 +105,7 @@ async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(
         for informer in &informers {
             // The source of a generic informer tells nobody of changes; it is looked at again.
             while informer.lister().get(&bench.key(name)).is_none() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                crate::poll::pause().await;
             }
         }
     }
@@ -118,15 +115,11 @@ async fn twenty_informers_of_ten_kinds_sync_and_follow(bench: Bench) -> Result<(
 
 async fn fifty_thousand_objects_are_listed_streamed_and_followed(bench: Bench) -> Result<(), Failure> {
     let early = Watched::synced(bench.maps(Way::List)).await?;
-    let loaded = Instant::now();
     bench.create_many("map", MANY).await?;
-    eprintln!("{MANY} objects created in {:.1} s", loaded.elapsed().as_secs_f64());
     early.until(|cache| cache.len() == MANY).await?;
     let mut others: Vec<Watched<Map>> = Vec::new();
     for way in [Way::List, Way::Stream] {
-        let began = Instant::now();
         others.push(Watched::synced(bench.maps(way)).await?);
-        eprintln!("{MANY} objects synced by {way:?} in {:.2} s", began.elapsed().as_secs_f64());
     }
     let source: KubeListWatch<Metadata> =
         KubeListWatch::of(bench.client(), ResourceKind::of::<ConfigMap>()).namespace(&*bench.namespace);

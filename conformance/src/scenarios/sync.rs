@@ -217,11 +217,7 @@ async fn a_bookmark_moves_the_version_of_a_quiet_informer(bench: Bench) -> Resul
     bench.api.create(&informer::Gvr::new("", "v1", "secrets"), &bench.namespace, &other).await?;
     // Both servers send one a minute.
     let quiet = informer::reflector::ReflectorStatus::default();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(80);
-    while !before.is_older_than(&watched.informer.last_sync_resource_version()) {
-        assert!(tokio::time::Instant::now() < deadline, "no bookmark within a minute");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    crate::poll::until(|| before.is_older_than(&watched.informer.last_sync_resource_version())).await;
     assert!(watched.seen().is_empty(), "bookmarks are not for handlers");
     assert_eq!(watched.informer.state().reflector.relists.total(), quiet.relists.total());
     Ok(())

@@ -2,7 +2,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use informer_apiserver::{
-    ApiServer, Certificate, CertificateAuthority, ClientCa, Listening, Tls, TlsError, Tokens, User,
+    ApiServer, ApiServerBuilder, Certificate, CertificateAuthority, ClientCa, ExtraField, Listening, Tls,
+    TlsError, Tokens, User,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -24,7 +25,14 @@ pub struct Embedded {
     /// How the administrator gets in: by token, and by certificate.
     kubeconfigs: [String; 2],
     backup: AtomicU64,
+    newer: bool,
 }
+
+/// Fields that a server of a later version than the client's table has. Every object can have them.
+const NEWER_FIELDS: [ExtraField; 2] = [
+    ExtraField::new("meta.v1.ObjectMeta", "region", 200, "*string"),
+    ExtraField::new("meta.v1.ObjectMeta", "origin", 201, "*core.v1.SecretReference"),
+];
 
 /// A certificate of an administrator, and the authority that it is of.
 fn administrator() -> Result<(Certificate, ClientCa), TlsError> {
@@ -40,13 +48,27 @@ impl Embedded {
     ///
     /// When no port can be listened on.
     pub async fn new() -> Result<Self, ServerError> {
+        Self::start_with(ApiServer::builder(), false).await
+    }
+
+    /// Starts a server of a later version than the client's table: objects have fields that the table does not know.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be listened on.
+    pub async fn newer() -> Result<Self, ServerError> {
+        let builder = ApiServer::builder().extra_fields(&NEWER_FIELDS)?;
+        Self::start_with(builder, true).await
+    }
+
+    async fn start_with(builder: ApiServerBuilder, newer: bool) -> Result<Self, ServerError> {
         let (admin, authority) = administrator()?;
         let mut tokens = Tokens::default();
         tokens.add(Self::token_of("admin"), User::new("admin").groups(["system:masters"]));
         for guest in (0..GUESTS).map(|number| format!("guest-{number}")) {
             tokens.add(Self::token_of(&guest), User::new(guest));
         }
-        let api = ApiServer::builder().tokens(tokens).client_ca(authority).rbac(true).build();
+        let api = builder.tokens(tokens).client_ca(authority).rbac(true).build();
         let tls = Tls::self_signed()?;
         let listening = api.listen_tls("127.0.0.1:0", tls.clone()).await?;
         Ok(Self {
@@ -59,7 +81,12 @@ impl Embedded {
             ],
             listening: Mutex::new(Some(listening)),
             backup: AtomicU64::new(0),
+            newer,
         })
+    }
+
+    pub(super) fn is_newer(&self) -> bool {
+        self.newer
     }
 
     pub(super) fn address(&self) -> SocketAddr {

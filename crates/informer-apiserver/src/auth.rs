@@ -139,7 +139,7 @@ impl Access {
     }
 
     /// True where nobody is asked who they are.
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 

@@ -8,6 +8,8 @@ mod lifecycle;
 mod names;
 mod naming;
 #[cfg(feature = "cel")]
+mod nesting;
+#[cfg(feature = "cel")]
 mod parts;
 mod rules;
 mod shape;
@@ -20,6 +22,8 @@ pub(crate) use definition::{change_definition, check_definition, resources};
 pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
 pub(crate) use names::served_spec;
 pub(crate) use naming::NameCache;
+#[cfg(feature = "cel")]
+pub(crate) use nesting::{is_deeper, on_large_stack, parse};
 #[cfg(feature = "cel")]
 pub(crate) use parts::{calls_of, makes_messages, members_of, names_of, parts, parts_mut};
 

@@ -12,7 +12,7 @@ pub(crate) use self::reading::{Reading, read};
 ///
 /// # Errors
 ///
-/// When the text is no JSON, or nests too deep: why.
+/// When the text is not JSON, or nests too deep: why.
 pub(crate) fn read_json(body: &[u8]) -> Result<Value, String> {
     Ok(read_whole(body)?.value)
 }

@@ -13,7 +13,11 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::builder().build();
-//! server.create(&Gvr::new("", "v1", "pods"), "default", json!({"metadata": {"name": "web-0"}}))?;
+//! let pod = json!({
+//!     "metadata": {"name": "web-0"},
+//!     "spec": {"containers": [{"name": "main", "image": "registry.example.com/web:1"}]},
+//! });
+//! server.create(&Gvr::new("", "v1", "pods"), "default", pod)?;
 //! server.faults().on(FaultMatch::watch("pods")).nth(1).expire();
 //!
 //! let listening = server.listen("127.0.0.1:0").await?;
@@ -71,11 +75,12 @@ pub use faults::{
     Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultWhen, Faults, ParseFaultsError,
 };
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};
+pub use informer_schema::{ExtraField, ExtraFieldError};
 pub use kinds::Kind;
 pub use load::LoadError;
 pub use port::ReservedPort;
 pub use requests::{RequestRecord, Verb};
-pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RewindError, Usage};
+pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RawWriter, RewindError, Usage};
 pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 pub use storage::History;
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]

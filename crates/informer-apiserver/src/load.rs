@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::server::ApiServer;
+use crate::write::WriteMode;
 
 /// A manifest that could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +60,8 @@ pub enum LoadError {
 impl ApiServer {
     /// Loads a manifest, or every `.yaml`, `.yml` and `.json` file of a directory in the order of their names.
     /// Files may hold several documents, documents may be lists. Namespaced objects without a namespace go to
-    /// `default`; objects that exist are replaced. Answers how many objects there were.
+    /// `default`; objects that exist are replaced. Objects are defaulted and validated like those of requests. Returns their
+    /// number.
     ///
     /// # Errors
     ///
@@ -126,7 +128,7 @@ impl ApiServer {
         let Some(resource) = resource else {
             return Err(LoadError::UnknownKind { path: path.to_owned(), document, kind, api_version });
         };
-        let loaded = self.shared.load(&resource, vec![value]);
+        let loaded = self.shared.load(&resource, vec![value], WriteMode::Whole);
         loaded.map_err(|source| LoadError::Refused { path: path.to_owned(), document, source })
     }
 }

@@ -1,4 +1,4 @@
-//! What was asked of the server, so that tests can say "exactly one relist".
+//! The log of requests, so that tests can assert "exactly one relist".
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Requests kept in the log; the oldest go first. A test that makes more asks for fewer at a time.
 const REQUESTS_MAX: usize = 100_000;
+/// Bytes of the requests kept in the log: clients control the length of paths, queries and names.
+const REQUESTS_BYTES_MAX: usize = 64 << 20;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,6 +76,15 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// The memory that it uses in the log.
+    fn bytes(&self) -> usize {
+        let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
+        let optional = [&self.namespace, &self.name, &self.subresource];
+        let named: usize = optional.into_iter().flatten().map(String::len).sum();
+        let texts = [&self.path, &self.query, &self.resource_version, &self.user_agent];
+        size_of::<Self>() + gvr + named + texts.map(String::len).iter().sum::<usize>()
+    }
+
     /// True where it is this verb on this resource.
     pub fn is(&self, verb: Verb, resource: &str) -> bool {
         self.verb == verb && self.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)
@@ -88,20 +99,34 @@ pub(crate) struct RequestLog {
 #[derive(Debug, Default)]
 struct LogState {
     count: u64,
+    bytes: usize,
     kept: VecDeque<Arc<RequestRecord>>,
 }
 
+impl LogState {
+    fn is_over(&self) -> bool {
+        self.kept.len() > REQUESTS_MAX || (self.bytes > REQUESTS_BYTES_MAX && self.kept.len() > 1)
+    }
+}
+
 impl RequestLog {
-    /// Gives the request its number and keeps it.
+    /// Gives the request its number and keeps it. Removes the oldest ones if the log is full.
     pub(crate) fn push(&self, mut request: RequestRecord) -> Arc<RequestRecord> {
+        let mut removed = Vec::new();
         let mut state = self.state.lock();
         state.count += 1;
         request.number = state.count;
         let request = Arc::new(request);
-        let oldest = if state.kept.len() == REQUESTS_MAX { state.kept.pop_front() } else { None };
+        state.bytes += request.bytes();
         state.kept.push_back(Arc::clone(&request));
+        while state.is_over()
+            && let Some(oldest) = state.kept.pop_front()
+        {
+            state.bytes -= oldest.bytes();
+            removed.push(oldest);
+        }
         drop(state);
-        drop(oldest);
+        drop(removed);
         request
     }
 
@@ -113,3 +138,6 @@ impl RequestLog {
         self.state.lock().kept.iter().filter(|request| request.is(verb, resource)).count()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,9 +32,9 @@ mod workloads;
 
 use serde_json::{Map, Value};
 
-pub(crate) use addresses::keep_allocated;
+pub(crate) use addresses::{Taken, allocate_from, keep_allocated};
 pub(crate) use advice::advice;
-pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new, qos};
+pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new, qos, tolerate_lost_nodes};
 
 pub(crate) use checks::{SUBDOMAIN_RULE, label_problems, qualified_problems};
 pub(crate) use hook_checks::check_conversion;

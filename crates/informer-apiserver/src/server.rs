@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use builder::{ApiServerBuilder, Controllers, Lagging};
+pub use objects::RawWriter;
 
 use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache};
@@ -33,7 +34,7 @@ use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::storage::{Storage, WireBytes, Wiring};
 use crate::webhook::Webhooks;
-use crate::write::Settling;
+use crate::write::{GarbageTask, Settling, TaskQueue};
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) aggregated_discovery: bool,
     /// Large answers are compressed for clients that ask for it.
     pub(crate) compression: bool,
+    /// Names under which an open server may be reached, besides those of the loopback device.
+    pub(crate) allowed_hosts: Vec<String>,
     /// Requests that one HTTP/2 connection may have under way.
     pub(crate) http2_streams: u32,
     pub(crate) policy: PolicyCache,
@@ -72,13 +75,17 @@ pub(crate) struct Shared {
     pub(crate) naming: Mutex<NameCache>,
     /// Namespaces and definitions that somebody is emptying right now.
     pub(crate) settling: Settling,
+    /// Tasks of the garbage collector, caused by writes in progress.
+    pub(crate) garbage: TaskQueue<GarbageTask>,
 }
 
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.
 ///
 /// It is reached in three ways that lead to the same state: by [`listen`](Self::listen) over HTTP, by
-/// [`service`](Self::service) without a socket, and by its own methods. The methods write as an administrator with
-/// direct access would: they keep `status`, need no namespace, and delete at once.
+/// [`service`](Self::service) without a socket, and by its own methods. The methods default and validate objects as
+/// requests do, but they keep `status`, do not need an existing namespace, and delete at once. Admission does not apply to
+/// them: no webhook, policy, quota or admission plugin rejects or changes these objects, except that pods get their default
+/// tolerations. [`raw`](Self::raw) also stores broken objects.
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, Verb};
@@ -146,7 +153,7 @@ impl ApiServer {
         &self.shared.faults
     }
 
-    /// All requests so far, the oldest first (the last 100,000 of them).
+    /// The authenticated requests so far, the oldest first: at most the last 100,000, and at most 64 MiB of them.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.shared.requests.all()
     }

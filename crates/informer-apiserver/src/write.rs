@@ -30,6 +30,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
+pub(crate) use garbage::{Task as GarbageTask, TaskQueue};
 pub(crate) use metadata::{check_converted, json_type, typeless};
 pub(crate) use patch::{JsonPatch, PatchType, is_failed_test, too_deep};
 pub(crate) use scale::{NewScale, selector_text};
@@ -44,7 +45,7 @@ use crate::consumption::Commit;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource, Traits};
 use crate::plugins::Coming;
-use crate::rules::prepare_new;
+use crate::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes};
 use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, fill_status, shaped};
@@ -63,7 +64,7 @@ pub(crate) type Object = Map<String, Value>;
 /// What happens to fields that are not known; in any case they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Validation {
-    /// Writes of this process: built-in kinds are not held against their fields.
+    /// The object is not decoded: writes of the server's own controllers, and those through [`ApiServer::raw`](crate::ApiServer::raw).
     Unchecked,
     Ignore,
     Warn,
@@ -81,8 +82,17 @@ pub(crate) enum WriteMode {
     Finalize,
     /// `/scale`, which is an object of its own.
     Scale,
-    /// Writes of this process: everything.
+    /// Writes of the embedding program: everything, the status included.
     Whole,
+    /// The same without defaults and validation, for objects that no request could store.
+    Raw,
+}
+
+impl WriteMode {
+    /// Returns true for writes of the embedding program. They do not need an existing namespace, and no admission plugin sees them.
+    pub(crate) fn is_of_program(self) -> bool {
+        matches!(self, Self::Whole | Self::Raw)
+    }
 }
 
 /// What a write answers.
@@ -142,7 +152,7 @@ impl Shared {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_place(scope, mode, metadata::text(&object, "name"))?;
-        let warnings = self.shaped(scope, &mut object, Origin::Body)?;
+        let warnings = self.decoded(scope, &mut object, mode)?;
         let written = self.create_fitted(scope, object, mode);
         match written {
             Ok(written) => Ok(written.warned(warnings)),
@@ -180,8 +190,11 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         let managers = managers.as_deref();
-        if scope.validation != Validation::Unchecked {
-            self.plug_in(kind, scope.namespace, &mut object)?;
+        match mode {
+            WriteMode::Raw => {}
+            WriteMode::Whole => tolerate_lost_nodes(kind, &mut object),
+            _ if scope.validation == Validation::Unchecked => {}
+            _ => self.plug_in(kind, scope.namespace, &mut object)?,
         }
         scope.admit(Phase::Mutate, Some(&mut object), None)?;
         scope.check_escalation(self, None, &object)?;
@@ -196,15 +209,7 @@ impl Shared {
             }
             let name = metadata::text(&object, "name").to_owned();
             let allocating = kind.is("", "Service").then(|| self.allocating.lock());
-            if scope.validation == Validation::Unchecked {
-                metadata::check_name(kind, &name, &object)?;
-            } else {
-                prepare_new(kind, &mut object, &self.now());
-                check_new(kind, &name, &mut object)?;
-                scope.check_params(self, &name, None, &object)?;
-                self.allocate(kind, &mut object, None)?;
-            }
-            check_schema(kind, &mut object, None)?;
+            self.validate_new(scope, (&name, &mut object), mode, None)?;
             let advice = scope.advice(&mut object, None, mode);
             if let Some(Requester { user, name: Some(_) }) = scope.requester {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
@@ -252,6 +257,50 @@ impl Shared {
         Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
     }
 
+    /// Prepares and validates a new object of this name. A service gets an address and node ports that are not in `taken`, or that no
+    /// stored service has; the caller holds the lock of the allocations.
+    fn validate_new(
+        &self,
+        scope: Scope<'_>,
+        (name, object): (&str, &mut Object),
+        mode: WriteMode,
+        taken: Option<&Taken>,
+    ) -> Result<(), ApiError> {
+        let kind = scope.kind();
+        if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
+            metadata::check_name(kind, name, object)?;
+        } else {
+            prepare_new(kind, object, &self.now());
+            check_new(kind, name, object, mode)?;
+            scope.check_params(self, name, None, object)?;
+            match taken {
+                Some(taken) => allocate_from(taken, kind, object, None, mode)?,
+                None => self.allocate(kind, object, None, mode)?,
+            }
+        }
+        match mode {
+            WriteMode::Raw => Ok(()),
+            _ => check_schema(kind, object, None),
+        }
+    }
+
+    /// Decodes an object into the type or schema of its kind, with defaults; returns the warnings. A raw object stays as it is.
+    fn decoded(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        mode: WriteMode,
+    ) -> Result<Vec<String>, ApiError> {
+        if mode != WriteMode::Raw {
+            return self.shaped(scope, object, Origin::Body);
+        }
+        if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
+            // An invalid definition is stored, too. Its names are defaulted, since the server needs them.
+            drop(crate::custom::check_definition(object));
+        }
+        Ok(Vec::new())
+    }
+
     /// What the server decides about a new object.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
@@ -271,7 +320,7 @@ impl Shared {
             namespace::fill(object);
         } else if kind.is(DEFINITIONS, "CustomResourceDefinition") {
             crate::custom::fill_new_definition(object);
-        } else if mode == WriteMode::Main {
+        } else if matches!(mode, WriteMode::Main | WriteMode::Whole) {
             fill_status(kind, object);
         } else if kind.is("", "Pod") {
             object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));

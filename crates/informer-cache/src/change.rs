@@ -35,6 +35,9 @@ pub struct Replacement<O> {
     /// True where the list is older than what was seen before and is the truth all the same: a consistent read of a
     /// server that was restored. Nothing is skipped as unchanged or too old.
     pub rewound: bool,
+    /// True if the list was read in full because another server, or another version of it, answered. Nothing is skipped as
+    /// unchanged: that server may write the same state differently.
+    pub reread: bool,
 }
 
 impl<O: Object> Change<O> {
@@ -52,7 +55,7 @@ impl<O: Object> Change<O> {
 impl<O> Replacement<O> {
     /// A list in which everything could be read.
     pub fn new(items: Vec<Listed<O>>, version: impl Into<ResourceVersion>) -> Self {
-        Self { items, undecodable: Vec::new(), version: version.into(), rewound: false }
+        Self { items, undecodable: Vec::new(), version: version.into(), rewound: false, reread: false }
     }
 }
 
@@ -79,6 +82,7 @@ impl<O> Clone for Replacement<O> {
             undecodable: self.undecodable.clone(),
             version: self.version.clone(),
             rewound: self.rewound,
+            reread: self.reread,
         }
     }
 }

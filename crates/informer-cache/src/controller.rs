@@ -186,7 +186,7 @@ where
         };
         let reflect = async {
             // A closed queue ends the reflector; the pump goes on until it is drained.
-            let _ = self.reflector.run_contained(cancel.clone(), &self.panicked).await;
+            let _ = self.reflector.run_contained(cancel.clone()).await;
         };
         // Boxed once a run: here the compiler sees that it may be sent between threads, for every process function. Left to
         // whoever spawns the run it would ask again for one closure, and not find that its error is the same for every item.
@@ -218,8 +218,8 @@ where
                 }
                 Err(panic) => {
                     self.panicked.fetch_add(1, Ordering::Relaxed);
-                    let (key, text) = (item.name(), panic_text(&*panic));
-                    tracing::error!(%key, panic = text, "processing panicked; the next item follows");
+                    let (key, panic) = (item.name(), panic_text(&*panic));
+                    tracing::error!(reflector = self.reflector.name(), %key, panic, "processing panicked; the next item follows");
                 }
             }
             // A queue that is never empty must not keep the reflector from its socket.
@@ -230,7 +230,7 @@ where
     fn note_failure(&self, item: &Q::Popped, error: &(dyn std::error::Error + 'static)) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let (key, retry) = (item.name(), self.retry_on_error);
-        tracing::warn!(%key, error, retry, "processing failed");
+        tracing::warn!(reflector = self.reflector.name(), %key, error, retry, "processing failed");
     }
 
     /// True once what the first complete list left in the queue is processed. It stays true when the controller stops.
@@ -273,7 +273,7 @@ impl<O: Object, Q: Queue, P> Controller<O, Q, P> {
         ControllerCounts {
             processed: self.processed.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
-            panicked: self.panicked.load(Ordering::Relaxed),
+            panicked: self.panicked.load(Ordering::Relaxed) + self.reflector.panics(),
         }
     }
 }

@@ -51,6 +51,6 @@ pub use shared_informer::{
     AddHandlerError, EventStream, HANDLERS_MAX, HandlerRegistration, InformerRun, SharedIndexInformer,
     SharedInformer, SharedInformerBuilder,
 };
-pub use state::InformerState;
+pub use state::{InformerCrash, InformerState};
 pub use sync::{CacheSynced, SyncError, Unsynced, wait_for_cache_sync};
 pub use undecodable::{Undecodable, UndecodableLog};

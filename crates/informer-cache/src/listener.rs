@@ -125,6 +125,8 @@ impl HandlerOptions {
 /// A handler's buffer and its counters, shared by the processor that fills it and the task that empties it.
 pub struct ProcessorListener<O> {
     name: String,
+    /// The name of the informer in logs.
+    informer: Arc<str>,
     buffer: Mutex<Held<O>>,
     wake: Notify,
     synced: watch::Sender<bool>,
@@ -165,6 +167,7 @@ impl<O> ProcessorListener<O> {
     pub fn new(name: String, options: &HandlerOptions) -> Self {
         Self {
             name,
+            informer: Arc::default(),
             buffer: Mutex::new(Held {
                 buffer: ListenerBuffer::new(options.buffer, options.high_water),
                 synced: false,
@@ -176,6 +179,13 @@ impl<O> ProcessorListener<O> {
             panics: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
         }
+    }
+
+    /// Sets the name of the informer. Warnings carry it alongside the name of the handler.
+    #[must_use]
+    pub fn of_informer(mut self, informer: impl Into<Arc<str>>) -> Self {
+        self.informer = informer.into();
+        self
     }
 
     /// The handler's name.
@@ -200,7 +210,13 @@ impl<O> ProcessorListener<O> {
             held.buffer.high_water_crossed()
         };
         if let Some(depth) = warning {
-            tracing::warn!(handler = %self.name, depth, "a slow handler: its buffer is at a new high-water mark");
+            let (informer, handler) = (&*self.informer, &*self.name);
+            tracing::warn!(
+                informer,
+                handler,
+                depth,
+                "a slow handler: its buffer is at a new high-water mark"
+            );
         }
         self.wake.notify_one();
     }

@@ -10,20 +10,27 @@
 //! 3. An event is returned only after the store shows its state or a later one.
 //! 4. The state of one uid never goes back, unless a list says so that is newer than the store, or a consistent read of
 //!    a server that went back ([`Replacement::rewound`]).
-//! 5. A state that is held already (same uid, same version) is neither stored nor announced again.
+//! 5. A state that is held already (same uid, same version) is neither stored nor announced again, unless it
+//!    is complete and the one held is partial ([`Object::is_partial`]).
 //! 6. The version of the store goes back only with a list.
 //! 7. An event that is older than the store brings nothing back that is not held.
+//!
+//! Invariants 4, 6 and 7 no longer hold once the versions of the source turn out to have no order (`order.rs`).
 
+mod order;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::fmt;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use informer_core::{Object, ObjectKey, ResourceVersion, Tombstone};
 use informer_store::{Change as Write, Indexer, StoreWriter};
 
+use self::order::VersionOrder;
+use self::writes::Writes;
 use crate::source::Listed;
 use crate::{Change, Event, Replacement, Undecodable, UndecodableLog};
 
@@ -38,6 +45,10 @@ pub struct Pump<O: Object> {
     refused: u32,
     /// The last list had a version: whatever follows it is newer.
     ordered: bool,
+    /// Whether the versions of the source can be compared at all.
+    order: VersionOrder,
+    /// The name of the informer in logs.
+    informer: Arc<str>,
 }
 
 /// After so many refusals a list that is older than the store is the truth. Every refusal asks for a consistent read; a
@@ -75,6 +86,9 @@ pub struct Applied<O> {
     /// True where a state or a list came that is older than the one held: the server lags or may have gone back, and
     /// only a consistent read can tell. The caller asks the reflector for one.
     pub suspect: bool,
+    /// True for the batch in which the lists of the source have contradicted the order of its versions too often: they are no
+    /// longer compared. The caller reports it to the reflector.
+    pub unordered: bool,
     /// True where the source asks for a resync.
     pub resync: bool,
 }
@@ -85,6 +99,9 @@ struct Staged<O> {
     version: Option<ResourceVersion>,
     /// The present list shows an older state of something than the one held.
     went_back: bool,
+    /// Bytes of the objects that the writes add and remove.
+    bytes_added: u64,
+    bytes_removed: u64,
     applied: Applied<O>,
 }
 
@@ -98,7 +115,16 @@ impl<O: Object> Pump<O> {
             initial: true,
             refused: 0,
             ordered: false,
+            order: VersionOrder::default(),
+            informer: Arc::default(),
         }
+    }
+
+    /// Sets the name of the informer in warnings.
+    #[must_use]
+    pub fn named(mut self, informer: impl Into<Arc<str>>) -> Self {
+        self.informer = informer.into();
+        self
     }
 
     /// A read handle of the store.
@@ -150,8 +176,8 @@ impl<O: Object> Pump<O> {
     /// Moves the version of the store on; an event that comes late does not take it back. Only a list can.
     fn advance(&self, staged: &mut Staged<O>, version: &ResourceVersion) {
         let older = match &staged.version {
-            Some(staged) => version.is_older_than(staged),
-            None => version.is_older_than(&self.writer.resource_version()),
+            Some(staged) => self.order.is_older(version, staged),
+            None => self.order.is_older(version, &self.writer.resource_version()),
         };
         if !older && !version.is_empty() {
             staged.version = Some(version.clone());
@@ -180,6 +206,7 @@ impl<O: Object> Pump<O> {
                 // It was deleted since, or its creation comes after later news: only a list can tell.
                 self.counters.stale += 1;
                 staged.applied.suspect = true;
+                self.order.refuse(&*object);
                 return;
             }
             let initial = self.initial && origin.is_list();
@@ -187,17 +214,23 @@ impl<O: Object> Pump<O> {
             return self.put(staged, None, object);
         };
         let (same_object, version) = (old.uid() == object.uid(), object.resource_version());
-        let older = version.is_older_than(&self.newest(&old));
+        let older = self.order.is_older(version, &self.newest(&old));
         if older && origin == Origin::Watch {
             self.counters.stale += 1;
             staged.applied.suspect = true;
+            self.order.refuse(&*object);
             return;
         }
         // A list that is applied is newer than what is held, or the truth. Where it shows an older state all the same, the
         // server was restored from a backup, and its versions were moved ahead.
         staged.went_back |= older;
-        let trusted = origin != (Origin::List { rewound: true });
-        if trusted && same_object && !version.is_empty() && version == old.resource_version() {
+        let trusted = origin != (Origin::List { in_full: true });
+        if trusted
+            && same_object
+            && !version.is_empty()
+            && version == old.resource_version()
+            && !completes(&old, &object)
+        {
             self.counters.unchanged += 1;
             // A later state that could not be read may have been undone by a restore.
             self.undecodable.forget(object.key().as_str());
@@ -220,13 +253,13 @@ impl<O: Object> Pump<O> {
     fn is_late(&self, staged: &Staged<O>, version: &ResourceVersion) -> bool {
         self.ordered
             && match &staged.version {
-                Some(staged) => version.is_older_than(staged),
-                None => version.is_older_than(&self.writer.resource_version()),
+                Some(staged) => self.order.is_older(version, staged),
+                None => self.order.is_older(version, &self.writer.resource_version()),
             }
     }
 
     fn put(&mut self, staged: &mut Staged<O>, old: Option<Arc<O>>, object: Arc<O>) {
-        self.count_bytes(old.as_deref(), Some(&object));
+        staged.count_bytes(old.as_deref(), Some(&object));
         // At once, not with the transaction: a later change of the same batch may be unreadable again.
         self.undecodable.forget(object.key().as_str());
         staged.writes.insert(object.key().clone(), Some(object));
@@ -243,7 +276,7 @@ impl<O: Object> Pump<O> {
             return;
         };
         if let Some(last) = tombstone.last()
-            && last.resource_version().is_older_than(&self.newest(&held))
+            && self.order.is_older(last.resource_version(), &self.newest(&held))
         {
             // A deletion of an earlier object of this name, delivered late, or of an earlier state: what is held is newer
             // than it.
@@ -256,7 +289,7 @@ impl<O: Object> Pump<O> {
             Some(last) if last.uid() == held.uid() => (Arc::clone(last), stale),
             _ => (Arc::clone(&held), true),
         };
-        self.count_bytes(Some(&held), None);
+        staged.count_bytes(Some(&held), None);
         self.undecodable.forget(tombstone.key().as_str());
         staged.applied.events.push(Event::Deleted { last, stale });
         staged.writes.insert(tombstone.key().clone(), None);
@@ -267,8 +300,8 @@ impl<O: Object> Pump<O> {
     /// A reflector that begins anew beside a store that is kept may be given a list by a server that lags behind it: that
     /// one is not applied, and a consistent one is asked for.
     fn replace(&mut self, staged: &mut Staged<O>, replacement: Replacement<O>) {
-        let Replacement { items, undecodable, version, mut rewound } = replacement;
-        let older = version.is_older_than(&self.writer.resource_version());
+        let Replacement { items, undecodable, version, mut rewound, reread } = replacement;
+        let older = self.order.is_older(&version, &self.writer.resource_version());
         if older && !rewound && self.refused < REFUSALS_MAX {
             self.refused += 1;
             self.counters.stale_lists += 1;
@@ -276,6 +309,13 @@ impl<O: Object> Pump<O> {
             return;
         }
         rewound |= older;
+        if self.order.list(items.iter().map(|item| &**item.object()), rewound) {
+            tracing::warn!(
+                informer = &*self.informer,
+                "the versions of the source are numbers without an order; they are no longer compared"
+            );
+            staged.applied.unordered = true;
+        }
         self.refused = 0;
         self.counters.lists += 1;
         if !self.writer.is_empty() || !self.undecodable.is_empty() {
@@ -287,7 +327,7 @@ impl<O: Object> Pump<O> {
             self.fill(staged, items, &version);
         } else {
             for item in items {
-                self.upsert(staged, item.into_object(), Origin::List { rewound });
+                self.upsert(staged, item.into_object(), Origin::List { in_full: rewound || reread });
             }
         }
         for undecodable in undecodable {
@@ -303,18 +343,17 @@ impl<O: Object> Pump<O> {
     /// A complete list, and nothing is held: it is the store, which is built once and not compared with anything.
     fn fill(&mut self, staged: &mut Staged<O>, items: Vec<Listed<O>>, version: &ResourceVersion) {
         let objects: Vec<_> = items.into_iter().map(Listed::into_object).collect();
+        // Runs the object's own code before the store changes: a panic in it must not leave states that no event announces.
+        let bytes = objects.iter().map(|object| object.held_bytes() as u64).sum();
         let entry = |object: &Arc<O>| (object.key().clone(), Arc::clone(object));
         self.writer.replace(objects.iter().map(entry).collect(), version.clone());
         if self.writer.len() != objects.len() {
             // A source that names an object twice: the last state is the one held, and the only one that is told of.
             return self.fill(staged, last_of_each(objects), version);
         }
-        let unread = !self.undecodable.is_empty();
-        for object in &objects {
-            self.count_bytes(None, Some(object));
-            if unread {
-                self.undecodable.forget(object.key().as_str());
-            }
+        self.counters.bytes = bytes;
+        if !self.undecodable.is_empty() {
+            objects.iter().for_each(|object| self.undecodable.forget(object.key().as_str()));
         }
         let initial = self.initial;
         staged.applied.events.extend(objects.into_iter().map(|object| Event::Added { object, initial }));
@@ -325,7 +364,7 @@ impl<O: Object> Pump<O> {
         let version = undecodable.resource_version();
         let held = undecodable.key().and_then(|key| self.current(staged, key));
         let late = match held {
-            Some(held) => version.is_older_than(&self.newest(&held)),
+            Some(held) => self.order.is_older(version, &self.newest(&held)),
             None => self.is_late(staged, version),
         };
         if late {
@@ -341,7 +380,7 @@ impl<O: Object> Pump<O> {
             if listed.contains(&*held) {
                 continue;
             }
-            self.count_bytes(Some(&held), None);
+            staged.count_bytes(Some(&held), None);
             staged.writes.insert(held.key().clone(), None);
             staged.applied.events.push(Event::Deleted { last: held, stale: true });
         }
@@ -359,11 +398,12 @@ impl<O: Object> Pump<O> {
     }
 
     fn set_aside(&mut self, undecodable: Undecodable) {
+        let (informer, version, error) =
+            (&*self.informer, undecodable.resource_version(), undecodable.error());
         if let Some(key) = undecodable.key() {
-            tracing::warn!(%key, version = %undecodable.resource_version(), error = %undecodable.error(),
-                "an object could not be read; its last good state stays");
+            tracing::warn!(informer, %key, %version, %error, "an object could not be read; its last good state stays");
         } else {
-            tracing::warn!(error = %undecodable.error(), "an object without a readable name was skipped");
+            tracing::warn!(informer, %error, "an object without a readable name was skipped");
         }
         self.undecodable.report(undecodable);
     }
@@ -381,18 +421,21 @@ impl<O: Object> Pump<O> {
             }
             return;
         }
+        let added = std::mem::take(&mut staged.bytes_added);
+        let removed = std::mem::take(&mut staged.bytes_removed);
+        self.counters.bytes = (self.counters.bytes + added).saturating_sub(removed);
         // A write by itself would take the version of its object, which may come late.
         let version = version.unwrap_or_else(|| self.writer.resource_version());
         if let Err(error) = self.writer.apply_at(writes, version) {
             // Every write carries its key, so no key function is asked that could fail.
-            tracing::error!(%error, "a store refused a transaction");
+            tracing::error!(informer = &*self.informer, %error, "a store refused a transaction");
         }
     }
+}
 
-    fn count_bytes(&mut self, old: Option<&O>, new: Option<&O>) {
-        let bytes = |object: Option<&O>| object.map_or(0, |object| object.held_bytes() as u64);
-        self.counters.bytes = (self.counters.bytes + bytes(new)).saturating_sub(bytes(old));
-    }
+/// Returns true if `new` is the complete form of the partial `old`.
+fn completes<O: Object>(old: &Arc<O>, new: &Arc<O>) -> bool {
+    !Arc::ptr_eq(old, new) && old.is_partial() && !new.is_partial()
 }
 
 /// What a list shows, whether or not it could be read.
@@ -431,7 +474,10 @@ fn last_of_each<O: Object>(objects: Vec<Arc<O>>) -> Vec<Listed<O>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Watch,
-    List { rewound: bool },
+    /// `in_full`: no object counts as unchanged because of its version.
+    List {
+        in_full: bool,
+    },
 }
 
 impl Origin {
@@ -440,44 +486,20 @@ impl Origin {
     }
 }
 
-/// The final state of each key that changes, in the order in which they first did: the store then holds the objects of a list
-/// in its order, and two runs that are told the same announce the same.
-struct Writes<O> {
-    states: Vec<(ObjectKey, Option<Arc<O>>)>,
-    by_key: HashMap<ObjectKey, usize>,
-}
-
-impl<O> Writes<O> {
-    fn get(&self, key: &ObjectKey) -> Option<&Option<Arc<O>>> {
-        Some(&self.states[*self.by_key.get(key)?].1)
-    }
-
-    fn insert(&mut self, key: ObjectKey, state: Option<Arc<O>>) {
-        match self.by_key.get(&key) {
-            Some(index) => self.states[*index].1 = state,
-            None => {
-                self.by_key.insert(key.clone(), self.states.len());
-                self.states.push((key, state));
-            }
-        }
-    }
-
-    fn take(&mut self) -> Vec<(ObjectKey, Option<Arc<O>>)> {
-        self.by_key.clear();
-        std::mem::take(&mut self.states)
-    }
-}
-
-impl<O> Default for Writes<O> {
-    fn default() -> Self {
-        Self { states: Vec::new(), by_key: HashMap::new() }
-    }
-}
-
 impl<O> Staged<O> {
     fn new() -> Self {
-        let applied = Applied { events: Vec::new(), first_list: false, suspect: false, resync: false };
-        Self { writes: Writes::default(), version: None, went_back: false, applied }
+        let (events, first_list, suspect, unordered, resync) = (Vec::new(), false, false, false, false);
+        let applied = Applied { events, first_list, suspect, unordered, resync };
+        let (writes, version, went_back) = (Writes::default(), None, false);
+        Self { writes, version, went_back, bytes_added: 0, bytes_removed: 0, applied }
+    }
+}
+
+impl<O: Object> Staged<O> {
+    fn count_bytes(&mut self, old: Option<&O>, new: Option<&O>) {
+        let bytes = |object: Option<&O>| object.map_or(0, |object| object.held_bytes() as u64);
+        self.bytes_added += bytes(new);
+        self.bytes_removed += bytes(old);
     }
 }
 
@@ -496,6 +518,7 @@ impl<O: Object> fmt::Debug for Applied<O> {
             .field("events", &self.events)
             .field("first_list", &self.first_list)
             .field("suspect", &self.suspect)
+            .field("unordered", &self.unordered)
             .field("resync", &self.resync)
             .finish()
     }

@@ -52,8 +52,8 @@
 //!
 //! # Lock order
 //!
-//! No lock is held while a source, a queue or a hook runs. The status is a [`tokio::sync::watch`] that is only
-//! written and cloned.
+//! Only the lock of the run (`running`) is held while a source, a queue or a hook runs. The status is a [`tokio::sync::watch`] that
+//! is only written and cloned.
 //!
 //! # Shutdown
 //!
@@ -70,16 +70,20 @@ mod status;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use informer_core::Object;
 use informer_core::panics::panic_text;
+use parking_lot::Mutex as SyncMutex;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+pub(crate) use self::backoff::Backoff;
 pub use self::backoff::BackoffConfig;
 pub use self::config::{
     Paging, ReflectorConfig, ShouldResync, StreamingList, VersionHook, WATCH_TIMEOUT_MIN, WatchErrorHandler,
@@ -122,10 +126,6 @@ pub const STREAMING_CUTS_MAX: u32 = 3;
 /// connection broke without an answer. After that the list has failed: its token may be what the server does not like.
 pub const PAGE_RETRIES_MAX: u32 = 10;
 
-/// After a panic of a source or of a hook a reflector begins anew after this time: often enough to recover, not so often that
-/// the log is all that happens.
-const RESTART_PAUSE: Duration = Duration::from_secs(1);
-
 /// Lists and watches a source for a queue. See the [module](self).
 pub struct Reflector<O: Object> {
     source: Source<O>,
@@ -135,6 +135,10 @@ pub struct Reflector<O: Object> {
     handle: ReflectorHandle,
     /// Held by [`run`](Self::run): two runs at once would tell the queue everything twice.
     running: Mutex<()>,
+    /// Contained panics of the source, of a hook or of the queue.
+    panics: AtomicU64,
+    /// The server of the last list that a run has applied.
+    server: SyncMutex<Option<Arc<str>>>,
 }
 
 /// Watches and advises a [`Reflector`] from elsewhere. Clones are cheap, and outlive it.
@@ -142,6 +146,7 @@ pub struct Reflector<O: Object> {
 pub struct ReflectorHandle {
     status: watch::Sender<ReflectorStatus>,
     relist: Arc<Notify>,
+    unordered: Arc<AtomicBool>,
 }
 
 impl<O: Object> Reflector<O> {
@@ -150,9 +155,11 @@ impl<O: Object> Reflector<O> {
         let handle = ReflectorHandle {
             status: watch::Sender::new(ReflectorStatus::default()),
             relist: Arc::default(),
+            unordered: Arc::default(),
         };
         let context = SourceContext::default();
-        Self { source, store, context, config: Arc::new(config), handle, running: Mutex::default() }
+        let (config, running, panics) = (Arc::new(config), Mutex::default(), AtomicU64::new(0));
+        Self { source, store, context, config, handle, running, panics, server: SyncMutex::default() }
     }
 
     /// Gives the source a view of what is held, so that a relist decodes only what has changed, and a log of objects that
@@ -173,7 +180,25 @@ impl<O: Object> Reflector<O> {
         !self.handle.status.borrow().last_version.is_empty()
     }
 
-    /// Lists and watches until `cancel` is cancelled, or the queue is closed. No failure of the source ends it.
+    pub(crate) fn config(&self) -> &ReflectorConfig {
+        &self.config
+    }
+
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// The name of the configuration.
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lists and watches until `cancel` is cancelled, or the queue is closed. No failure of the source ends it. A panic of a future
+    /// or stream of the source counts as a failed request, with the same backoff. A panic of a hook is counted and logged.
     ///
     /// A second run, while one is running, waits for its end. A later one begins with a first list again, and counts anew; it
     /// asks for the last version seen, so that a server which lags behind that takes nobody back.
@@ -188,7 +213,7 @@ impl<O: Object> Reflector<O> {
     ///
     /// # Panics
     ///
-    /// Where the source, the queue or a hook panics. A later run goes on as after any other end.
+    /// When the queue panics, or a synchronous method of the source. A later run continues as after any other end.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
         let span = info_span!(
             "reflector",
@@ -207,25 +232,31 @@ impl<O: Object> Reflector<O> {
         }
     }
 
-    /// As [`run`](Self::run), but what panics in it, the source or a hook, takes nobody along: it is counted and logged, and
-    /// after [`RESTART_PAUSE`] what is there is listed anew.
-    pub(crate) async fn run_contained(
-        &self,
-        cancel: CancellationToken,
-        panics: &AtomicU64,
-    ) -> Result<(), QueueClosed> {
+    /// As [`run`](Self::run), but a panic that ends a run is counted and logged, and the next run begins after the
+    /// [backoff](ReflectorConfig::backoff) of failed requests.
+    pub(crate) async fn run_contained(&self, cancel: CancellationToken) -> Result<(), QueueClosed> {
+        let now = || tokio::time::Instant::now().into_std();
+        let (mut backoff, mut rng) =
+            (Backoff::new(self.config.backoff.clone()), StdRng::from_rng(&mut rand::rng()));
         loop {
+            backoff.success(now());
             let panic = match AssertUnwindSafe(self.run(cancel.clone())).catch_unwind().await {
                 Ok(ended) => return ended,
                 Err(panic) => panic,
             };
-            panics.fetch_add(1, Ordering::Relaxed);
-            let (what, text) = (self.source.describe(), panic_text(&*panic));
-            tracing::error!(what, panic = text, "a source or a hook panicked; listing anew");
+            self.count_panic();
+            let wait = backoff.failure(now(), &mut rng);
+            let (reflector, panic) = (&*self.config.name, panic_text(&*panic));
+            tracing::error!(
+                reflector,
+                panic,
+                ?wait,
+                "a run of a reflector panicked; listing again after a wait"
+            );
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Ok(()),
-                () = tokio::time::sleep(RESTART_PAUSE) => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
@@ -266,6 +297,12 @@ impl ReflectorHandle {
     /// consistently, whatever is held. Requests before that are one request.
     pub fn request_consistent_relist(&self) {
         self.relist.notify_one();
+    }
+
+    /// Turns the comparison of versions off, in this run and all later ones: the versions of the source are numbers without an
+    /// order, as those of some aggregated APIs. The version of the last list, event or bookmark then counts as the newest.
+    pub fn versions_are_unordered(&self) {
+        self.unordered.store(true, Ordering::Relaxed);
     }
 }
 

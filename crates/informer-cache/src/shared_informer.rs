@@ -300,6 +300,12 @@ impl<O: Object> SharedInformer<O> {
         InformerProbe::new(&self.shared, |shared| shared.state())
     }
 
+    /// How often the cache followed a server that went back to an older state, as after a restore from a backup. The cache shows
+    /// that state before the count changes.
+    pub fn rewinds(&self) -> u64 {
+        self.shared.counters.lock().rewound
+    }
+
     /// The version of the last list, event or bookmark that is in the cache. Unset while there is none that a watch could
     /// go on from: after a list without a version, the objects that follow have each their own, in no order.
     pub fn last_sync_resource_version(&self) -> informer_core::ResourceVersion {

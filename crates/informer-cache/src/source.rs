@@ -74,6 +74,19 @@ pub trait ListWatch<O: Object>: Lister<O> + Watcher<O> {
 
     /// A streaming list was refused, or its end mark never came: remember it for this server and kind.
     fn streaming_list_failed(&self) {}
+
+    /// True if the source answers a complete list sooner without a limit, for example because it reads parts of it in parallel.
+    /// A reflector with [`Paging::Auto`](crate::reflector::Paging::Auto) then asks for complete lists without one.
+    fn prefers_complete_lists(&self) -> bool {
+        false
+    }
+
+    /// Identifies the server program that answers now, for example by its version; `None` if that is not known. A reflector calls it
+    /// with each complete list. Another server may write an object of the same uid and version differently: after a change, the next
+    /// list is read in full, and nothing in it counts as [unchanged](SourceContext::unchanged).
+    fn server_version(&self) -> impl Future<Output = Option<Arc<str>>> + Send {
+        std::future::ready(None)
+    }
 }
 
 /// A [`ListWatch`] behind a pointer, so that informers are generic over the object alone.
@@ -117,6 +130,16 @@ impl<O: Object> Source<O> {
     pub fn streaming_list_failed(&self) {
         self.0.streaming_list_failed();
     }
+
+    /// As [`ListWatch::prefers_complete_lists`].
+    pub fn prefers_complete_lists(&self) -> bool {
+        self.0.prefers_complete_lists()
+    }
+
+    /// As [`ListWatch::server_version`].
+    pub async fn server_version(&self) -> Option<Arc<str>> {
+        self.0.server_version().await
+    }
 }
 
 impl<O: Object> Clone for Source<O> {
@@ -140,6 +163,8 @@ trait ErasedListWatch<O: Object>: Send + Sync {
     fn describe(&self) -> String;
     fn supports_streaming_list(&self) -> bool;
     fn streaming_list_failed(&self);
+    fn prefers_complete_lists(&self) -> bool;
+    fn server_version(&self) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + Send + '_>>;
 }
 
 impl<O: Object, S: ListWatch<O>> ErasedListWatch<O> for S {
@@ -161,5 +186,13 @@ impl<O: Object, S: ListWatch<O>> ErasedListWatch<O> for S {
 
     fn streaming_list_failed(&self) {
         ListWatch::streaming_list_failed(self);
+    }
+
+    fn prefers_complete_lists(&self) -> bool {
+        ListWatch::prefers_complete_lists(self)
+    }
+
+    fn server_version(&self) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + Send + '_>> {
+        Box::pin(ListWatch::server_version(self))
     }
 }

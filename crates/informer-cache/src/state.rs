@@ -34,11 +34,27 @@ pub struct InformerState {
     pub undecodable_total: u64,
     /// Index functions that failed on some object.
     pub index_failures: usize,
-    /// Panics of the source or of a hook of the reflector, each of which was contained, and the source listed anew; and of the
-    /// metrics, after which the next batch followed.
+    /// Panics that were contained: of the source, of a hook of the reflector or of the metrics.
     pub panics: u64,
+    /// The panic that ended the informer's own tasks, until the next first list is in the cache. Until then the informer is not
+    /// [synced](Self::synced), and reads show the last state. The tasks are restarted after a wait.
+    pub crash: Option<InformerCrash>,
+    /// How often the informer's own tasks have panicked.
+    pub crashes: u64,
     /// The handlers, in the order in which they came.
     pub handlers: Vec<HandlerState>,
+}
+
+/// A panic of an informer's own tasks: the one that writes the cache, or the one that reads the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InformerCrash {
+    /// The message of the panic.
+    pub panic: String,
+    /// When the tasks panicked, by the clock of the runtime.
+    pub at: Instant,
+    /// When the tasks are restarted.
+    pub restart_at: Instant,
 }
 
 impl InformerState {

@@ -109,7 +109,7 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "DURATION", value_parser = period::parse)]
     timeout: Option<Duration>,
     /// Tell of every object again in this period, as `10m`; at least 1s.
-    #[arg(long, value_name = "DURATION", value_parser = period::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = period::parse_resync)]
     resync: Option<Duration>,
     /// Ask for lists as streams: until the server refuses one, always, or never.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]

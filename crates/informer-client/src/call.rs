@@ -25,7 +25,8 @@ const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read. Objects are a few MB at most; a list of everything should be asked for in pages, or watched.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
-/// One request about an object, a subresource, or a collection.
+/// One request about an object, a subresource, or a collection. The namespace is ignored if the kind is known to be
+/// cluster-scoped.
 ///
 /// The lowest level of writing: it says what goes over the wire and nothing of what it means. Answers come as bytes.
 ///
@@ -102,12 +103,13 @@ impl Call {
 
     fn object(method: Method, verb: &'static str, kind: &ResourceKind, key: &ObjectKey) -> Self {
         let call = Self::of(method, verb, kind);
-        Self { namespace: key.namespace().map(str::to_owned), name: Some(key.name().to_owned()), ..call }
+        let namespace = kind.namespace_in_url(key.namespace()).map(str::to_owned);
+        Self { namespace, name: Some(key.name().to_owned()), ..call }
     }
 
     fn collection(method: Method, verb: &'static str, kind: &ResourceKind, namespace: Option<&str>) -> Self {
-        let namespace = namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned);
-        Self { namespace, ..Self::of(method, verb, kind) }
+        let namespace = kind.namespace_in_url(namespace).filter(|namespace| !namespace.is_empty());
+        Self { namespace: namespace.map(str::to_owned), ..Self::of(method, verb, kind) }
     }
 
     /// Reads an object.

@@ -1,14 +1,20 @@
-//! The HTTP side: one connection pool on kube's configuration, without a retry.
+//! The HTTP client: connection pools on kube's configuration, without retries.
 
+mod authenticated;
 mod body;
 mod connections;
+mod credentials;
 mod error;
 mod gzip;
+mod kubeconfig;
+mod program;
+mod server_version;
 mod stack;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, USER_AGENT};
@@ -17,24 +23,38 @@ use http_body_util::Full;
 use informer_core::{Gvk, Gvr};
 use informer_schema::{Schema, SharedKind};
 use kube_client::Config;
+use kube_client::config::Kubeconfig;
 use parking_lot::Mutex;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 
-use crate::ResourceKind;
+use crate::unknown_fields::{UnknownFields, UnknownFieldsLog};
+use crate::{ListKeys, ResourceKind};
 
 pub(crate) use body::BodyError;
 pub use body::ResponseBody;
 pub use error::{ClientError, RequestError};
+pub use program::program_name;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBody>, BoxError>;
+/// Makes a service that has its own connections.
+type NewService = Arc<dyn Fn() -> BoxService + Send + Sync>;
 
 /// A client of one API server. Clones are cheap and share the connections.
 ///
-/// Built on [`kube_client::Config`], of which it uses the authentication (exec plugins and token refresh included), the
-/// TLS settings, the proxy and the headers, with an HTTP stack of its own: nothing is retried, HTTP/2 is spoken where the
-/// server offers it, and a silent dead peer is noticed within 45 s on both HTTP versions.
+/// Built on [`kube_client::Config`], of which it uses the authentication, the TLS settings, the proxy and the headers, with
+/// an HTTP stack of its own: only requests with outdated credentials are retried, HTTP/2 is used if the server offers it,
+/// and a silent dead peer is noticed within 45 s on both HTTP versions.
+///
+/// # Credentials
+///
+/// Token files, client certificate files and their keys are read again every minute. An exec plugin runs with the first
+/// request, and again before its credentials expire; it has [a time limit](ClientOptions::exec_timeout). When the server
+/// answers 401, or rejects the client certificate, the client reads the files or runs the plugin at once, and sends the
+/// request once more if the credentials changed. After a change of the certificate, new requests use new connections;
+/// requests in flight, such as watches, end on the old ones. If a file or a plugin fails, the previous credentials stay
+/// in use until they expire.
 ///
 /// It needs a tokio runtime when it sends, not when it is made.
 ///
@@ -46,11 +66,12 @@ type BoxService = BoxCloneSyncService<Request<Full<Bytes>>, Response<ResponseBod
 /// client, or use this one.
 #[derive(Clone)]
 pub struct Client {
+    transport: Arc<Transport>,
     inner: Arc<Inner>,
 }
 
+/// The state that clients of one configuration share, whatever their connections.
 struct Inner {
-    transport: Transport,
     address: String,
     default_namespace: String,
     user_agent: HeaderValue,
@@ -63,10 +84,15 @@ struct Inner {
     whole_lists: Mutex<HashSet<Gvr>>,
     /// The table of the built-in kinds, once it was needed.
     schema: OnceLock<Arc<Schema>>,
+    /// The last response of `/version`.
+    server_version: server_version::Cached,
+    /// The kinds of which the server sends fields that the table does not know.
+    unknown_fields: UnknownFieldsLog,
 }
 
 enum Transport {
-    Own(BoxService),
+    /// The service and, if it was built from a configuration, the function that builds another one.
+    Own(BoxService, Option<NewService>),
     Kube(kube_client::Client),
 }
 
@@ -78,18 +104,30 @@ pub struct ClientOptions {
     pub gzip: Option<bool>,
     /// Speaks HTTP/2 without TLS, to a server that is known to understand it.
     pub http2_prior_knowledge: bool,
-    /// The `User-Agent`. `informer/VERSION (OS/ARCHITECTURE)` by default.
+    /// The `User-Agent`. By default `PROGRAM/unknown (OS/ARCHITECTURE) informer/VERSION`, with [`program_name`] as PROGRAM. API
+    /// servers use the part before the slash as field manager of writes that name none.
     pub user_agent: Option<HeaderValue>,
+    /// How long an exec plugin of the kubeconfig may run before it is killed. 60 s by default. A plugin that waits for a
+    /// person, for example to log in with a browser, needs more.
+    pub exec_timeout: Option<Duration>,
 }
 
 impl Client {
     /// A client as the environment configures it: kubeconfig, or the service account inside a cluster.
     ///
+    /// A file of the certificate authority is read again every minute, so that the server's authority can be rotated. Other
+    /// constructors do that for [`Config::root_cert_file`].
+    ///
     /// # Errors
     ///
     /// When there is no configuration, or it cannot be used.
     pub async fn try_default() -> Result<Self, ClientError> {
-        Self::new(Config::infer().await.map_err(ClientError::infer)?)
+        let mut config = Config::infer().await.map_err(ClientError::infer)?;
+        if config.root_cert_file.is_none() {
+            let kubeconfig = Kubeconfig::read().ok();
+            config.root_cert_file = kubeconfig.as_ref().and_then(kubeconfig::authority_file);
+        }
+        Self::new(config)
     }
 
     /// A client of a configuration.
@@ -110,8 +148,27 @@ impl Client {
         let gzip = options.gzip.unwrap_or_else(|| !stack::is_loopback(&config.cluster_url));
         let gzip = gzip && !config.disable_compression;
         let (address, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
-        let service = stack::service(&config, &options)?;
-        Ok(Self::assemble(Transport::Own(service), address, namespace, gzip, options.user_agent))
+        let new_service = stack::service(&config, &options)?;
+        let transport = Transport::Own(new_service(), Some(new_service));
+        Ok(Self::assemble(transport, address, namespace, gzip, options.user_agent))
+    }
+
+    /// Returns a client of the same server, with the same credentials, that has its own connections.
+    ///
+    /// Its requests do not wait for a connection that the requests of `self` keep busy, and cannot fail with that
+    /// connection. Leader election and shard membership use it by default. No connection is opened before the first
+    /// request.
+    ///
+    /// A client that was made from a service or from a [`kube_client::Client`] has no configuration: the result is then a
+    /// clone.
+    pub fn with_separate_connections(&self) -> Self {
+        match &*self.transport {
+            Transport::Own(_, Some(new_service)) => {
+                let transport = Transport::Own(new_service(), Some(Arc::clone(new_service)));
+                Self { transport: Arc::new(transport), inner: Arc::clone(&self.inner) }
+            }
+            Transport::Own(_, None) | Transport::Kube(_) => self.clone(),
+        }
     }
 
     /// A client of any service that answers as an API server does, in this process or elsewhere.
@@ -124,7 +181,7 @@ impl Client {
         B::Error: Into<BoxError>,
     {
         let service = service.map_response(|response: Response<B>| response.map(ResponseBody::new));
-        let transport = Transport::Own(BoxCloneSyncService::new(service.map_err(Into::into)));
+        let transport = Transport::Own(BoxCloneSyncService::new(service.map_err(Into::into)), None);
         Self::assemble(
             transport,
             "(a service in this process)".to_owned(),
@@ -141,17 +198,8 @@ impl Client {
         gzip: bool,
         user_agent: Option<HeaderValue>,
     ) -> Self {
-        let user_agent = user_agent.unwrap_or_else(|| {
-            let text = format!(
-                "informer/{} ({}/{})",
-                env!("CARGO_PKG_VERSION"),
-                std::env::consts::OS,
-                std::env::consts::ARCH
-            );
-            HeaderValue::try_from(text).expect("names of systems are plain text")
-        });
+        let user_agent = user_agent.unwrap_or_else(program::user_agent);
         let inner = Inner {
-            transport,
             address,
             default_namespace,
             user_agent,
@@ -160,8 +208,10 @@ impl Client {
             json_only: Mutex::default(),
             whole_lists: Mutex::default(),
             schema: OnceLock::new(),
+            server_version: server_version::Cached::default(),
+            unknown_fields: UnknownFieldsLog::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Self { transport: Arc::new(transport), inner: Arc::new(inner) }
     }
 
     /// Where the server is, as errors say it: a URL, or words where there is none.
@@ -190,8 +240,8 @@ impl Client {
         // kube's own decompression reads one gzip member only; a watch has one for each event.
         let encoding = if inner.gzip { "gzip" } else { "identity" };
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static(encoding));
-        let answer = match &inner.transport {
-            Transport::Own(service) => service.clone().oneshot(request.map(Full::new)).await,
+        let answer = match &*self.transport {
+            Transport::Own(service, _) => service.clone().oneshot(request.map(Full::new)).await,
             Transport::Kube(client) => {
                 let answer = client.send(request.map(kube_client::client::Body::from)).await;
                 answer.map(|response| response.map(ResponseBody::new)).map_err(Into::into)
@@ -223,12 +273,44 @@ impl Client {
 }
 
 impl Client {
+    /// Returns the kinds of which the server has sent fields that the built-in table does not know, in the order
+    /// in which they were found: the server is newer than this library. Updates of such objects remain correct,
+    /// but may cost another request; a newer version of the library avoids it.
+    ///
+    /// Objects that are read from protobuf are examined when a read or an update depends on it. Of the others a
+    /// sample is examined: the first objects of each list and watch, and one in 128 after them.
+    pub fn kinds_with_unknown_fields(&self) -> Vec<Gvk> {
+        self.inner.unknown_fields.found()
+    }
+
+    /// Calls `observer` once with each of the [kinds with unknown fields](Self::kinds_with_unknown_fields):
+    /// those found before at once, the others when they are found. The client keeps the observer for its
+    /// lifetime, and at most 1,024 of them; any further one receives only the kinds found before. An observer
+    /// must not block, and may be called by any task.
+    pub fn observe_unknown_fields(&self, observer: impl Fn(&Gvk) + Send + Sync + 'static) {
+        self.inner.unknown_fields.observe(Arc::new(observer));
+    }
+
+    /// Returns the list map keys and merge keys of a built-in kind: the fields that identify the elements of its lists.
+    pub fn list_keys(&self, kind: &Gvk) -> ListKeys {
+        ListKeys::of_table(self.schema(), kind)
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()))
+    }
+
+    /// The record of unknown fields of a kind.
+    pub(crate) fn unknown_fields_of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
+        self.inner.unknown_fields.of(kind)
+    }
+
     /// What is known of the protobuf form of a kind, if the server may have one. Metadata has the same form for all kinds.
     pub(crate) fn protobuf_of(&self, kind: &ResourceKind, metadata_only: bool) -> Option<SharedKind> {
         if self.inner.json_only.lock().contains(&(kind.gvr(), metadata_only)) {
             return None;
         }
-        let schema = self.inner.schema.get_or_init(|| Arc::new(Schema::builtin()));
+        let schema = self.schema();
         if metadata_only {
             return schema.shared_kind(&Gvk::new("meta.k8s.io", "v1", "PartialObjectMetadata"));
         }

@@ -11,10 +11,12 @@ use documents::{ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Request, StatusCode};
 use informer_cache::source::{SourceError, SourceErrorKind};
+use informer_core::Gvr;
 use serde::de::DeserializeOwned;
 
+use crate::list_watch::query::escaped;
 use crate::list_watch::reply::{protocol, refusal};
-use crate::{Client, ResourceKind};
+use crate::{Client, ResourceKind, ResourceScope};
 
 /// The largest document of discovery that is read: a server with thousands of custom resources sends some MB.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
@@ -97,6 +99,18 @@ impl Client {
             );
             SourceError::new(SourceErrorKind::NotFound, text)
         })
+    }
+
+    /// Looks a scope up in discovery; `None` if the server has no such collection.
+    pub(crate) async fn scope_of(&self, gvr: &Gvr) -> Result<Option<ResourceScope>, SourceError> {
+        let (group, version) = (escaped(&gvr.group), escaped(&gvr.version));
+        let path = match group.as_str() {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        };
+        let list: ApiResourceList = self.json(&path).await?;
+        let mut kinds = list.kinds(&gvr.group, &gvr.version);
+        Ok(kinds.find(|found| found.kind.plural() == gvr.resource).and_then(|found| found.kind.scope()))
     }
 
     async fn aggregated(&self, wanted: &Wanted<'_>) -> Result<Aggregated, SourceError> {

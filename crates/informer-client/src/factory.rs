@@ -90,6 +90,10 @@ impl SharedInformerFactory {
     }
 
     /// Restricts the informers to a namespace. As all options, it holds for informers that this handle makes later.
+    ///
+    /// [Cluster-scoped](ResourceKind::is_cluster_scoped) kinds are watched in the whole cluster. The scope is known for all types, for
+    /// built-in kinds and for kinds that [`Client::resolve`] has found. For any other kind that is known at run time only, the informer
+    /// looks it up in discovery if the server has no such collection in the namespace.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.with(|options| options.namespace = Some(namespace.into()))
     }

@@ -61,6 +61,7 @@ pub(crate) enum Problem {
     Type(&'static str),
     BadString,
     Key(String),
+    DecoderPanicked,
 }
 
 struct Field<'a>(&'a str);
@@ -80,6 +81,7 @@ impl fmt::Display for Problem {
             Self::Type(expected) => write!(f, "is not {expected}"),
             Self::BadString => f.write_str("a string with a broken escape or a control character"),
             Self::Key(problem) => f.write_str(problem),
+            Self::DecoderPanicked => f.write_str("the decoder of the type panicked"),
         }
     }
 }

@@ -1,9 +1,15 @@
+mod builtin;
+
+use std::any::TypeId;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use informer_core::{Gvk, Gvr};
-use kube_core::{ApiResource, Resource};
+use kube_core::{ApiResource, ClusterResourceScope, Resource};
 
 /// A kind of objects and its collection in URLs.
+///
+/// Two kinds are equal if their group, version, kind and plural are, whether or not their scope is known.
 ///
 /// ```
 /// use informer_client::ResourceKind;
@@ -11,21 +17,65 @@ use kube_core::{ApiResource, Resource};
 /// let websites = ResourceKind::new("example.com", "v1", "Website", "websites");
 /// assert_eq!(websites.gvr().path(Some("default")), "/apis/example.com/v1/namespaces/default/websites");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct ResourceKind {
     gvk: Gvk,
     plural: String,
+    scope: Option<ResourceScope>,
+}
+
+/// Whether the objects of a kind live in namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ResourceScope {
+    /// Each object has a namespace.
+    Namespaced,
+    /// Objects have no namespace, such as Nodes.
+    Cluster,
 }
 
 impl ResourceKind {
-    /// A kind from its parts; the core group is the empty string.
+    /// A kind from its parts; the core group is the empty string. The scope of built-in cluster-scoped kinds is known. The scope of
+    /// any other kind is not, unless [`cluster_scoped`](Self::cluster_scoped) or [`namespaced`](Self::namespaced) sets it.
     pub fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
-        Self { gvk: Gvk::new(group, version, kind), plural: plural.to_owned() }
+        let scope = builtin::is_cluster_scoped(group, plural).then_some(ResourceScope::Cluster);
+        Self { gvk: Gvk::new(group, version, kind), plural: plural.to_owned(), scope }
     }
 
-    /// The kind of a type of `k8s-openapi`, or one that derives `kube::CustomResource`.
-    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
-        Self::new(&K::group(&()), &K::version(&()), &K::kind(&()), &K::plural(&()))
+    /// The kind of a type of `k8s-openapi`, or one that derives `kube::CustomResource`, with its scope.
+    pub fn of<K: Resource<DynamicType = ()> + 'static>() -> Self {
+        let kind = Self::new(&K::group(&()), &K::version(&()), &K::kind(&()), &K::plural(&()));
+        if TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
+            kind.cluster_scoped()
+        } else {
+            kind.namespaced()
+        }
+    }
+
+    /// Returns the same kind as cluster-scoped.
+    #[must_use]
+    pub fn cluster_scoped(self) -> Self {
+        Self { scope: Some(ResourceScope::Cluster), ..self }
+    }
+
+    /// Returns the same kind as namespaced.
+    #[must_use]
+    pub fn namespaced(self) -> Self {
+        Self { scope: Some(ResourceScope::Namespaced), ..self }
+    }
+
+    /// The scope, if it is known.
+    pub fn scope(&self) -> Option<ResourceScope> {
+        self.scope
+    }
+
+    /// True if objects of this kind are known to have no namespace. A namespace in a request for them is ignored.
+    pub fn is_cluster_scoped(&self) -> bool {
+        self.scope == Some(ResourceScope::Cluster)
+    }
+
+    /// The namespace in the URL of this kind: none for a cluster-scoped kind.
+    pub(crate) fn namespace_in_url<'a>(&self, namespace: Option<&'a str>) -> Option<&'a str> {
+        namespace.filter(|_| !self.is_cluster_scoped())
     }
 
     /// Group, version and kind.
@@ -54,6 +104,20 @@ impl ResourceKind {
             "" => self.plural.clone(),
             group => format!("{}.{group}", self.plural),
         }
+    }
+}
+
+impl PartialEq for ResourceKind {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.gvk, &self.plural) == (&other.gvk, &other.plural)
+    }
+}
+
+impl Eq for ResourceKind {}
+
+impl Hash for ResourceKind {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.gvk, &self.plural).hash(state);
     }
 }
 

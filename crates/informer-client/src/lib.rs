@@ -36,18 +36,21 @@ mod factory;
 mod fields;
 mod header;
 mod kind;
+mod list_keys;
 mod list_watch;
 mod prune;
 mod represent;
 mod scan;
 mod splitter;
+mod unknown_fields;
 
 pub use call::{Call, CallError, PatchFormat};
-pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody};
+pub use client::{Client, ClientError, ClientOptions, RequestError, ResponseBody, program_name};
 pub use discovery::DiscoveredKind;
 pub use factory::SharedInformerFactory;
 pub use header::HeaderError;
-pub use kind::{ResourceKind, StaticKind};
+pub use kind::{ResourceKind, ResourceScope, StaticKind};
+pub use list_keys::{ListKey, ListKeys, ListKeysAt};
 pub use list_watch::{
     Encodings, HashKey, HashShares, HashSharesError, KubeListWatch, ReadOptions, SplitLists, StreamingLists,
 };

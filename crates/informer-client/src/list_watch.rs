@@ -4,6 +4,7 @@ mod list;
 mod objects;
 mod offload;
 mod pieces;
+mod protobuf_watch;
 pub(crate) mod query;
 mod reader;
 pub(crate) mod reply;
@@ -14,6 +15,7 @@ mod watch;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::ACCEPT;
@@ -25,7 +27,8 @@ use informer_core::{FieldSelector, LabelSelector};
 use informer_schema::SharedKind;
 
 use crate::represent::{Encoding, Interner, Origin, Views};
-use crate::{Client, Limits, Pruning, Representation, ResourceKind, StaticKind};
+use crate::unknown_fields::UnknownFields;
+use crate::{Client, Limits, Pruning, Representation, ResourceKind, ResourceScope, StaticKind};
 use query::Accept;
 use reply::{Answer, Opened};
 pub use shares::{HashKey, HashShares, HashSharesError};
@@ -70,6 +73,9 @@ pub struct KubeListWatch<O> {
     views: Option<Arc<Views>>,
     /// What the objects of all answers have in common.
     interner: Arc<Interner>,
+    unknown_fields: Arc<UnknownFields>,
+    /// Whether the last list came as protobuf.
+    listed_protobuf: Arc<AtomicBool>,
     /// What the objects of all answers are packed with.
     #[cfg(feature = "packed")]
     packing: Arc<crate::represent::Packing>,
@@ -80,9 +86,18 @@ pub struct KubeListWatch<O> {
 #[derive(Debug, Clone, Default)]
 struct Selection {
     namespace: Option<String>,
+    /// Discovery has found that the kind is cluster-scoped: the namespace is ignored.
+    cluster_scoped: Arc<AtomicBool>,
     labels: Option<String>,
     fields: Option<String>,
     shares: Option<HashShares>,
+}
+
+impl Selection {
+    /// The namespace in URLs.
+    fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|_| !self.cluster_scoped.load(Ordering::Relaxed))
+    }
 }
 
 /// How answers are read.
@@ -131,8 +146,10 @@ pub enum Encodings {
     /// pruned; JSON everywhere else. Where a server has no protobuf of a kind, the client asks for JSON there and then, and
     /// remembers it.
     ///
-    /// The fields of built-in kinds are those of the table in `informer-schema`: what a newer server has beyond them is not in
-    /// objects that came as protobuf.
+    /// The fields of built-in kinds are those of the table in `informer-schema`. What a newer server has
+    /// beyond them is not in objects that came as protobuf
+    /// ([`Object::is_partial`](informer_core::Object::is_partial)). Once a read asks for such a field, by its
+    /// path, by its type or for the JSON of a partial object, informers of the kind list again as JSON.
     #[default]
     Auto,
     /// JSON always.
@@ -167,9 +184,12 @@ impl<O: Representation + StaticKind> KubeListWatch<O> {
 impl<O: Representation> KubeListWatch<O> {
     /// All objects of a kind that is known at run time only, in all namespaces.
     pub fn of(client: impl Into<Client>, kind: impl Into<ResourceKind>) -> Self {
+        let (client, kind) = (client.into(), kind.into());
         Self {
-            client: client.into(),
-            kind: Arc::new(kind.into()),
+            unknown_fields: client.unknown_fields_of(&kind),
+            listed_protobuf: Arc::default(),
+            client,
+            kind: Arc::new(kind),
             selection: Selection::default(),
             options: ReadOptions::default(),
             streaming_lists: StreamingLists::default(),
@@ -182,9 +202,12 @@ impl<O: Representation> KubeListWatch<O> {
         }
     }
 
-    /// Only the objects of one namespace.
+    /// Only the objects of one namespace. A kind that is known to be [cluster-scoped](ResourceKind::is_cluster_scoped) has no
+    /// objects in namespaces: all of them are read, as by the caches of controller-runtime. If the scope of the kind is not known
+    /// and the server has no such collection in the namespace (404), discovery is asked for the scope.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.selection.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
+        let namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
+        self.selection.namespace = namespace.filter(|_| !self.kind.is_cluster_scoped());
         self
     }
 
@@ -228,9 +251,10 @@ impl<O: Representation> KubeListWatch<O> {
     /// Lists all namespaces side by side, in place of one list of everything or a streaming one: for servers with more than a few
     /// cores, which encode a list on one of them.
     ///
-    /// A list is split where all namespaces are read without selectors, namespaces may be listed, and the server tells how many
-    /// objects there are. Everything else is asked for whole, as is what follows a split list that failed. A split list is a
-    /// consistent read; the server must still have its version when the last namespace is asked for.
+    /// A list is split if all namespaces are read without selectors, namespaces may be listed, and the server tells how many
+    /// objects there are. Any other list is one request, and so is the list after a split list that failed. A request with a limit,
+    /// an exact version or a minimum version is never split; informers on such a source ask for lists without a limit. A split list
+    /// is a consistent read; the server must still have its version when the last namespace is asked for.
     pub fn split_lists(mut self, split: SplitLists) -> Self {
         self.split_lists = Some(split);
         self
@@ -238,7 +262,7 @@ impl<O: Representation> KubeListWatch<O> {
 
     /// How a list is to be split, if it is.
     fn splits(&self) -> Option<SplitLists> {
-        let Selection { namespace, labels, fields, shares } = &self.selection;
+        let Selection { namespace, labels, fields, shares, .. } = &self.selection;
         let whole = namespace.is_none() && labels.is_none() && fields.is_none() && shares.is_none();
         self.split_lists.filter(|_| whole && !self.client.wants_whole_lists(&self.kind.gvr()))
     }
@@ -248,6 +272,7 @@ impl<O: Representation> KubeListWatch<O> {
         let accept = if O::METADATA_ONLY { query::METADATA_LIST } else { query::OBJECTS };
         let query = query::list(&self.selection, &request);
         let (answer, wire) = self.open(&attempt, &query, accept).await?;
+        self.listed_protobuf.store(answer.encoding == Encoding::Protobuf, Ordering::Relaxed);
         let origin = self.origin(&request.context, wire);
         let list = list::read(attempt, answer, origin, &self.options, request.context);
         Ok(match self.selection.shares.clone() {
@@ -270,12 +295,40 @@ impl<O: Representation> KubeListWatch<O> {
     fn wire(&self) -> Option<Wire> {
         let wanted = O::takes_protobuf()
             && self.options.encodings == Encodings::Auto
-            && self.options.pruning.is_simple();
+            && self.options.pruning.is_simple()
+            && !self.unknown_fields.requires_json();
         wanted.then(|| self.client.protobuf_of(&self.kind, O::METADATA_ONLY)).flatten()
     }
 
     /// Asks for an answer in the encodings that the kind may have. Where the server has no protobuf, JSON is asked for at once.
     async fn open(
+        &self,
+        attempt: &str,
+        query: &str,
+        accept: Accept,
+    ) -> Result<(Answer, Option<Wire>), SourceError> {
+        match self.open_once(attempt, query, accept).await {
+            Err(error)
+                if error.kind() == SourceErrorKind::NotFound && self.is_found_cluster_scoped().await =>
+            {
+                self.open_once(attempt, query, accept).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Looks up the scope of a kind that is read in a namespace, if the scope is not known. Returns true if the kind is
+    /// cluster-scoped.
+    async fn is_found_cluster_scoped(&self) -> bool {
+        if self.selection.namespace().is_none() || self.kind.scope().is_some() {
+            return false;
+        }
+        let found = matches!(self.client.scope_of(&self.kind.gvr()).await, Ok(Some(ResourceScope::Cluster)));
+        self.selection.cluster_scoped.store(found, Ordering::Relaxed);
+        found
+    }
+
+    async fn open_once(
         &self,
         attempt: &str,
         query: &str,
@@ -306,6 +359,7 @@ impl<O: Representation> KubeListWatch<O> {
         let origin = Origin::new((*self.kind).clone(), context.undecodable().clone())
             .with_wire(wire)
             .with_views(self.views.clone())
+            .with_unknown_fields(Arc::clone(&self.unknown_fields))
             .with_interner(Arc::clone(&self.interner));
         #[cfg(feature = "packed")]
         let origin = origin.with_packing(Arc::clone(&self.packing));
@@ -318,7 +372,7 @@ impl<O: Representation> KubeListWatch<O> {
         query: &str,
         accept: &'static str,
     ) -> Result<http::Request<bytes::Bytes>, SourceError> {
-        let path = query::path(&self.kind.gvr(), self.selection.namespace.as_deref());
+        let path = query::path(&self.kind.gvr(), self.selection.namespace());
         let mut request = http::Request::new(bytes::Bytes::new());
         *request.uri_mut() = query::address(&path, query).map_err(|problem| {
             let text = format!("{attempt}: {problem}");
@@ -329,9 +383,9 @@ impl<O: Representation> KubeListWatch<O> {
     }
 
     fn describe(&self) -> String {
-        let Selection { namespace, labels, fields, shares } = &self.selection;
+        let Selection { labels, fields, shares, .. } = &self.selection;
         let mut text = self.kind.resource();
-        if let Some(namespace) = namespace {
+        if let Some(namespace) = self.selection.namespace() {
             text.push_str(" in namespace ");
             text.push_str(namespace);
         }
@@ -348,8 +402,11 @@ impl<O: Representation> KubeListWatch<O> {
 
 impl<O: Representation> Lister<O> for KubeListWatch<O> {
     async fn list(&self, request: ListRequest<O>) -> Result<ListStream<O>, SourceError> {
-        let begins = request.continue_token.is_none() && request.version_match != VersionMatch::Exact;
-        if let Some(split) = self.splits().filter(|_| begins)
+        // A request with a limit or a condition on the version must be sent as it is, for example the version check of one object.
+        let is_complete = request.continue_token.is_none()
+            && request.limit.is_none()
+            && request.version_match == VersionMatch::Unset;
+        if let Some(split) = self.splits().filter(|_| is_complete)
             && let Some(list) = split::list(self, split, &request.context).await
         {
             return Ok(list);
@@ -361,12 +418,25 @@ impl<O: Representation> Lister<O> for KubeListWatch<O> {
 impl<O: Representation> Watcher<O> for KubeListWatch<O> {
     async fn watch(&self, request: WatchRequest<O>) -> Result<WatchStream<O>, SourceError> {
         let attempt = self.attempt("watch");
+        let streams_a_list = request.send_initial_events;
+        if !streams_a_list
+            && self.unknown_fields.requires_json()
+            && self.listed_protobuf.load(Ordering::Relaxed)
+        {
+            return Err(protobuf_watch::expired(&attempt));
+        }
         let accept = if O::METADATA_ONLY { query::METADATA } else { query::OBJECTS };
         let query = query::watch(&self.selection, &request);
         let (answer, wire) = self.open(&attempt, &query, accept).await?;
         let origin = self.origin(&request.context, wire);
-        let streams_a_list = request.send_initial_events;
-        let watch = watch::read(attempt, answer, origin, &self.options, request);
+        let is_protobuf = answer.encoding == Encoding::Protobuf;
+        if streams_a_list {
+            self.listed_protobuf.store(is_protobuf, Ordering::Relaxed);
+        }
+        let mut watch = watch::read(attempt.clone(), answer, origin, &self.options, request);
+        if is_protobuf {
+            watch = protobuf_watch::until_json_is_required(watch, Arc::clone(&self.unknown_fields), attempt);
+        }
         Ok(match self.selection.shares.clone() {
             Some(shares) => shares.of_watch(watch, streams_a_list),
             None => watch,
@@ -391,6 +461,15 @@ impl<O: Representation> ListWatch<O> for KubeListWatch<O> {
     fn streaming_list_failed(&self) {
         self.client.remember_streaming_refusal(self.kind.gvr());
     }
+
+    async fn server_version(&self) -> Option<Arc<str>> {
+        self.client.server_version().await
+    }
+
+    /// Only a list without a limit can be split.
+    fn prefers_complete_lists(&self) -> bool {
+        self.splits().is_some()
+    }
 }
 
 impl<O> Clone for KubeListWatch<O> {
@@ -404,6 +483,8 @@ impl<O> Clone for KubeListWatch<O> {
             split_lists: self.split_lists,
             views: self.views.clone(),
             interner: Arc::clone(&self.interner),
+            unknown_fields: Arc::clone(&self.unknown_fields),
+            listed_protobuf: Arc::clone(&self.listed_protobuf),
             #[cfg(feature = "packed")]
             packing: Arc::clone(&self.packing),
             form: PhantomData,

@@ -47,6 +47,7 @@ pub(crate) use views::Views;
 
 use crate::ResourceKind;
 use crate::header::RawHeader;
+use crate::unknown_fields::UnknownFields;
 
 /// A form of objects that the client can make from what a server sends.
 ///
@@ -56,8 +57,9 @@ pub trait Representation: Object + Sized {
     /// True where the server need only send the metadata of each object.
     const METADATA_ONLY: bool = false;
 
-    /// True where objects may come as protobuf. The client asks for it then where the kind is built in; an object is still JSON
-    /// where the server answers so. False by default: such a form sees JSON alone.
+    /// True where objects may come as protobuf. The client asks for it then where the kind is built in; an
+    /// object is still JSON where the server answers so. False by default: such a form sees JSON alone. A
+    /// form that takes protobuf should implement [`Object::is_partial`].
     fn takes_protobuf() -> bool {
         false
     }
@@ -68,6 +70,13 @@ pub trait Representation: Object + Sized {
     ///
     /// When the object cannot be read as this form needs it. It is set aside then, and the others go on.
     fn decode(raw: RawObject<'_>) -> Result<Self, DecodeError>;
+
+    /// Marks an object that a transform made of a [partial](Object::is_partial) one as partial, too: it lacks the same fields.
+    /// Does nothing by default. A form that programs can make should implement it; otherwise an update of such an object may
+    /// remove these fields.
+    fn into_partial(self: Arc<Self>) -> Arc<Self> {
+        self
+    }
 }
 
 /// How the bytes of an object are written.
@@ -133,6 +142,9 @@ impl<'a> RawObject<'a> {
             RawBytes::Json { text, .. } => Ok(Cow::Borrowed(text)),
             RawBytes::Protobuf { .. } => {
                 let whole = Body::new(self.own(None)?, None);
+                if whole.borrow().is_partial(self.origin) {
+                    self.origin.require_json();
+                }
                 Ok(Cow::Owned(whole.borrow().json(self.origin, &self.header)?.into_owned()))
             }
         }
@@ -249,6 +261,9 @@ pub struct Origin {
     wire: Option<SharedKind>,
     views: Option<Arc<Views>>,
     interner: Option<Arc<Interner>>,
+    unknown_fields: Option<Arc<UnknownFields>>,
+    /// True for objects that were made of partial ones.
+    of_partial: bool,
     #[cfg(feature = "packed")]
     packing: Arc<Packing>,
 }
@@ -262,6 +277,8 @@ impl Origin {
             wire: None,
             views: None,
             interner: None,
+            unknown_fields: None,
+            of_partial: false,
             #[cfg(feature = "packed")]
             packing: Arc::default(),
         }
@@ -283,6 +300,12 @@ impl Origin {
         Self { interner: Some(interner), ..self }
     }
 
+    /// Returns true for Secrets. Memory that objects share must not hold their data after they are deleted.
+    /// Annotations contain that data, too: `kubectl apply` writes it into `last-applied-configuration`.
+    pub(crate) fn is_of_secrets(&self) -> bool {
+        is_secret(&self.kind)
+    }
+
     /// What the objects share their parts through, where they do.
     pub(crate) fn interner(&self) -> Option<&Interner> {
         self.interner.as_deref()
@@ -293,9 +316,10 @@ impl Origin {
         Self { views, ..self }
     }
 
-    /// Keeps a typed view for whoever reads the object next, where views are kept.
+    /// Keeps a typed view for the next read of the object, if views are kept. Those of Secrets are not: a
+    /// view may outlive its object.
     pub(crate) fn keep<K: Send + Sync + 'static>(&self, view: &Arc<K>, body: BodyRef<'_>) {
-        if let Some(views) = &self.views {
+        if let Some(views) = self.views.as_ref().filter(|_| !self.is_of_secrets()) {
             views.keep(Arc::<K>::clone(view), body);
         }
     }
@@ -305,7 +329,13 @@ impl Origin {
         let undecodable = Undecodable::new(Some(header.key().clone()), error.clone())
             .with_version(header.uid(), header.resource_version().clone());
         if self.undecodable.report(undecodable) {
-            tracing::warn!(error = %error, "an object cannot be read");
+            tracing::warn!(
+                kind = error.kind(),
+                key = %header.key(),
+                version = %header.resource_version(),
+                %error,
+                "an object cannot be decoded"
+            );
         }
     }
 
@@ -314,9 +344,49 @@ impl Origin {
         Self { wire, ..self }
     }
 
+    /// Returns the origin with a record of unknown fields, for objects of a client.
+    pub(crate) fn with_unknown_fields(self, unknown_fields: Arc<UnknownFields>) -> Self {
+        Self { unknown_fields: Some(unknown_fields), ..self }
+    }
+
+    /// The record of unknown fields; `None` for objects without a client.
+    pub(crate) fn unknown_fields(&self) -> Option<&UnknownFields> {
+        self.unknown_fields.as_deref()
+    }
+
+    /// Records that an object has unknown fields.
+    pub(crate) fn note_unknown_fields(&self) {
+        self.unknown_fields().into_iter().for_each(UnknownFields::note);
+    }
+
+    /// Records that a read needs fields that the table does not know.
+    pub(crate) fn require_json(&self) {
+        self.unknown_fields().into_iter().for_each(UnknownFields::require_json);
+    }
+
     /// What is known of the kind's protobuf form, where objects came so.
     pub(crate) fn wire(&self) -> Option<&SharedKind> {
         self.wire.as_ref()
+    }
+
+    /// The same origin, of an object that was made of a partial one.
+    fn of_partial(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            undecodable: self.undecodable.clone(),
+            wire: self.wire.clone(),
+            views: self.views.clone(),
+            interner: self.interner.clone(),
+            unknown_fields: self.unknown_fields.clone(),
+            of_partial: true,
+            #[cfg(feature = "packed")]
+            packing: Arc::clone(&self.packing),
+        }
+    }
+
+    /// Returns true for objects that were made of partial ones.
+    pub(crate) fn is_of_partial(&self) -> bool {
+        self.of_partial
     }
 
     /// The kind of the objects.
@@ -328,6 +398,10 @@ impl Origin {
     pub fn undecodable(&self) -> &UndecodableLog {
         &self.undecodable
     }
+}
+
+fn is_secret(kind: &ResourceKind) -> bool {
+    kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
 
 /// What a `Debug` of an object may show.

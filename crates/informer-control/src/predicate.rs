@@ -31,6 +31,8 @@
 mod changed;
 mod combine;
 mod funcs;
+#[cfg(test)]
+mod tests;
 
 pub use changed::{
     AnnotationChanged, AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged,

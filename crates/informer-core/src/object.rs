@@ -71,6 +71,12 @@ pub trait Object: Send + Sync + 'static {
         self.header().field(path)
     }
 
+    /// Returns true if this object lacks fields that the server has: a newer server encoded them as protobuf
+    /// fields with unknown numbers. A complete object of the same version replaces a partial one.
+    fn is_partial(&self) -> bool {
+        false
+    }
+
     /// Bytes that this object holds, roughly: the figure behind "memory per object" in states and metrics.
     fn held_bytes(&self) -> usize {
         self.header().held_bytes()

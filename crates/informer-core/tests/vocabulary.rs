@@ -46,10 +46,47 @@ fn a_version_prints_the_text_it_was_made_from() {
 }
 
 #[test]
+fn keys_and_versions_equal_exactly_their_own_string() {
+    let key = ObjectKey::explicit("ns/name");
+    assert!(key == *"ns/name" && key != *"ns/other");
+    assert!(key == "ns/name" && key != "ns/other");
+    for (text, others) in [("7", ["8", "07", ""]), ("0", ["1", "00", ""]), ("abc", ["abd", "0", ""])] {
+        let version = ResourceVersion::from(text);
+        assert!(version == *text && version == text, "{text}");
+        for other in others {
+            assert!(version != *other && version != other, "{text} {other}");
+        }
+    }
+}
+
+#[test]
 fn a_later_label_of_one_key_replaces_the_earlier() {
     let labels: Labels = [("b", "1"), ("a", "2"), ("b", "3")].into_iter().collect();
     assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
     assert_eq!((labels.get("b"), labels.get("c")), (Some("3"), None));
+}
+
+#[test]
+fn label_iterator_knows_how_many_labels_are_left() {
+    let labels: Labels = [("a", "1"), ("b", "2"), ("c", "3")].into_iter().collect();
+    let mut iterator = labels.iter();
+    assert_eq!((iterator.len(), iterator.size_hint()), (3, (3, Some(3))));
+    iterator.next();
+    assert_eq!((iterator.len(), iterator.size_hint()), (2, (2, Some(2))));
+    iterator.by_ref().for_each(drop);
+    assert_eq!((iterator.len(), iterator.next()), (0, None));
+}
+
+#[test]
+fn held_bytes_of_a_header_count_each_owner_and_its_strings() {
+    let held = |owners: &[&str]| {
+        let owners = owners.iter().map(|name| OwnerReference::new("apps/v1", "ReplicaSet", name, "u", true));
+        Header::new("ns/web-0".parse().unwrap()).with_owners(owners.collect::<Vec<_>>()).held_bytes()
+    };
+    let strings = |name: &str| "apps/v1".len() + "ReplicaSet".len() + name.len() + "u".len();
+    assert_eq!(held(&["longer-name"]) - held(&["name"]), "longer-".len());
+    assert!(held(&["a"]) >= held(&[]) + size_of::<OwnerReference>() + strings("a"));
+    assert_eq!(held(&["a", "b"]) - held(&["a"]), held(&["a"]) - held(&[]));
 }
 
 #[test]
@@ -64,6 +101,8 @@ fn a_header_answers_for_the_object() {
     assert_eq!(Object::field(&header, &"metadata.namespace".parse().unwrap()).as_deref(), Some("ns"));
     assert_eq!(Object::field(&header, &"spec.nodeName".parse().unwrap()), None);
     let bare = Header::new("web".parse().unwrap());
+    assert_eq!(Object::generation(&bare), None);
+    assert_eq!(Object::generation(&bare.clone().with_generation(Some(3))), Some(3));
     for absent in ["metadata.namespace", "metadata.uid", "metadata.resourceVersion"] {
         assert_eq!(Object::field(&bare, &absent.parse().unwrap()), None, "{absent}");
     }
@@ -75,6 +114,12 @@ fn field_paths_take_quoted_names() {
     assert_eq!(path.segments().collect::<Vec<_>>(), ["a", "b.c", "d"]);
     for text in ["", ".a", "a.", "a..b", "a['b", "a[0]", "a['b']c"] {
         assert!(text.parse::<FieldPath>().is_err(), "{text}");
+    }
+    for (text, offset) in
+        [("", 0), (".a", 0), ("a.", 2), ("a..b", 2), ("a['b", 4), ("a[0]", 1), ("a['b']c", 6)]
+    {
+        let error = text.parse::<FieldPath>().unwrap_err().to_string();
+        assert!(error.ends_with(&format!("at offset {offset}")), "{error}");
     }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! # Lock order
 //!
-//! `table` alone. Informers are made, told, shown and awaited outside of it, except that they are started under it, which runs no
-//! code of users.
+//! `table`, then the pending own writes of an informer. Informers are created, shown and awaited outside of `table`. They are
+//! started under it, which runs no user code.
 //!
 //! # Shutdown
 //!
@@ -20,6 +20,7 @@ mod error;
 mod informer;
 mod observers;
 mod options;
+pub(crate) mod own_writes;
 mod plan;
 mod read;
 mod run;
@@ -29,6 +30,7 @@ mod typed_index;
 use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
@@ -99,6 +101,8 @@ struct Shared {
     /// Kinds that are held in one form: its `TypeId`, and its name for errors.
     pinned: std::collections::HashMap<Gvk, (TypeId, &'static str)>,
     table: Mutex<Table>,
+    /// The next ticket: each beginning and each end of a write takes one.
+    writes: AtomicU64,
 }
 
 impl Cache {
@@ -150,9 +154,10 @@ impl Cache {
             return held;
         }
         let made = self.make::<O>(&kind);
+        let rewinds = self.rewinds();
         let (held, manager) = {
             let mut table = self.shared.table.lock();
-            let (held, is_new) = table.insert(kind.gvk(), made);
+            let (held, is_new) = table.insert(kind.gvk(), made, rewinds);
             (held, self.shared.observers.manager().filter(|_| is_new).cloned())
         };
         if let Some(manager) = manager {
@@ -183,6 +188,7 @@ impl Cache {
             informer: self.shared_informer(kind, &plan),
             selects: plan.selects(),
             scope: plan.scope,
+            pending: Arc::new(Mutex::new(own_writes::nothing_pending())),
         });
         CacheInformer::new(kind.clone(), parts.collect())
     }
@@ -209,7 +215,11 @@ impl Cache {
             informer = informer.resync(period);
         }
         if let Some(transform) = options.transform_of::<O>() {
-            informer = informer.transform(move |object| transform(object));
+            informer = informer.transform(move |object: Arc<O>| {
+                let is_partial = object.is_partial();
+                let transformed = transform(object)?;
+                Ok(if is_partial { transformed.into_partial() } else { transformed })
+            });
         }
         informer.metrics(Arc::clone(&self.shared.observers) as _).build()
     }

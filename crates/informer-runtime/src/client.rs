@@ -3,7 +3,7 @@
 mod builder;
 mod create_or;
 mod delete;
-mod difference;
+pub(crate) mod difference;
 mod dynamic;
 mod error;
 mod fetched;
@@ -18,13 +18,17 @@ mod settings;
 mod subresource;
 mod write;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use informer_client::ListKeys;
 use informer_core::Gvk;
 
 pub use builder::ClientBuilder;
+#[cfg(feature = "webhook")]
+pub(crate) use builder::list_keys;
 pub use create_or::OperationResult;
 pub use delete::{DeleteOptions, Propagation};
 pub use dynamic::DynamicClient;
@@ -36,11 +40,11 @@ pub use metrics::ClientMetrics;
 pub use operation::{Operation, OperationVerb};
 pub use patch::Patch;
 pub use settings::FieldValidation;
+pub(crate) use settings::field_owner_problem;
 pub use subresource::Subresource;
 
 use crate::Cache;
 use crate::observed::Observers;
-use own_writes::OwnWrites;
 use settings::Settings;
 
 /// Reads from a [`Cache`] and writes to the server.
@@ -55,10 +59,13 @@ use settings::Settings;
 /// as [`Cache`] says. Kinds that the builder [excludes](ClientBuilder::uncached) are asked of the server, and so is everything
 /// by [`live`](Self::live).
 ///
-/// A read shows what was written before through the same client, or a clone of it: of the same object where one is read, of the kind
-/// where many are. It waits for the cache to show that, at most for the
-/// [bound](ClientBuilder::read_your_writes), and fails if that is not enough. Not covered are writes of others, writes whose answer
-/// was lost, collections that were deleted, and servers whose versions are not numbers.
+/// A read that begins after a write has returned shows that write, or a later state. This holds for the writes of all clients of
+/// the same cache. A read of one object waits for the writes of that object; a list waits for those of its namespace or kind. The
+/// wait ends after the [bound](ClientBuilder::read_your_writes), with [`ReadError::Behind`](crate::ReadError::Behind). A write that
+/// has no answer yet delays no read.
+///
+/// Not covered: writes of other programs, writes whose answer was lost, deletions of collections, servers whose versions are not
+/// numbers, and, after a restore of the server from a backup, writes made before the cache has followed the server.
 ///
 /// # Writes
 ///
@@ -93,9 +100,11 @@ struct Shared {
     uncached: HashSet<Gvk>,
     /// Whether objects without a type are read from the cache.
     cache_dynamic: bool,
-    /// `None`: reads do not wait for own writes.
-    own_writes: Option<Arc<OwnWrites>>,
+    /// How long a read waits for own writes at most; `None`: not at all.
+    read_your_writes: Option<Duration>,
     metrics: Arc<Observers<dyn ClientMetrics>>,
+    /// The list map keys of custom kinds.
+    list_keys: HashMap<Gvk, ListKeys>,
 }
 
 impl Client {
@@ -117,7 +126,10 @@ impl Client {
     /// Shows the client in the metrics of a manager. Of several managers the first one counts.
     #[cfg(feature = "prometheus")]
     pub(crate) fn show_in(&self, manager: Arc<dyn ClientMetrics>) {
-        self.shared.metrics.join(manager);
+        let is_first = self.shared.metrics.join(Arc::clone(&manager));
+        if is_first {
+            self.api().kinds_with_unknown_fields().iter().for_each(|kind| manager.unknown_fields(kind));
+        }
     }
 
     /// The client of the server, for requests of your own.

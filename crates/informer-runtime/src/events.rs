@@ -20,12 +20,17 @@ mod tests;
 mod wire;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kube_core::Resource;
+use informer_client::StaticKind;
+use informer_core::{Gvk, Object};
+use kube_core::{DynamicObject, ObjectMeta, Resource};
 use tokio::sync::mpsc;
+
+use crate::{Fetched, KubeObject};
 
 pub(crate) use driver::EventSender;
 
@@ -42,18 +47,32 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const NOTE_MAX: usize = 1024;
 const WORD_MAX: usize = 128;
 
-/// What an event is about: a reference to an object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A reference to the object of an event.
+///
+/// `kubectl describe` shows the events whose reference has the uid of the object, so make references of
+/// objects that were read:
+///
+/// | object | reference |
+/// |---|---|
+/// | a type of `k8s-openapi`, a `CustomResource`, [`Fetched`](crate::Fetched) | `EventSubject::from(&object)` |
+/// | kube's `DynamicObject` | [`EventSubject::of_dynamic`] |
+/// | `Lazy`, `Typed`, `Packed`, `Metadata` of such a type | [`EventSubject::of`] |
+/// | `Dynamic`, `Metadata` of a kind that is known at run time only | [`EventSubject::of_kind`] |
+/// | an object that was not read | [`EventSubject::new`] |
+///
+/// Two references are equal if they differ in the resource version only: they refer to the same object.
+#[derive(Debug, Clone)]
 pub struct EventSubject {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
+    pub(crate) resource_version: String,
 }
 
 impl EventSubject {
-    /// A reference to an object of which only these are known; the namespace is empty where the kind has none.
+    /// Returns a reference without uid. The namespace is empty for cluster-scoped kinds.
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -61,21 +80,76 @@ impl EventSubject {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: String::new(),
+            resource_version: String::new(),
         }
+    }
+
+    /// Returns a reference to an object of a cache whose kind is known from its type.
+    pub fn of<O: StaticKind + Object>(object: &O) -> Self {
+        Self::of_kind(O::resource_kind().gvk(), object)
+    }
+
+    /// Returns a reference to an object of a cache whose kind is known at run time only.
+    pub fn of_kind(gvk: &Gvk, object: &impl Object) -> Self {
+        let key = object.key();
+        Self {
+            api_version: gvk.api_version(),
+            kind: gvk.kind.clone(),
+            namespace: key.namespace().unwrap_or_default().to_owned(),
+            name: key.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_string(),
+        }
+    }
+
+    /// Returns a reference to an object of kube's dynamic type, as a [`DynamicClient`](crate::DynamicClient)
+    /// reads it.
+    pub fn of_dynamic(object: &DynamicObject) -> Self {
+        let types = object.types.as_ref();
+        let (api_version, kind) = types.map_or(("", ""), |types| (&types.api_version, &types.kind));
+        Self::of_meta(api_version, kind, &object.metadata)
+    }
+
+    fn of_meta(api_version: &str, kind: &str, meta: &ObjectMeta) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: text(&meta.uid),
+            resource_version: text(&meta.resource_version),
+        }
+    }
+
+    fn identity(&self) -> [&str; 5] {
+        [&self.api_version, &self.kind, &self.namespace, &self.name, &self.uid]
+    }
+}
+
+impl PartialEq for EventSubject {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for EventSubject {}
+
+impl Hash for EventSubject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
     }
 }
 
 impl<K: Resource<DynamicType = ()>> From<&K> for EventSubject {
     fn from(object: &K) -> Self {
-        let meta = object.meta();
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        Self {
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
-            uid: text(&meta.uid),
-        }
+        Self::of_meta(&K::api_version(&()), &K::kind(&()), object.meta())
+    }
+}
+
+impl<K: KubeObject> From<&Fetched<K>> for EventSubject {
+    fn from(object: &Fetched<K>) -> Self {
+        Self::from(&**object)
     }
 }
 

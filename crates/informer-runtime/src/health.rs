@@ -53,7 +53,8 @@ impl Probe {
 /// A page answers `ok`, or 500 with the checks by name; `?verbose` shows them in any case, `?exclude=NAME` leaves one out, and
 /// `/readyz/NAME` is one check alone, with its error. A check that panics or takes longer than 5 s has failed.
 ///
-/// A manager brings its own: `manager`, in each of the pages, fails when its loop does not answer, and `started` in `readyz`
+/// A manager brings its own: `manager`, in each of the pages, fails when its loop does not answer; `informers` in `readyz` fails
+/// while an informer restarts after a panic of its own tasks; and `started` in `readyz` fails
 /// until its caches are synced and everything else has started, and again once it stops. Where it serves webhooks, `started` waits for
 /// those alone: an API server may need them to answer the caches, and sends nothing to what is not ready.
 ///

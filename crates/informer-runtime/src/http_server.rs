@@ -2,12 +2,14 @@
 //!
 //! # Invariants
 //!
-//! A server takes [`CONNECTIONS_MAX`] connections, reads at most its limit of a body, and gives no peer longer than
-//! [`HEADER_TIMEOUT`] for a head, [`REQUEST_TIMEOUT`] for the rest, and [`ANSWER_TIMEOUT`] to take the answer.
+//! A server has at most [`CONNECTIONS_MAX`] connections, and reads at most its limit of a body. It gives no peer longer
+//! than [`HEADER_TIMEOUT`] for the TLS handshake, for a head, and for the next request, [`REQUEST_TIMEOUT`] for the body and
+//! the handler, and [`ANSWER_TIMEOUT`] to take the answer. When all connections are taken, the one that has waited longest
+//! for its peer is closed for a new one.
 //!
 //! # Lock order
 //!
-//! `routes` is read and copied from; no handler runs under it.
+//! `routes` is read and copied from; no handler runs under it. That of `slots.rs` is taken alone.
 //!
 //! # Shutdown
 //!
@@ -17,6 +19,7 @@
 mod access;
 mod impatient;
 mod serve;
+mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
@@ -43,10 +46,11 @@ pub use tls::{Tls, TlsError};
 
 use crate::{BoxError, Runnable, RunnableGroup};
 
-/// Connections at a time. Probes need two, an API server some dozens; the rest is for nobody.
+/// The maximum number of connections. Probes need two, an API server some dozens; more would only cost memory.
 const CONNECTIONS_MAX: usize = 512;
 
-/// For the head of a request, as upstream.
+/// The timeout of the TLS handshake, of the head of a request, and of the next request on a connection; controller-runtime uses it
+/// for the head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// For the body and the answer of a request: an API server waits for a webhook for 30 s at most.
@@ -143,11 +147,16 @@ impl HttpServer {
         self
     }
 
-    /// Answers only those whom the cluster lets: the bearer token of a request is shown to the API server (TokenReview), and its user has to have
-    /// permission for the verb and the path (`nonResourceURLs`, as in `get` on `/metrics`; SubjectAccessReview). As upstream's
-    /// `WithAuthenticationAndAuthorization`. To be used with TLS, since tokens are secrets.
+    /// Serves only requests that the API server allows: it authenticates the bearer token (TokenReview), and
+    /// the user of the token needs permission for the verb and the path (`nonResourceURLs`, as in `get` on
+    /// `/metrics`; SubjectAccessReview). Use it with TLS, since tokens are secrets.
     ///
-    /// Answers of the server are remembered: users for a minute, permissions for five, refusals for half of one.
+    /// Users are cached for a minute, permissions for five minutes, and refusals for half a minute. Tokens
+    /// are not kept, only keyed hashes of them. Requests that the API server refuses cause at most 50 reviews
+    /// of each type at once, and five a second after that; requests beyond are answered with 429 until the
+    /// limit allows another review. Clients that were accepted before are not limited.
+    ///
+    /// Upstream: `WithAuthenticationAndAuthorization`.
     ///
     /// # Permissions
     ///

@@ -1,11 +1,10 @@
 //! Kinds as a cache and a client need to know them.
 
-use std::any::TypeId;
 use std::fmt;
 
 use informer_client::{DiscoveredKind, ResourceKind};
 use informer_core::{Gvk, ObjectKey};
-use kube_core::{ApiResource, ClusterResourceScope, Resource};
+use kube_core::{ApiResource, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,14 +37,12 @@ pub struct ScopedKind {
 impl ScopedKind {
     /// The kind of a type.
     pub fn of<K: KubeKind>() -> Self {
-        let cluster_scoped = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
-        Self { kind: ResourceKind::of::<K>(), cluster_scoped }
+        Self::from(ResourceKind::of::<K>())
     }
 
     /// The same kind, its objects without a namespace.
-    pub fn cluster_scoped(mut self) -> Self {
-        self.cluster_scoped = true;
-        self
+    pub fn cluster_scoped(self) -> Self {
+        Self { kind: self.kind.cluster_scoped(), cluster_scoped: true }
     }
 
     /// True where objects have no namespace.
@@ -79,9 +76,10 @@ impl ScopedKind {
 }
 
 impl From<ResourceKind> for ScopedKind {
-    /// A kind of objects that live in namespaces; say [`cluster_scoped`](Self::cluster_scoped) where they do not.
+    /// Uses the scope of the kind. A kind of unknown scope counts as namespaced; call
+    /// [`cluster_scoped`](Self::cluster_scoped) if it is not.
     fn from(kind: ResourceKind) -> Self {
-        Self { kind, cluster_scoped: false }
+        Self { cluster_scoped: kind.is_cluster_scoped(), kind }
     }
 }
 
@@ -93,7 +91,7 @@ impl From<&ResourceKind> for ScopedKind {
 }
 
 impl From<ApiResource> for ScopedKind {
-    /// A kind of objects that live in namespaces, as kube's type does not say.
+    /// As from [`ResourceKind`]: kube's type does not have the scope.
     fn from(resource: ApiResource) -> Self {
         Self::from(ResourceKind::from(resource))
     }
@@ -101,7 +99,8 @@ impl From<ApiResource> for ScopedKind {
 
 impl From<DiscoveredKind> for ScopedKind {
     fn from(discovered: DiscoveredKind) -> Self {
-        Self { kind: discovered.kind, cluster_scoped: !discovered.namespaced }
+        let kind = Self::from(discovered.kind);
+        if discovered.namespaced { kind } else { kind.cluster_scoped() }
     }
 }
 

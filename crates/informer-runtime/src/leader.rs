@@ -6,7 +6,7 @@
 //!
 //! # Lock order
 //!
-//! There is no lock; [`Leadership`] is told through a watch channel.
+//! That of `health.rs` alone. [`Leadership`] is published through a watch channel.
 //!
 //! # Shutdown
 //!
@@ -15,6 +15,8 @@
 
 pub(crate) mod driver;
 mod error;
+pub(crate) mod failures;
+pub(crate) mod health;
 pub(crate) mod lease;
 #[cfg(test)]
 mod tests;
@@ -71,6 +73,13 @@ type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 /// Upstream: [`leaderelection`](https://pkg.go.dev/k8s.io/client-go/tools/leaderelection). There, a leader that is told that another
 /// holds its lease goes on until the renew deadline, and the deadline counts from the answer, so that slow answers can make two leaders.
 ///
+/// # Failures
+///
+/// Failed requests are logged, for example those without permission (403), in a namespace that does not exist (404), or to a server
+/// that cannot be reached: the first one at once, later ones at intervals that grow from 10 s to 5 min. In a manager the metric
+/// `informer_lease_request_failures_total` counts them, `/debug/leases` shows the last one, and the check `leader-election` of `/readyz`
+/// fails: at once if the server rejects the request, and after the renew deadline if it cannot be reached.
+///
 /// # Permissions
 ///
 /// `get`, `create` and `update` on `leases` of `coordination.k8s.io`; `watch`, if takeovers are to be fast.
@@ -82,6 +91,7 @@ pub struct LeaderElection {
     identity: Option<String>,
     times: ElectionTimes,
     release: bool,
+    share_connections: bool,
     observers: Vec<Observer>,
 }
 
@@ -95,6 +105,7 @@ impl LeaderElection {
             identity: None,
             times: ElectionTimes::default(),
             release: true,
+            share_connections: false,
             observers: Vec::new(),
         }
     }
@@ -130,6 +141,14 @@ impl LeaderElection {
     /// Whether a leader that is stopped gives its lease back; yes by default, since a manager has ended the leader's work before.
     pub fn release_on_stop(mut self, release: bool) -> Self {
         self.release = release;
+        self
+    }
+
+    /// Sends the requests of the election over the connections of its client. By default the election has
+    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the lists and
+    /// watches of caches.
+    pub fn share_connections(mut self, share: bool) -> Self {
+        self.share_connections = share;
         self
     }
 

@@ -13,7 +13,7 @@
 //! 1. No part is taken any more.
 //! 2. From the last group to the first, each is asked to stop and waited for.
 //! 3. When the time is nearly over, all others are asked at once.
-//! 4. When it is over, what still runs is dropped where it is, and named.
+//! 4. When it is over, what still runs is dropped where it is, and named. Its tasks and informers end with it.
 
 mod driver;
 mod error;
@@ -175,6 +175,7 @@ impl Manager {
         match LeaderElector::new(election, self.handle.client().clone(), leadership) {
             Ok(mut elector) => {
                 self.handle.health().add(Probe::Health, "leader-election", elector.check());
+                self.handle.observe_lease(&elector.health());
                 elector.recorder = Some(self.handle.recorder(elector.identity()));
                 #[cfg(feature = "prometheus")]
                 {
@@ -205,7 +206,8 @@ impl Manager {
     /// Under the names of upstream: controllers (`controller_runtime_…`), their queues (`workqueue_…`), webhooks
     /// (`controller_runtime_webhook_…`), elections (`leader_election_master_status`), certificates of its servers (`certwatcher_…`), and
     /// the requests of its client (`rest_client_requests_total`). Under names of our own, since upstream has none: informers with their lists and watches
-    /// (`informer_…`), reads that waited for own writes (`informer_client_read_wait_…`), and shares of keys (`informer_shard_…`).
+    /// (`informer_…`), reads that waited for own writes (`informer_client_read_wait_…`), failed requests of elections and shard groups
+    /// (`informer_lease_request_failures_total`), and shares of keys (`informer_shard_…`).
     #[cfg(feature = "prometheus")]
     pub fn metrics(self, server: impl Into<HttpServer>) -> Self {
         const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -222,16 +224,18 @@ impl Manager {
         self.serve(server)
     }
 
-    /// Serves `/debug/informers` and `/debug/queues` as JSON: what each does, its figures and its last error, and nothing of objects. Off
-    /// by default; for the loopback device.
+    /// Serves `/debug/informers`, `/debug/queues` and `/debug/leases` (elections and shard groups) as JSON: what each does, its figures
+    /// and its last error, and nothing of objects. Off by default; for the loopback device.
     pub fn debug_pages(self, server: impl Into<HttpServer>) -> Self {
         let observed = Arc::clone(&self.handle.shared.observed);
-        let other = Arc::clone(&observed);
+        let (queues, leases) = (Arc::clone(&observed), Arc::clone(&observed));
         let page = |page: serde_json::Value| answer(StatusCode::OK, "application/json", page.to_string());
         let informers = move || page(observed.informers_page(tokio::time::Instant::now().into_std()));
         let server = server.into().named("debug pages");
         let server = server.route("/debug/informers", move |_| std::future::ready(informers()));
-        let server = server.route("/debug/queues", move |_| std::future::ready(page(other.queues_page())));
+        let leases = move || page(leases.leases_page(tokio::time::Instant::now().into_std()));
+        let server = server.route("/debug/queues", move |_| std::future::ready(page(queues.queues_page())));
+        let server = server.route("/debug/leases", move |_| std::future::ready(leases()));
         self.serve(server)
     }
 
@@ -254,7 +258,8 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops all parts where they are, without the order of stopping.
+    /// Dropping the future drops all parts where they are, without the order of stopping. The informers of the cache and the
+    /// tasks of sources end, too.
     pub async fn run_until<S: Future>(self, stop: S) -> Result<(), ManagerError> {
         let Self { handle, end, options, mut refused } = self;
         if !refused.is_empty() {

@@ -6,6 +6,8 @@
 //! encoded: a collector must not register anything.
 
 mod observers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,22 +22,27 @@ use serde_json::{Value, json};
 pub(crate) use observers::Observers;
 
 use crate::Client;
+use crate::leader::health::LeaseHealth;
 
 #[cfg(feature = "prometheus")]
 use {
     crate::client::metrics::prometheus::PrometheusClient, crate::http_server::CertificateReads,
-    informer_cache::metrics::prometheus::PrometheusInformers, informer_workqueue::PrometheusMetrics,
-    parking_lot::RwLock, prometheus_client::registry::Registry,
+    crate::leader::health::LeaseFailureMetrics, informer_cache::metrics::prometheus::PrometheusInformers,
+    informer_workqueue::PrometheusMetrics, parking_lot::RwLock, prometheus_client::registry::Registry,
 };
 
 /// Informers and queues that are asked for a page. They go with their probes; where more come, the oldest are shown no more.
 const PROBES_MAX: usize = 10_000;
 
-/// The informers and queues of a manager, and its metrics.
+/// Elections and shard memberships that are shown.
+const LEASES_MAX: usize = 1_000;
+
+/// The informers and queues of a manager, its elections and shard memberships, and its metrics.
 #[derive(Default)]
 pub(crate) struct Observed {
     informers: Mutex<Probes<InformerProbe>>,
     queues: Mutex<Probes<(String, QueueProbe)>>,
+    leases: Mutex<Vec<Arc<LeaseHealth>>>,
     #[cfg(feature = "prometheus")]
     pub(crate) prometheus: Prometheus,
 }
@@ -47,6 +54,7 @@ pub(crate) struct Prometheus {
     informers: PrometheusInformers,
     queues: PrometheusMetrics,
     pub(crate) certificates: CertificateReads,
+    pub(crate) leases: LeaseFailureMetrics,
     #[cfg(feature = "webhook")]
     pub(crate) webhooks: crate::webhook::WebhookMetrics,
 }
@@ -58,6 +66,7 @@ impl Default for Prometheus {
         let informers = PrometheusInformers::register(&mut registry);
         let queues = PrometheusMetrics::register(&mut registry);
         let certificates = CertificateReads::register(&mut registry);
+        let leases = LeaseFailureMetrics::register(&mut registry);
         #[cfg(feature = "webhook")]
         let webhooks = crate::webhook::WebhookMetrics::register(&mut registry);
         Self {
@@ -65,11 +74,17 @@ impl Default for Prometheus {
             informers,
             queues,
             certificates,
+            leases,
             #[cfg(feature = "webhook")]
             webhooks,
         }
     }
 }
+
+/// Informers that restart after a panic of their own tasks, with the messages of the panics.
+#[derive(Debug, thiserror::Error)]
+#[error("informers restart after a panic of their own tasks: {0}")]
+pub(crate) struct CrashedInformers(String);
 
 impl Observed {
     /// Shows a client, and the informers of its cache.
@@ -107,6 +122,28 @@ impl Observed {
         let probes = all(&self.informers);
         let states = probes.iter().filter_map(InformerProbe::state);
         json!({"informers": states.map(|state| informer(&state, now)).collect::<Vec<_>>()})
+    }
+
+    /// Shows an election or a shard membership. A manager has a few; those beyond [`LEASES_MAX`] are not shown.
+    pub(crate) fn show_lease(&self, lease: Arc<LeaseHealth>) {
+        let mut leases = self.leases.lock();
+        if leases.len() < LEASES_MAX {
+            leases.push(lease);
+        }
+    }
+
+    /// Every election and every shard membership, as JSON.
+    pub(crate) fn leases_page(&self, now: Instant) -> Value {
+        let leases = self.leases.lock().clone();
+        json!({"leases": leases.iter().map(|lease| lease.page(now)).collect::<Vec<_>>()})
+    }
+
+    /// Fails while an informer restarts after a panic of its own tasks, since its cache does not follow the server.
+    pub(crate) fn check_informers(&self) -> Result<(), CrashedInformers> {
+        let states = all(&self.informers).into_iter().filter_map(|probe| probe.state());
+        let text = |state: InformerState| Some(format!("{}: {}", state.name, state.crash?.panic));
+        let crashed: Vec<String> = states.filter(|state| state.running).filter_map(text).collect();
+        if crashed.is_empty() { Ok(()) } else { Err(CrashedInformers(crashed.join("; "))) }
     }
 
     /// Every queue, as JSON.
@@ -154,6 +191,8 @@ fn informer(state: &InformerState, now: Instant) -> Value {
         "undecodableTotal": state.undecodable_total,
         "indexFailures": state.index_failures,
         "panics": state.panics,
+        "crash": state.crash.as_ref().map(|crash| &crash.panic),
+        "crashes": state.crashes,
         "handlers": state.handlers.iter().map(handler).collect::<Vec<_>>(),
     })
 }

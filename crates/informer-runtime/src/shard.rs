@@ -130,12 +130,19 @@ pub struct ShardGroup {
     namespace: Option<String>,
     identity: Option<String>,
     times: ShardTimes,
+    share_connections: bool,
 }
 
 impl ShardGroup {
     /// The group of this name: of one controller of one program.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), namespace: None, identity: None, times: ShardTimes::default() }
+        Self {
+            name: name.into(),
+            namespace: None,
+            identity: None,
+            times: ShardTimes::default(),
+            share_connections: false,
+        }
     }
 
     /// The namespace of the Leases; by default that of the client, which inside a cluster is the pod's.
@@ -157,6 +164,14 @@ impl ShardGroup {
     /// How long is waited between two renewals, and two looks at the others; 2 s by default, and a quarter of it while keys move.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.times.retry = period;
+        self
+    }
+
+    /// Sends the requests of the membership over the connections of its client. By default the membership has
+    /// connections of its own ([`Client::with_separate_connections`]), so that renewals do not wait for the lists and
+    /// watches of caches.
+    pub fn share_connections(mut self, share: bool) -> Self {
+        self.share_connections = share;
         self
     }
 

@@ -12,19 +12,25 @@ mod review;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 #[cfg(feature = "prometheus")]
 use std::sync::OnceLock;
 
+use informer_client::ListKeys;
+use informer_core::Gvk;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub use admission::{AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied};
+pub use admission::{
+    AdmissionOperation, AdmissionRequest, AdmissionUser, Allowed, Denied, UndecodableObject,
+};
 pub use conversion::Conversion;
 
 use crate::{BoxError, HttpServer, IntoRunnable, ManagerHandle, Runnable, RunnableGroup, Tls};
@@ -68,6 +74,8 @@ const ADDRESS: &str = "0.0.0.0:9443";
 #[must_use = "it runs in a manager"]
 pub struct WebhookServer {
     server: HttpServer,
+    /// The list map keys of custom kinds.
+    list_keys: HashMap<Gvk, ListKeys>,
     /// Set when a manager takes it.
     #[cfg(feature = "prometheus")]
     metrics: Arc<OnceLock<WebhookMetrics>>,
@@ -95,13 +103,18 @@ impl WebhookServer {
         server.body_max = BODY_MAX;
         Self {
             server,
+            list_keys: HashMap::new(),
             #[cfg(feature = "prometheus")]
             metrics: Arc::default(),
         }
     }
 
-    /// Decides about objects of a kind. `Err` denies the request, with a message for its user; the object of a deletion is in
-    /// [`AdmissionRequest::old_object`].
+    /// Validates objects of a kind. `Err` denies the request with a message for the user.
+    ///
+    /// A new object that does not fit `K` is denied with code 400 before `validator` is called. The stored
+    /// object (the only one of a deletion) is decoded by [`AdmissionRequest::old_object`] when `validator`
+    /// calls it. A [connection](AdmissionOperation::Connect) has only
+    /// [options](AdmissionRequest::options).
     pub fn validate<K, F, Fut>(self, validator: F) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
@@ -115,19 +128,37 @@ impl WebhookServer {
         })
     }
 
-    /// Fills in what objects of a kind lack, or changes them otherwise. The function is called for creations and updates with the
-    /// object, and returns what it is to be; the answer is the difference as a patch, so that fields that `K` does not know stay.
+    /// Defaults objects of a kind, or changes them otherwise. `defaulter` is called for creations and updates
+    /// with the object, and returns the changed one. The response is the difference as a patch, so that
+    /// fields unknown to `K` stay. In lists they stay with their element, which is matched by the list map keys
+    /// of built-in kinds and of a [`crd`](Self::crd).
+    ///
+    /// Deletions and connections are allowed without decoding anything. An object that does not fit `K` is
+    /// denied with code 400, unless it is being deleted: then it is allowed as it is, so that its finalizers
+    /// can be removed.
     pub fn default<K, F, Fut>(self, defaulter: F) -> Self
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
         F: Fn(AdmissionRequest<K>, K) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<K, Denied>> + Send + 'static,
     {
-        let defaulter = Arc::new(defaulter);
+        let (defaulter, keys) = (Arc::new(defaulter), Arc::new(self.list_keys_of::<K>()));
         self.review(path::<K>("mutate"), move |review| {
-            let defaulter = Arc::clone(&defaulter);
-            async move { admission::default(review, &*defaulter).await }
+            let (defaulter, keys) = (Arc::clone(&defaulter), Arc::clone(&keys));
+            async move { admission::default(review, &*defaulter, &keys).await }
         })
+    }
+
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Call it before
+    /// [`default`](Self::default) of the kind. Without the keys, elements are matched by fields such as `name`.
+    pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
+        self.list_keys.extend(crate::client::list_keys(definition));
+        self
+    }
+
+    fn list_keys_of<K: Resource<DynamicType = ()>>(&self) -> ListKeys {
+        let kind = Gvk::new(&*K::group(&()), &*K::version(&()), &*K::kind(&()));
+        self.list_keys.get(&kind).cloned().unwrap_or_else(|| ListKeys::of_builtin(&kind))
     }
 
     /// Converts objects between the versions of one or more kinds, at `/convert`.

@@ -1,7 +1,8 @@
 //! Typed objects straight from the wire: a deserializer of serde that says what JSON would.
 //!
-//! `stream` reads messages as every server writes them, each field once and values of a list side by side, and holds nothing.
-//! Where it finds that they are not, `general` begins anew, which reads all that the format allows. Both hand on the same members.
+//! `stream` reads messages as a server of the table's version writes them: each field is known and occurs once,
+//! and the values of a list are contiguous. It buffers nothing. For any other message it gives up, and `general`
+//! reads the message from its beginning; it accepts everything that the format allows. Both yield the same members.
 
 mod general;
 mod stream;
@@ -34,6 +35,13 @@ pub enum DecodeError {
         /// What the type takes.
         expected: String,
     },
+    /// A newer server wrote the object: it has fields that the table does not know, and the type has fields
+    /// that may be those.
+    #[error("cannot decode {kind}: the type asks for fields that the table does not know")]
+    Newer {
+        /// The kind, as `v1 Pod`.
+        kind: String,
+    },
 }
 
 impl Schema {
@@ -56,7 +64,7 @@ impl Schema {
     pub fn decode<'a, T: de::Deserialize<'a>>(&self, object: &'a [u8]) -> Result<T, DecodeError> {
         let envelope = Envelope::parse(object).map_err(DecodeError::Wire)?;
         let kind = self.kind_of_envelope(&envelope).map_err(DecodeError::Wire)?;
-        kind.decode_as(envelope.raw, (envelope.kind, envelope.api_version))
+        kind.decode_as(envelope.raw, (envelope.kind, envelope.api_version), Unknown::Skipped)
     }
 }
 
@@ -67,19 +75,31 @@ impl Kind<'_> {
     ///
     /// As [`Schema::decode`].
     pub fn decode_message<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, DecodeError> {
-        self.decode_as(raw, (self.data.kind, &self.gvk().api_version()))
+        self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Skipped)
+    }
+
+    /// As [`decode_message`](Self::decode_message), but fails if the value would lack something that JSON has:
+    /// the message has fields that the table does not know, and the type has members there that the table does
+    /// not know, or accepts any member.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Newer`] then; otherwise as [`Schema::decode`].
+    pub fn decode_complete<'a, T: de::Deserialize<'a>>(self, raw: &'a [u8]) -> Result<T, DecodeError> {
+        self.decode_as(raw, (self.data.kind, &self.gvk().api_version()), Unknown::Refused)
     }
 
     fn decode_as<'a, T: de::Deserialize<'a>>(
         self,
         raw: &'a [u8],
         type_meta: (&str, &str),
+        unknown: Unknown,
     ) -> Result<T, DecodeError> {
         let object = stream::Object::new(self.schema, self.data.message, raw, Some(type_meta));
         match T::deserialize(object) {
-            Err(error) if matches!(error.0.cause, Cause::Irregular) => {
+            Err(error) if matches!(error.0.cause, Cause::Irregular | Cause::Newer) => {
                 let message = MessageView::new(self.schema, self.data.message, raw);
-                T::deserialize(general::Members { message, type_meta: Some(type_meta) })
+                T::deserialize(general::Members { message, type_meta: Some(type_meta), unknown })
             }
             read => read,
         }
@@ -88,19 +108,31 @@ impl Kind<'_> {
 
     #[cold]
     fn told(self, failure: Failure) -> DecodeError {
+        if matches!(failure.cause, Cause::Newer) {
+            return DecodeError::Newer { kind: self.describe() };
+        }
         let mut fault = Fault::from(match failure.cause {
             Cause::Wire(problem) => problem,
-            Cause::Type(_) | Cause::Irregular => Problem::Truncated,
+            Cause::Type(_) | Cause::Irregular | Cause::Newer => Problem::Truncated,
         });
         for name in failure.path.iter() {
             fault = fault.within(name);
         }
         let error = fault.told("read", self.describe());
         match failure.cause {
-            Cause::Wire(_) | Cause::Irregular => DecodeError::Wire(error),
+            Cause::Wire(_) | Cause::Irregular | Cause::Newer => DecodeError::Wire(error),
             Cause::Type(expected) => DecodeError::Type { kind: error.kind, path: error.path, expected },
         }
     }
+}
+
+/// How fields that the table does not know are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// They are skipped.
+    Skipped,
+    /// They are an error if the type may have them.
+    Refused,
 }
 
 /// What went wrong below a visitor. Small, because every value that is read comes beside one.
@@ -118,6 +150,8 @@ struct Failure {
 enum Cause {
     /// The bytes are none that `stream` reads; `general` may.
     Irregular,
+    /// The table does not know all fields of the type.
+    Newer,
     Wire(Problem),
     Type(String),
 }
@@ -153,6 +187,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.cause {
             Cause::Irregular => f.write_str("expected every field once"),
+            Cause::Newer => f.write_str("expected fields that the table does not know"),
             Cause::Wire(problem) => problem.fmt(f),
             Cause::Type(expected) => f.write_str(expected),
         }

@@ -12,7 +12,7 @@ const NANOS_MAX: u64 = 1 << 63;
 /// Digits of a fraction that are read; what follows changes nothing that a nanosecond can show.
 const FRACTION_DIGITS: usize = 18;
 
-/// Why a text is no length of time, told in Go's words. They have the text itself.
+/// Why a text is not a duration, told in Go's words. They have the text itself.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurationError {
@@ -59,7 +59,7 @@ impl fmt::Display for Quoted<'_> {
 ///
 /// # Errors
 ///
-/// When the text is no length of time: what is wrong with it, in Go's words.
+/// When the text is not a duration: what is wrong with it, in Go's words.
 pub fn read_duration(text: &str) -> Result<i64, DurationError> {
     read(text).map_err(|wrong| {
         let text = text.to_owned();

@@ -167,6 +167,7 @@ pub(crate) struct Extra {
     atomic: bool,
     enums: Option<&'static str>,
     default: Option<&'static str>,
+    since: Option<&'static str>,
 }
 
 impl Extra {
@@ -182,6 +183,7 @@ impl Extra {
                 "map" => extra.atomic = value == "atomic",
                 "enum" => extra.enums = Some(value),
                 "default" => extra.default = Some(value),
+                "since" => extra.since = Some(value),
                 _ => {}
             }
         }
@@ -319,6 +321,12 @@ impl<'s> Field<'s> {
     /// The default as JSON, where the server publishes one that is not the zero value.
     pub fn default_json(self) -> Option<&'static str> {
         self.extra()?.default
+    }
+
+    /// The first Kubernetes release that has the field, as `1.37`; `None` if the server of
+    /// [`Schema::server_version`] has it.
+    pub fn since(self) -> Option<&'static str> {
+        self.extra()?.since
     }
 }
 

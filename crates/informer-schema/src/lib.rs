@@ -25,6 +25,7 @@
 //! | cut a list into objects as it comes in | [`ListSplitter`] |
 //! | know an object without decoding it, and drop its managed fields | [`Scan`] |
 //! | read one field | [`Kind::scalar`] |
+//! | find out whether a newer server wrote more than the table knows | [`Kind::has_unknown_fields`], [`Kind::has_path`] |
 //! | read a type of `k8s-openapi`, or any other of serde | [`Schema::decode`], [`Kind::decode_message`] |
 //! | find members that a kind does not have, or that are there twice | [`Kind::strict_problems`] |
 //! | apply a strategic merge patch | [`strategic_merge`] |
@@ -57,6 +58,7 @@ mod strict;
 mod text;
 mod time;
 mod transcode;
+mod unknown;
 mod wire;
 
 pub use de::DecodeError;
@@ -73,6 +75,7 @@ pub use merge::{MergeError, strategic_merge};
 pub use quantity::canonical_quantity;
 pub use resource::{Column, Resource, ResponseKind, Subresource, Words};
 pub use scan::{HeaderError, Scan};
+pub use schema::extra::{ExtraField, ExtraFieldError};
 pub use schema::{Schema, SharedKind};
 pub use strict::{MAX_STRICT_PROBLEMS, StrictProblem};
 pub use text::{MAX_INPUT, MAX_JSON_DEPTH};

@@ -18,7 +18,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder";
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The object or the patch is no JSON object.
+    /// The object or the patch is not a JSON object.
     #[error("invalid JSON document")]
     Document,
     /// A list in a list that is to be merged.

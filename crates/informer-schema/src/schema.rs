@@ -8,10 +8,20 @@ use crate::field::{Base, Extra, FieldData};
 use crate::kind::{Kind, KindData, Message, MessageData, slot};
 use crate::resource::{GroupVersionData, Resource, ResourceData};
 
+pub(crate) mod extra;
 mod load;
 
 /// The table, as `cargo xtask schema` writes it; `docs/schema.md` tells its grammar.
 const BUILTIN: &str = include_str!("builtin.txt");
+
+/// The releases whose kinds and fields a schema has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Releases {
+    /// Those of the recorded server.
+    Served,
+    /// Those of the newest types too.
+    All,
+}
 
 /// The place of a message in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,9 +50,17 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads the table that is part of this crate.
+    /// Reads the table that is part of this crate: the kinds and fields of the server of
+    /// [`Schema::server_version`], and those of the newer types of [`Schema::types_version`]. For clients, which meet
+    /// servers of any version.
     pub fn builtin() -> Self {
-        load::parse(BUILTIN)
+        load::parse(BUILTIN, Releases::All)
+    }
+
+    /// Reads the same table without the kinds and fields that the server of [`Schema::server_version`] does not have.
+    /// For a server: it treats a field of a newer release as unknown.
+    pub fn builtin_served() -> Self {
+        load::parse(BUILTIN, Releases::Served)
     }
 
     /// A kind. Those of `meta/v1` that are in every group (`DeleteOptions`, `Status`, `PartialObjectMetadata`, ...) are found in
@@ -131,12 +149,12 @@ impl Schema {
         self.groups.iter().map(|data| (data.group, data.version))
     }
 
-    /// The version of the server that was asked, as `v1.36.3`.
+    /// The version of the server that the resources were read from, as `v1.36.3`.
     pub fn server_version(&self) -> &'static str {
         self.server_version
     }
 
-    /// The version of the Go modules that the types were read from, as `v0.36.3`.
+    /// The version of the newest Go modules that the types were read from, as `v0.37.2`: those of Kubernetes 1.37.
     pub fn types_version(&self) -> &'static str {
         self.types_version
     }

@@ -51,7 +51,7 @@ impl Kind<'_> {
     ///
     /// # Errors
     ///
-    /// When the text is no JSON, or nests too deeply. Values of wrong types are passed over: who writes the object finds them.
+    /// When the text is not JSON, or nests too deeply. Values of wrong types are passed over: who writes the object finds them.
     pub fn strict_problems(self, json: &[u8]) -> Result<Vec<StrictProblem>, TranscodeError> {
         let failed = |problem| Fault::from(problem).told("read", self.describe());
         let tape = Tape::parse(json).map_err(failed)?;

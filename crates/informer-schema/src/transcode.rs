@@ -69,7 +69,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// When the text is no JSON, a value is of another type than the table says, or the kind is not in the table. Fields that it
+    /// When the text is not JSON, a value is of another type than the table says, or the kind is not in the table. Fields that it
     /// does not have are left out.
     pub fn to_protobuf(&self, json: &[u8]) -> Result<Vec<u8>, TranscodeError> {
         let failed = |problem| TranscodeError {

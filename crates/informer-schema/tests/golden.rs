@@ -30,7 +30,7 @@ fn read(name: &str) -> String {
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus"), PathBuf::from);
     let packed = std::fs::read(folder.join(name)).unwrap();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&*packed).read_to_string(&mut text).unwrap();
+    flate2::read::MultiGzDecoder::new(&*packed).read_to_string(&mut text).unwrap();
     text
 }
 

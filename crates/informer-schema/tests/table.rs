@@ -1,7 +1,7 @@
 //! What the table says of kinds that everybody knows.
 
 use informer_core::{Gvk, Gvr};
-use informer_schema::{BaseType, Field, Kind, ListType, Message, Schema, Shape};
+use informer_schema::{BaseType, ExtraField, Field, Kind, ListType, Message, Schema, Shape};
 
 fn kind<'s>(schema: &'s Schema, group: &str, version: &str, kind: &str) -> Kind<'s> {
     schema.kind(&Gvk::new(group, version, kind)).expect("the table has this kind")
@@ -142,5 +142,85 @@ fn every_resource_has_a_kind_and_every_list_its_items() {
             assert!(resource.columns().len() > 0);
             assert_eq!(kind.resource().map(|found| found.plural()), Some(resource.plural()));
         }
+    }
+}
+
+/// Fields of a server that is newer than the table.
+const NEWER: [ExtraField; 6] = [
+    ExtraField::new("core.v1.PodSpec", "priorityBand", 200, "*string"),
+    ExtraField::new("core.v1.Container", "shells", 201, "[]string"),
+    ExtraField::new("core.v1.SecretVolumeSource", "fallback", 202, "*core.v1.SecretReference"),
+    ExtraField::new("core.v1.EnvVarSource", "limits", 203, "{}quantity"),
+    ExtraField::new("meta.v1.ObjectMeta", "lineage", 204, "[]core.v1.EnvVar"),
+    ExtraField::new("core.v1.ContainerStatus", "heartbeat", 205, "*time"),
+];
+
+#[test]
+fn unknown_fields_are_found_at_any_depth() {
+    let (newer, table) = (Schema::with_extra_fields(&NEWER).unwrap(), Schema::builtin());
+    let plain = serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "a", "resources": {"limits": {"cpu": "1"}}, "env": [{"name": "e", "valueFrom": {}}],
+                "ports": [{"containerPort": 1}], "livenessProbe": {"httpGet": {"port": "http"}}}],
+            "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
+        },
+        "status": {"containerStatuses": [{"name": "a", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]},
+    });
+    let has_unknown = |schema: &Schema, object: &serde_json::Value| {
+        let wire = newer.to_protobuf(object.to_string().as_bytes()).unwrap();
+        let message = informer_schema::Envelope::parse(&wire).unwrap().raw;
+        kind(schema, "", "v1", "Pod").has_unknown_fields(message)
+    };
+    assert!(!has_unknown(&table, &plain));
+    let changes = [
+        ("/spec", serde_json::json!({"priorityBand": "x"})),
+        ("/spec/containers/0", serde_json::json!({"shells": ["sh"]})),
+        ("/spec/volumes/0/secret", serde_json::json!({"fallback": {}})),
+        ("/spec/containers/0/env/0/valueFrom", serde_json::json!({"limits": {"cpu": "1"}})),
+        ("/metadata", serde_json::json!({"lineage": [{"name": "x"}]})),
+        ("/status/containerStatuses/0", serde_json::json!({"heartbeat": "2026-01-01T00:00:00Z"})),
+    ];
+    for (place, members) in changes {
+        let mut changed = plain.clone();
+        let serde_json::Value::Object(members) = members else { unreachable!("members are objects") };
+        changed.pointer_mut(place).unwrap().as_object_mut().unwrap().extend(members);
+        assert!(has_unknown(&table, &changed), "{place}");
+        assert!(!has_unknown(&newer, &changed), "{place}");
+    }
+}
+
+#[test]
+fn extra_fields_that_cannot_be_added_are_refused() {
+    let refused = |field| Schema::with_extra_fields(&[field]).unwrap_err().to_string();
+    let none = refused(ExtraField::new("core.v1.Pot", "x", 200, "string"));
+    assert_eq!(none, "add field x to core.v1.Pot: there is no such message");
+    let used = refused(ExtraField::new("core.v1.PodSpec", "x", 2, "string"));
+    assert_eq!(used, "add field x to core.v1.PodSpec: the number is 0 or already used");
+    let named = refused(ExtraField::new("core.v1.PodSpec", "containers", 200, "string"));
+    assert_eq!(named, "add field containers to core.v1.PodSpec: the name is already used");
+    let embedded = refused(ExtraField::new("core.v1.Volume", "secret", 200, "string"));
+    assert_eq!(embedded, "add field secret to core.v1.Volume: the name is already used");
+    let value = refused(ExtraField::new("core.v1.PodSpec", "x", 200, "strings"));
+    assert_eq!(value, "add field x to core.v1.PodSpec: there is no such type of value");
+}
+
+#[test]
+fn paths_are_known_as_far_as_the_table_names_fields() {
+    let schema = Schema::builtin();
+    let pod = kind(&schema, "", "v1", "Pod");
+    let known = [
+        "spec.nodeName",
+        "metadata.labels.app",
+        "spec.containers.name",
+        "status",
+        "spec.resources.limits.cpu",
+    ];
+    let unknown = ["spec.priorityBand", "spek", "spec.securityContext.newer", "metadata.lineage.name"];
+    for path in known {
+        assert!(pod.has_path(path.split('.')), "{path}");
+    }
+    for path in unknown {
+        assert!(!pod.has_path(path.split('.')), "{path}");
     }
 }

@@ -9,12 +9,15 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use informer_core::{Gvk, Object};
-use informer_schema::{Envelope, Kind, ListPart, ListSplitter, Problem, Scan, Schema};
+use informer_schema::{
+    DecodeError, Envelope, ExtraField, Kind, ListPart, ListSplitter, Problem, Scan, Schema,
+};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::{apps, autoscaling, batch, core, discovery, networking, rbac, storage};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 struct Sample {
     kind: Gvk,
@@ -29,7 +32,7 @@ static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 fn samples() -> Vec<Sample> {
     let mut text = String::new();
     let packed = include_bytes!("corpus/objects.jsonl.gz");
-    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    flate2::read::MultiGzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
     let sample = |line: &str| {
         let fields: Value = serde_json::from_str(line).unwrap();
         let name = fields["kind"].as_str().unwrap();
@@ -404,4 +407,57 @@ proptest! {
         let json = schema.to_json(&wire).unwrap();
         prop_assert_eq!(schema.to_protobuf(&json).unwrap(), wire);
     }
+}
+
+/// A type of a program that knows more than the table.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct NewerPod {
+    spec: NewerPodSpec,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewerPodSpec {
+    #[serde(default)]
+    containers: Vec<NewerContainer>,
+    #[serde(default)]
+    node_name: Option<String>,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct NewerContainer {
+    name: String,
+    #[serde(default)]
+    shells: Vec<String>,
+}
+
+#[test]
+fn a_type_that_asks_for_unknown_fields_is_not_decoded_from_a_part_of_the_object() {
+    let extra = [
+        ExtraField::new("core.v1.Container", "shells", 200, "[]string"),
+        ExtraField::new("core.v1.PodStatus", "band", 201, "*string"),
+    ];
+    let newer = Schema::with_extra_fields(&extra).unwrap();
+    let object = |container: Value, status: Value| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container], "nodeName": "n"}, "status": status});
+        newer.to_protobuf(pod.to_string().as_bytes()).unwrap()
+    };
+    let pod = SCHEMA.kind(&Gvk::new("", "v1", "Pod")).unwrap();
+    let plain = object(json!({"name": "a"}), json!({}));
+    let in_container = object(json!({"name": "a", "shells": ["sh"]}), json!({}));
+    let in_status = object(json!({"name": "a"}), json!({"band": "x"}));
+    let raw = |wire| Envelope::parse(wire).unwrap().raw;
+    let is_newer = |error| matches!(error, Err(DecodeError::Newer { .. }));
+
+    assert!(pod.decode_complete::<NewerPod>(raw(&plain)).is_ok());
+    assert!(pod.decode_complete::<NewerPod>(raw(&in_status)).is_ok(), "it does not ask for the status");
+    assert!(is_newer(pod.decode_complete::<NewerPod>(raw(&in_container)).map(drop)));
+    // Types of the table lose nothing: JSON would not give them more.
+    assert!(pod.decode_complete::<Pod>(raw(&in_container)).is_ok());
+    assert!(pod.decode_complete::<Value>(raw(&plain)).is_ok());
+    assert!(is_newer(pod.decode_complete::<Value>(raw(&in_container)).map(drop)), "a tree takes any member");
+    assert!(is_newer(pod.decode_complete::<Value>(raw(&in_status)).map(drop)));
+    assert!(pod.decode_message::<Value>(raw(&in_container)).is_ok(), "unless it may lack them");
+    let known: NewerPod = pod.decode_message(raw(&in_container)).unwrap();
+    assert_eq!((known.spec.containers[0].shells.len(), known.spec.node_name.as_deref()), (0, Some("n")));
 }

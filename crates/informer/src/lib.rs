@@ -53,7 +53,7 @@
 //! # async fn example(client: informer::Client) -> Result<(), ManagerError> {
 //! Manager::new(client)
 //!     .controller(Controller::new::<Website>("website").owns::<Deployment>().reconcile(|request, ctx| async move {
-//!         let Some(site) = ctx.get::<Website>(&request.key)? else { return Ok(Outcome::Done) };
+//!         let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
 //!         ctx.client.apply(&deployment_for(&site)).await?;
 //!         Ok(Outcome::requeue_after(Duration::from_secs(60)))
 //!     }))
@@ -112,7 +112,7 @@ pub use informer_client::{
     Client, ClientError, ClientOptions, DecodeError, DiscoveredKind, Dynamic, Encoding, Encodings, HashKey,
     HashShares, HashSharesError, HeaderError, KubeListWatch, Lazy, Limits, Metadata, Origin, Pruning,
     RawObject, ReadOptions, Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists,
-    StaticKind, StreamingLists, Typed,
+    StaticKind, StreamingLists, Typed, program_name,
 };
 pub use informer_core::*;
 #[cfg(feature = "runtime")]

@@ -29,8 +29,8 @@ pub use error::TestServerError;
 #[cfg(feature = "runtime")]
 pub use fake::{FakeClient, FakeClientBuilder};
 pub use informer_apiserver::{
-    ApiServer, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults, Kind, Listening, ManualClock,
-    RequestRecord, SnapshotError, Verb,
+    ApiServer, ExtraField, ExtraFieldError, Fault, FaultAction, FaultBuilder, FaultMatch, FaultWhen, Faults,
+    Kind, Listening, ManualClock, RequestRecord, SnapshotError, Verb,
 };
 pub use informer_cache::testing::{ScriptedServer, ScriptedSource, StaticSource, TestObject, object};
 use informer_cache::{InformerRun, SharedInformer};
@@ -196,7 +196,7 @@ impl TestServer {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is no snapshot, or has objects of kinds that are not served; nothing has changed then.
+    /// When the file cannot be read, is not a snapshot, or has objects of kinds that are not served; nothing has changed then.
     pub fn restore(&self, path: impl AsRef<std::path::Path>) -> Result<(), SnapshotError> {
         self.server.restore_from(path)
     }
@@ -212,11 +212,13 @@ impl TestServer {
         self.server.requests().into_iter().filter(move |request| matching.matches(request))
     }
 
-    /// Creates an object, in the namespace of its metadata.
+    /// Creates an object in the namespace of its metadata, status and all. It is defaulted and validated as that of a request is.
+    ///
+    /// An object that a real server would not store needs [`ApiServer::raw`].
     ///
     /// # Errors
     ///
-    /// What a client would be told.
+    /// As for a request: the object exists or is invalid.
     #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
     pub async fn create<K: Resource<DynamicType = ()> + Serialize>(
         &self,
@@ -229,11 +231,11 @@ impl TestServer {
             .map_err(|error| TestServerError::of("create", &gvr, error))
     }
 
-    /// Replaces an object, status and all.
+    /// Replaces an object, status and all. It is defaulted and validated as that of a request is.
     ///
     /// # Errors
     ///
-    /// What a client would be told.
+    /// As for a request: the object does not exist, is invalid, or changes an immutable field.
     #[expect(clippy::unused_async, reason = "a write may have to wait one day, and tests read alike")]
     pub async fn update<K: Resource<DynamicType = ()> + Serialize>(
         &self,

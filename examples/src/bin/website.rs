@@ -18,7 +18,7 @@ struct WebsiteSpec {
 }
 
 async fn reconcile(request: Request, ctx: Context) -> Result<Outcome, ReconcileError> {
-    let Some(site) = ctx.get::<Website>(&request.key)? else { return Ok(Outcome::Done) };
+    let Some(site) = ctx.get::<Website>(&request.key).await? else { return Ok(Outcome::Done) };
     let mut page = ConfigMap {
         data: Some(BTreeMap::from([("index.html".to_owned(), site.spec.greeting.clone())])),
         ..ConfigMap::default()

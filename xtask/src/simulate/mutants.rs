@@ -1,71 +1,173 @@
-//! Deliberate defects: each is a small patch, applied to a scratch copy of the tree, built, and run until the simulator finds it.
+//! Deliberate defects: each is a small patch, applied to a scratch copy of the tree, built, and run until the simulator
+//! finds it, from each of three seeds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
-use super::{Written, start};
+use super::{SimulateArguments, Written, start};
 use crate::cargo::command;
+use crate::deadline::Deadline;
 use crate::report::Report;
 
-/// A defect must be found within so many schedules.
-const SCHEDULES_MAX: u64 = 100_000;
+/// The first seeds of the schedules. They are far enough apart to share none.
+const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 
-/// What the scratch copy needs to be a workspace, beside its manifest.
-const COPIED: [&str; 7] = [
-    "crates/informer-core",
-    "crates/informer-store",
-    "crates/informer-cache",
-    "crates/informer-workqueue",
-    "crates/informer-control",
-    "conformance/simulator",
-    "clippy.toml",
-];
+/// A simulator, and the defects that it must find.
+struct Simulator {
+    package: &'static str,
+    /// Its patches are in `mutants` below.
+    folder: &'static str,
+    /// The members of the scratch workspace.
+    members: &'static [&'static str],
+    /// A defect must be found within so many schedules, from each seed.
+    schedules_max: u64,
+    /// Defects that are not known to be found within `schedules_max` from each seed. Samples leave them out, so that CI fails
+    /// for other defects only; a full run reports them.
+    rare: &'static [&'static str],
+    /// Arguments of every run.
+    arguments: &'static [&'static str],
+}
+
+/// The simulator of the pure states.
+const OF_STATES: Simulator = Simulator {
+    package: "informer-simulator",
+    folder: "conformance/simulator",
+    members: &[
+        "crates/informer-core",
+        "crates/informer-store",
+        "crates/informer-cache",
+        "crates/informer-workqueue",
+        "crates/informer-control",
+        "conformance/simulator",
+    ],
+    schedules_max: 20_000,
+    rare: &[
+        "listener-taken-back-not-published",
+        "pump-late-event-takes-version-back",
+        "pump-late-unreadable-state-set-aside",
+        "pump-unreadable-state-never-forgotten",
+        "reflector-relist-request-cuts-a-wait-short",
+        "workqueue-nobody-woken-after-done",
+    ],
+    arguments: &["--quiet"],
+};
+
+/// The simulator of whole programs.
+const OF_PROGRAMS: Simulator = Simulator {
+    package: "informer-system-simulator",
+    folder: "conformance/system-simulator",
+    members: &[
+        "crates/informer-core",
+        "crates/informer-schema",
+        "crates/informer-store",
+        "crates/informer-cache",
+        "crates/informer-workqueue",
+        "crates/informer-control",
+        "crates/informer-client",
+        "crates/informer-apiserver",
+        "crates/informer-runtime",
+        "conformance/simulator",
+        "conformance/system-simulator",
+    ],
+    schedules_max: 1_000,
+    rare: &[],
+    arguments: &[],
+};
 
 /// The copy, its patches, and where it is built.
 struct Scratch {
+    simulator: Simulator,
     tree: PathBuf,
     target: PathBuf,
     patches: Vec<PathBuf>,
 }
 
-pub(super) fn run(root: &Path, only: Option<&str>) -> Report {
+/// Runs the deliberate defects that the arguments select.
+pub(super) fn run(root: &Path, arguments: &SimulateArguments) -> Report {
     let mut report = Report::new("simulate --mutants");
-    let scratch = match Scratch::prepare(root, only) {
+    let simulator = if arguments.system { OF_PROGRAMS } else { OF_STATES };
+    let mut scratch = match Scratch::prepare(root, simulator, arguments.only.as_deref()) {
         Ok(scratch) => scratch,
         Err(problem) => {
             report.problems.push(problem);
             return report;
         }
     };
-    let mut rows = Vec::new();
+    if let Some(count) = arguments.sample {
+        let rare = scratch.simulator.rare;
+        let is_rare = |patch: &PathBuf| rare.iter().any(|name| patch.file_stem() == Some(name.as_ref()));
+        scratch.patches.retain(|patch| !is_rare(patch));
+        scratch.patches = sample(scratch.patches, count, arguments.seed.unwrap_or_default());
+    }
+    let deadline = arguments.seconds.map(|seconds| Deadline::after(Duration::from_secs(seconds)));
+    let (mut rows, mut tried) = (Vec::new(), 0);
     for patch in &scratch.patches {
+        if deadline.as_ref().is_some_and(|deadline| deadline.elapsed() >= deadline.limit()) {
+            break;
+        }
+        tried += 1;
         let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         match scratch.try_out(patch) {
-            Ok((schedules, Some(invariant))) => {
-                println!("{name:<44} {schedules:>7}  {invariant}");
-                rows.push(format!("| {name} | {schedules} | {invariant} |"));
+            Ok(found) => {
+                let row = found.row(&name);
+                println!("{row}");
+                rows.push(row);
+                let missed = found.0.iter().zip(SEEDS).filter(|((_, invariant), _)| invariant.is_none());
+                report.problems.extend(missed.map(|(_, seed)| {
+                    let most = scratch.simulator.schedules_max;
+                    format!("{name}: not found in {most} schedules from the seed {seed}")
+                }));
             }
-            Ok((_, None)) => report.problems.push(format!("{name}: not found in {SCHEDULES_MAX} schedules")),
             Err(problem) => report.problems.push(format!("{name}: {problem}")),
         }
     }
-    println!("\n| defect | schedules | invariant |\n|---|---|---|\n{}", rows.join("\n"));
-    report.figure("defects", scratch.patches.len() as f64);
-    report.figure("defects found", rows.len() as f64);
+    println!("\n| defect | schedules, by seed | invariant |\n|---|---|---|\n{}", rows.join("\n"));
+    report.figure("defects", f64::from(tried));
+    report.figure("defects that were built and run", rows.len() as f64);
     report
 }
 
+/// Draws some of the patches. Samples of different seeds differ, and soon cover all patches.
+fn sample(mut patches: Vec<PathBuf>, count: usize, seed: u64) -> Vec<PathBuf> {
+    // The golden ratio spreads consecutive seeds evenly.
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut drawn = Vec::new();
+    while drawn.len() < count && !patches.is_empty() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        drawn.push(patches.swap_remove((state >> 33) as usize % patches.len()));
+    }
+    drawn
+}
+
+/// For each seed, how many schedules ran and which invariant was broken, if one was.
+struct Found([(u64, Option<String>); SEEDS.len()]);
+
+impl Found {
+    /// A row of the table in docs/simulator.md.
+    fn row(&self, name: &str) -> String {
+        let count = |(count, invariant): &(u64, Option<String>)| match invariant {
+            Some(_) => count.to_string(),
+            None => "not found".to_owned(),
+        };
+        let mut broken: Vec<&str> = self.0.iter().filter_map(|(_, invariant)| invariant.as_deref()).collect();
+        broken.sort_unstable();
+        broken.dedup();
+        format!("| {name} | {} | {} |", self.0.each_ref().map(count).join(", "), broken.join(", "))
+    }
+}
+
 impl Scratch {
-    fn prepare(root: &Path, only: Option<&str>) -> Result<Self, String> {
-        let place = root.join("target").join("mutants");
+    fn prepare(root: &Path, simulator: Simulator, only: Option<&str>) -> Result<Self, String> {
+        let place = root.join("target").join("mutants").join(simulator.package);
         let (tree, target) = (place.join("tree"), place.join("build"));
-        for part in COPIED {
+        for part in simulator.members.iter().chain(&["clippy.toml"]) {
             copy(&root.join(part), &tree.join(part))?;
         }
-        let manifest = of_the_copy(&read(&root.join("Cargo.toml"))?)?;
+        let manifest = of_the_copy(&read(&root.join("Cargo.toml"))?, simulator.members)?;
         write_if_changed(&tree.join("Cargo.toml"), manifest.as_bytes())?;
         write_if_changed(&tree.join("Cargo.lock"), read(&root.join("Cargo.lock"))?.as_bytes())?;
-        let folder = root.join("conformance/simulator/mutants");
+        let folder = root.join(simulator.folder).join("mutants");
         let entries = std::fs::read_dir(&folder)
             .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
         let named = |path: &PathBuf| {
@@ -75,17 +177,25 @@ impl Scratch {
         };
         let mut patches: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(named).collect();
         patches.sort();
-        Ok(Self { tree, target, patches })
+        Ok(Self { simulator, tree, target, patches })
     }
 
-    /// How many schedules it took to find a defect, and which invariant it broke.
-    fn try_out(&self, patch: &Path) -> Result<(u64, Option<String>), String> {
+    /// Builds a defect and looks for it from each seed.
+    fn try_out(&self, patch: &Path) -> Result<Found, String> {
         self.apply(patch, &[])?;
-        let found = self.build().and_then(|()| self.simulate());
+        let found = self.build().and_then(|()| self.search());
         self.apply(patch, &["--reverse"])?;
-        let written = found?;
-        let schedules = written.figures.iter().find(|(name, _)| name == "schedules");
-        Ok((schedules.map_or(0, |(_, count)| *count as u64), written.invariant))
+        found
+    }
+
+    fn search(&self) -> Result<Found, String> {
+        let mut found = Found([const { (0, None) }; SEEDS.len()]);
+        for (seed, place) in SEEDS.into_iter().zip(&mut found.0) {
+            let written = self.simulate(seed)?;
+            let schedules = written.figures.iter().find(|(name, _)| name == "schedules");
+            *place = (schedules.map_or(0, |(_, count)| *count as u64), written.invariant);
+        }
+        Ok(found)
     }
 
     /// Outside of the repository around it, or git would leave out what is not its own.
@@ -98,7 +208,7 @@ impl Scratch {
 
     fn build(&self) -> Result<(), String> {
         let mut command = command();
-        command.args(["build", "--quiet", "--release", "--package", "informer-simulator"]);
+        command.args(["build", "--quiet", "--release", "--package", self.simulator.package]);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         command.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
         // Most defects are found soon: what counts is how soon it is built.
@@ -106,19 +216,20 @@ impl Scratch {
         succeed(command).map(drop).map_err(|error| format!("it does not build: {error}"))
     }
 
-    fn simulate(&self) -> Result<Written, String> {
-        let mut command = Command::new(self.target.join("release").join("informer-simulator"));
-        command.args(["--schedules", &SCHEDULES_MAX.to_string(), "--quiet"]);
+    fn simulate(&self, seed: u64) -> Result<Written, String> {
+        let mut command = Command::new(self.target.join("release").join(self.simulator.package));
+        let schedules = self.simulator.schedules_max.to_string();
+        command.args(["--schedules", &schedules, "--seed", &seed.to_string()]).args(self.simulator.arguments);
         start(command, &self.target.join("found.json"))
     }
 }
 
 /// The manifest of the workspace with the members that are copied.
-fn of_the_copy(manifest: &str) -> Result<String, String> {
+fn of_the_copy(manifest: &str, members: &[&str]) -> Result<String, String> {
     let unknown = || "the workspace's manifest has no list of members".to_owned();
     let (before, rest) = manifest.split_once("\nmembers = [").ok_or_else(unknown)?;
     let (_, after) = rest.split_once(']').ok_or_else(unknown)?;
-    let ours: Vec<_> = COPIED[..COPIED.len() - 1].iter().map(|part| format!("{part:?}")).collect();
+    let ours: Vec<_> = members.iter().map(|part| format!("{part:?}")).collect();
     let after: Vec<_> = after.lines().filter(|line| !line.starts_with("default-members")).collect();
     Ok(format!("{before}\nmembers = [{}]{}\n", ours.join(", "), after.join("\n")))
 }
@@ -159,4 +270,37 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
     std::fs::write(path, bytes).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patches(count: usize) -> Vec<PathBuf> {
+        (0..count).map(|number| PathBuf::from(format!("{number}.patch"))).collect()
+    }
+
+    #[test]
+    fn sample_is_decided_by_its_seed_and_has_no_duplicates() {
+        let mut drawn = sample(patches(84), 20, 7);
+        assert_eq!(drawn, sample(patches(84), 20, 7));
+        assert_ne!(drawn, sample(patches(84), 20, 8));
+        drawn.sort();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 20);
+        assert_eq!(sample(patches(3), 20, 7).len(), 3);
+    }
+
+    #[test]
+    fn samples_of_many_seeds_cover_every_patch() {
+        let covered: std::collections::HashSet<_> =
+            (0..100).flat_map(|seed| sample(patches(84), 8, seed)).collect();
+        assert_eq!(covered.len(), 84);
+    }
+
+    #[test]
+    fn row_names_the_schedules_of_each_seed() {
+        let found = Found([(3, Some("barrier".to_owned())), (20_000, None), (5, Some("barrier".to_owned()))]);
+        assert_eq!(found.row("lost-event"), "| lost-event | 3, not found, 5 | barrier |");
+    }
 }

@@ -18,6 +18,9 @@ pub(super) async fn connection(mut stream: TcpStream, session: &Arc<Session>) ->
     if let Some(version) = &request.question {
         return answer_question(&mut stream, version).await;
     }
+    if request.text == "GET /version" {
+        return send_version(&mut stream).await;
+    }
     let attempt = session.arrive(request);
     let outcome = async {
         let Attempt { delay, answer, .. } = match attempt {
@@ -45,8 +48,19 @@ async fn answer_question(stream: &mut TcpStream, version: &str) -> io::Result<()
     let body = format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#
     );
+    send_unrecorded(stream, &body).await
+}
+
+/// Answers `GET /version`. It is not part of the script: our informers ask for the version with each complete list,
+/// client-go's do not.
+async fn send_version(stream: &mut TcpStream) -> io::Result<()> {
+    send_unrecorded(stream, r#"{"major":"1","minor":"36","gitVersion":"v1.36.3"}"#).await
+}
+
+/// Sends a JSON body that is not part of the recorded trace.
+async fn send_unrecorded(stream: &mut TcpStream, body: &str) -> io::Result<()> {
     let head = head("200 OK", "application/json", body.len(), "");
-    stream.write_all((head + &body).as_bytes()).await?;
+    stream.write_all((head + body).as_bytes()).await?;
     stream.shutdown().await
 }
 

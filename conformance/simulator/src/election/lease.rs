@@ -86,12 +86,18 @@ impl Lease {
         Ok(())
     }
 
-    /// Somebody changes it who takes no part.
-    pub(super) fn touch(&mut self, random: &mut Random) {
+    /// Another program changes the Lease. Returns whether it removed the holder, which may then go on to lead until its last
+    /// write expires.
+    pub(super) fn touch(&mut self, random: &mut Random) -> bool {
         self.version += 1;
-        if let Some(record) = self.record.as_mut().filter(|_| random.one_in(2)) {
-            record.duration = if random.one_in(2) { None } else { Some(0) };
+        let Some(record) = &mut self.record else { return false };
+        match random.below(4) {
+            0 => record.duration = None,
+            1 => record.duration = Some(0),
+            2 => return !std::mem::take(&mut record.holder).is_empty(),
+            _ => {}
         }
+        false
     }
 
     pub(super) fn delete(&mut self, now: Micros) {

@@ -77,7 +77,7 @@ pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Re
 /// The error is to be told by [`failed`].
 pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result<Object, String> {
     let Value::Object(mut object) = converted else {
-        return Err("returned invalid object at index 0: it is no object".to_owned());
+        return Err("returned invalid object at index 0: it is not an object".to_owned());
     };
     let text =
         |object: &Object, name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -3,6 +3,7 @@
 //! Units are those of upstream's interpreter: one for a name, a field, a call; a tenth for each letter that a call goes through. Every step
 //! of a loop counts, also those that upstream would not come to.
 
+mod functions;
 mod reckoning;
 mod shape;
 

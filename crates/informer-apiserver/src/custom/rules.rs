@@ -4,6 +4,8 @@
 use kube_cel::{CompiledSchema, Validator};
 use serde_json::Value;
 
+#[cfg(feature = "cel")]
+use super::nesting;
 use crate::error::Cause;
 
 /// The compiled rules of one schema; there may be none.
@@ -11,17 +13,30 @@ use crate::error::Cause;
 pub(super) struct Rules {
     #[cfg(feature = "cel")]
     compiled: Option<CompiledSchema>,
+    /// Some rule is evaluated on a large stack.
+    #[cfg(feature = "cel")]
+    is_deep: bool,
 }
+
+/// The deepest rule that is evaluated on the caller's stack.
+#[cfg(feature = "cel")]
+const LEVELS_MAX: usize = 16;
 
 #[cfg(feature = "cel")]
 impl Rules {
     pub(super) fn new(schema: &Value) -> Self {
         let compiled = has_rules(schema).then(|| {
-            let mut compiled = kube_cel::compile_schema(schema);
-            refuse_messages(&mut compiled);
-            compiled
+            nesting::on_large_stack(|| {
+                let mut compiled = kube_cel::compile_schema(&nesting::parsable(schema));
+                let mut is_deep = false;
+                refuse_messages(&mut compiled, &mut is_deep);
+                (compiled, is_deep)
+            })
         });
-        Self { compiled }
+        match compiled {
+            Some((compiled, is_deep)) => Self { compiled: Some(compiled), is_deep },
+            None => Self::default(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -30,6 +45,11 @@ impl Rules {
 
     /// The rules that an object breaks.
     pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let check = || self.check_here(object, old);
+        if self.is_deep { nesting::on_large_stack(check) } else { check() }
+    }
+
+    fn check_here(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
         if let Some(cause) = super::costs::excess(compiled, object, old) {
             return vec![cause];
@@ -62,21 +82,25 @@ impl Rules {
     }
 }
 
-/// Rules that make messages by their types are none: the interpreter has no types, and gives up the whole program over them.
+/// Rejects rules that construct messages (`Type{...}`): the interpreter panics for them. Sets `is_deep` if one of the other rules is
+/// deep.
 #[cfg(feature = "cel")]
-fn refuse_messages(compiled: &mut CompiledSchema) {
+fn refuse_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
     for rule in &mut compiled.validations {
         let Ok(result) = &*rule else { continue };
-        let programs = [Some(&result.program), result.message_program.as_ref()];
-        if programs.into_iter().flatten().any(|program| super::parts::makes_messages(program.expression())) {
-            let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
-            *rule = Err(kube_cel::CompilationError::Parse { rule: rule_text, source });
+        let programs = [Some(&result.program), result.message_program.as_ref()].into_iter().flatten();
+        let expressions: Vec<_> = programs.map(kube_cel::cel::Program::expression).collect();
+        if !expressions.iter().any(|one| super::parts::makes_messages(one)) {
+            *is_deep |= expressions.iter().any(|one| nesting::is_deeper(one, LEVELS_MAX));
+            continue;
         }
+        let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
+        *rule = Err(kube_cel::CompilationError::Parse { rule: rule_text, source });
     }
     let below = compiled.properties.values_mut().chain(compiled.items.as_deref_mut());
     let below = below.chain(compiled.additional_properties.as_deref_mut());
     let combined = compiled.all_of.iter_mut().chain(&mut compiled.one_of).chain(&mut compiled.any_of);
-    below.chain(combined).for_each(refuse_messages);
+    below.chain(combined).for_each(|part| refuse_messages(part, is_deep));
 }
 
 #[cfg(feature = "cel")]

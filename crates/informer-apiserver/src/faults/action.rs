@@ -68,7 +68,7 @@ pub enum FaultAction {
         /// By so many versions.
         by: u64,
     },
-    /// A line that is no JSON.
+    /// A line that is not JSON.
     Garbage {
         /// Events before it.
         #[serde(default)]

@@ -10,7 +10,7 @@ use super::set::{Node, Set};
 
 /// A set that cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("managed fields have the member {member:?}, which is no path element")]
+#[error("managed fields have the member {member:?}, which is not a path element")]
 pub(crate) struct ReadError {
     member: String,
 }

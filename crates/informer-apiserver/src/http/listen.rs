@@ -6,6 +6,7 @@
 //! are ended by the owner first, so that connections drain.
 
 mod accept;
+mod browser;
 mod heard;
 mod patience;
 mod refused;

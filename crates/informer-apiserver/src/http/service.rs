@@ -51,6 +51,24 @@ impl ApiService {
         Self { shared }
     }
 
+    /// Answers one request from a socket. On a server without authentication it must pass `check`, which receives the allowed host names.
+    pub(super) async fn answer_remote<B>(
+        &self,
+        request: Request<B>,
+        check: fn(&request::Parts, &[String]) -> Result<(), ApiError>,
+    ) -> Answer
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        match check(&head, &self.shared.allowed_hosts) {
+            Err(error) if self.shared.access.is_open() => finish(&head, refused(&error)),
+            _ => self.answer(Request::from_parts(head, body)).await,
+        }
+    }
+
     /// Answers one request. Never fails: errors are answers.
     pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
     where
@@ -63,7 +81,10 @@ impl ApiService {
         let query = Query::parse(head.uri.query().unwrap_or_default());
         let asks = query.flag("watch").unwrap_or_default();
         let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), asks);
+        let user = self.shared.authenticate(&head);
         let record = self.record(&head, &query, route.as_ref().ok());
+        // Unauthenticated requests are not logged, so that they cannot displace others from the bounded log.
+        let record = if user.is_ok() { self.shared.requests.push(record) } else { Arc::new(record) };
         // Only collections are watched, whatever else asks for it; and legacy paths are watched unasked.
         let watch = record.verb == Verb::Watch;
         let mut plan = self.shared.faults.plan(&record);
@@ -76,12 +97,12 @@ impl ApiService {
         }
         let (end, after) = (plan.body_end, std::mem::take(&mut plan.afterwards));
         let endless = watch || end.is_some() || after.trickle.is_some();
-        let call = Incoming { head: &head, query: &query };
+        let call = Incoming { head: &head, query: &query, user };
         let (answer, encoding) = match plan.answer.take() {
             Some(answer) => (Ok(spoiled(answer)), Encoding::Json),
-            None if watch => self.run(&call, route, plan, body).await,
+            None if watch => self.run(call, route, plan, body).await,
             None => match time_limit(&query, record.verb) {
-                Ok(limit) => self.run_within(limit, self.run(&call, route, plan, body)).await,
+                Ok(limit) => self.run_within(limit, self.run(call, route, plan, body)).await,
                 Err(error) => (Err(error), plain_encoding(&head)),
             },
         };
@@ -136,10 +157,10 @@ impl ApiService {
         }
     }
 
-    /// Answers a request that no fault answers: who asks, whether they may, and what they ask for, in this order.
+    /// Answers a request that no fault answers: authenticates, authorizes and runs it, in this order.
     async fn run<B>(
         &self,
-        incoming: &Incoming<'_>,
+        incoming: Incoming<'_>,
         route: Result<Route, ApiError>,
         plan: Plan,
         body: B,
@@ -149,7 +170,7 @@ impl ApiService {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Incoming { head, query } = *incoming;
+        let Incoming { head, query, .. } = incoming;
         let plain = plain_encoding(head);
         let user = match self.admit(incoming) {
             Ok(user) => user,
@@ -172,9 +193,9 @@ impl ApiService {
         }
     }
 
-    /// Finds out who asks, and whether they may.
-    fn admit(&self, Incoming { head, query }: &Incoming<'_>) -> Result<User, ApiError> {
-        let user = self.shared.authenticate(head)?;
+    /// Authenticates and authorizes a request. Returns its user, which may be an impersonated one.
+    fn admit(&self, Incoming { head, query, user }: Incoming<'_>) -> Result<User, ApiError> {
+        let user = user?;
         let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
         let user = self.shared.impersonate(user, &head.headers, attributes)?;
         if self.shared.access.judges(&user) {
@@ -183,13 +204,13 @@ impl ApiService {
         Ok(user)
     }
 
-    fn record(&self, head: &request::Parts, query: &Query, route: Option<&Route>) -> Arc<RequestRecord> {
+    fn record(&self, head: &request::Parts, query: &Query, route: Option<&Route>) -> RequestRecord {
         let resource = match route {
             Some(Route::Resource(route)) => Some(route),
             _ => None,
         };
         let text = head.uri.query().unwrap_or_default();
-        self.shared.requests.push(RequestRecord {
+        RequestRecord {
             number: 0,
             at: self.shared.clock.elapsed(),
             verb: resource.map_or(Verb::Other, |route| route.verb),
@@ -201,7 +222,7 @@ impl ApiService {
             query: percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned(),
             resource_version: query.text("resourceVersion").to_owned(),
             user_agent: header(head, USER_AGENT).to_owned(),
-        })
+        }
     }
 }
 
@@ -209,6 +230,8 @@ impl ApiService {
 struct Incoming<'a> {
     head: &'a request::Parts,
     query: &'a Query,
+    /// The authenticated user, or the authentication error.
+    user: Result<User, ApiError>,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService

@@ -1,6 +1,6 @@
 //! The addresses and node ports of services.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use informer_core::Gvr;
 use rand::RngExt;
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::error::{ApiError, Cause};
 use crate::kinds::Kind;
 use crate::server::{Shared, parse};
+use crate::write::WriteMode;
 
 type Object = Map<String, Value>;
 
@@ -21,51 +22,81 @@ const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Those below are drawn last.
 const PORTS_DRAWN_MIN: i64 = 30_086;
 
-/// What other services have.
+/// The addresses and node ports in use, each with the service that has it.
 #[derive(Default)]
-struct Taken {
-    addresses: HashSet<String>,
-    ports: HashSet<i64>,
+pub(crate) struct Taken {
+    addresses: HashMap<String, String>,
+    ports: HashMap<i64, String>,
+}
+
+impl Taken {
+    /// Records the address and the node ports of a service.
+    pub(crate) fn note(&mut self, service: &Value) {
+        let owner = owner(service);
+        if let Some(address) = service["spec"]["clusterIP"].as_str() {
+            self.addresses.insert(address.to_owned(), owner.clone());
+        }
+        let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+        self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, owner.clone()))));
+    }
+
+    /// Returns true if another service has the address.
+    fn has_address(&self, address: &str, own: &str) -> bool {
+        self.addresses.get(address).is_some_and(|owner| owner != own)
+    }
+
+    /// The ports of other services.
+    fn ports(&self, own: &str) -> HashSet<i64> {
+        self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
+    }
+}
+
+fn owner(service: &Value) -> String {
+    let text = |name: &str| service["metadata"][name].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
 }
 
 impl Shared {
-    /// Gives a service what it asks for, or what is free. `old` is the service before it.
+    /// Gives a service the address and the node ports that it asks for, or free ones. `old` is the service before it.
     pub(crate) fn allocate(
         &self,
         kind: &Kind,
         object: &mut Object,
         old: Option<&Object>,
+        mode: WriteMode,
     ) -> Result<(), ApiError> {
-        if !kind.is("", "Service") {
-            return Ok(());
+        match kind.is("", "Service") {
+            true => allocate_from(&self.taken(), kind, object, old, mode),
+            false => Ok(()),
         }
-        let mut service = Value::Object(std::mem::take(object));
-        let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let old = old.map(|old| Value::Object(old.clone()));
-        let taken = self.taken(&service);
-        let refused = allocate(&mut service, old.as_ref(), &taken);
-        if let Value::Object(allocated) = service {
-            *object = allocated;
-        }
-        refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
     }
 
-    fn taken(&self, own: &Value) -> Taken {
+    /// The addresses and node ports of all services.
+    pub(crate) fn taken(&self) -> Taken {
         let Ok(services) = self.resource(&Gvr::new("", "v1", "services")) else { return Taken::default() };
         let live = self.storage.read().live(services.table);
         let mut taken = Taken::default();
-        for stored in live.iter() {
-            let other = parse(stored.as_slice());
-            let same = |name: &str| other["metadata"][name] == own["metadata"][name];
-            if same("name") && same("namespace") {
-                continue;
-            }
-            taken.addresses.extend(other["spec"]["clusterIP"].as_str().map(str::to_owned));
-            let ports = other["spec"]["ports"].as_array().into_iter().flatten();
-            taken.ports.extend(ports.filter_map(|port| port["nodePort"].as_i64()));
-        }
+        live.iter().for_each(|stored| taken.note(&parse(stored.as_slice())));
         taken
     }
+}
+
+/// As [`Shared::allocate`], with the addresses and node ports in use given.
+pub(crate) fn allocate_from(
+    taken: &Taken,
+    kind: &Kind,
+    object: &mut Object,
+    old: Option<&Object>,
+    mode: WriteMode,
+) -> Result<(), ApiError> {
+    let mut service = Value::Object(std::mem::take(object));
+    let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let old = old.map(|old| Value::Object(old.clone()));
+    let refused = allocate(&mut service, old.as_ref(), taken, mode);
+    if let Value::Object(allocated) = service {
+        *object = allocated;
+    }
+    refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
 }
 
 /// What an update leaves out stays as it was; called before the update is checked.
@@ -107,7 +138,8 @@ pub(crate) fn keep_allocated(kind: &Kind, old: &Object, object: &mut Object) {
     }
 }
 
-fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken) -> Result<(), Cause> {
+fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken, mode: WriteMode) -> Result<(), Cause> {
+    let own = owner(service);
     let spec = &mut service["spec"];
     if spec["type"] == "ExternalName" {
         if let Some(spec) = spec.as_object_mut() {
@@ -124,7 +156,8 @@ fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken) -> Result<(
     let address = match asked.as_str() {
         "" => draw_address(taken)?,
         "None" => asked,
-        address if kept || !is_taken(address, taken)? => asked,
+        _ if kept => asked,
+        address if !is_taken(address, taken, &own, mode)? => asked,
         address => {
             let why = "failed to allocate IP ".to_owned() + address + ": provided IP is already allocated";
             return Err(Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why));
@@ -142,13 +175,17 @@ fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken) -> Result<(
             spec[name] = value;
         }
     }
-    allocate_ports(spec, old, taken)
+    allocate_ports(spec, old, taken.ports(&own))
 }
 
-fn is_taken(address: &str, taken: &Taken) -> Result<bool, Cause> {
+fn is_taken(address: &str, taken: &Taken, own: &str, mode: WriteMode) -> Result<bool, Cause> {
+    // Manifests that a program loads may come from clusters with other networks.
+    if mode.is_of_program() {
+        return Ok(taken.has_address(address, own));
+    }
     let host = address.strip_prefix(NETWORK).and_then(|host| host.parse::<u8>().ok());
     match host.filter(|host| HOSTS.contains(host)) {
-        Some(_) => Ok(taken.addresses.contains(address)),
+        Some(_) => Ok(taken.has_address(address, own)),
         None => {
             let why = format!(
                 "failed to allocate IP {address}: the provided network does not match the current range"
@@ -159,8 +196,10 @@ fn is_taken(address: &str, taken: &Taken) -> Result<bool, Cause> {
 }
 
 fn draw_address(taken: &Taken) -> Result<String, Cause> {
-    let free: Vec<String> =
-        HOSTS_DRAWN.map(|host| format!("{NETWORK}{host}")).filter(|a| !taken.addresses.contains(a)).collect();
+    let free: Vec<String> = HOSTS_DRAWN
+        .map(|host| format!("{NETWORK}{host}"))
+        .filter(|a| !taken.addresses.contains_key(a))
+        .collect();
     let full = || {
         let why = "failed to allocate a serviceIP: range is full";
         Cause::invalid("spec.clusterIPs", "[]", why)
@@ -171,7 +210,7 @@ fn draw_address(taken: &Taken) -> Result<String, Cause> {
     }
 }
 
-fn allocate_ports(spec: &mut Value, old: Option<&Value>, taken: &Taken) -> Result<(), Cause> {
+fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>) -> Result<(), Cause> {
     if !matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         return Ok(());
     }
@@ -183,7 +222,6 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, taken: &Taken) -> Resul
         .collect();
     // A balancer may do without ports of nodes; those that somebody names are taken all the same.
     let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
-    let mut used = taken.ports.clone();
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
         match port["nodePort"].as_i64().filter(|number| *number != 0) {
             Some(number) if known.contains(&number) => {}

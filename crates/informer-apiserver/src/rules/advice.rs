@@ -28,7 +28,7 @@ pub(crate) fn advice(kind: &Kind, object: &Value, old: Option<&Value>, mode: Wri
     match mode {
         WriteMode::Main => of_whole(name, object, old),
         WriteMode::Status => of_status(name, object),
-        WriteMode::Finalize | WriteMode::Scale | WriteMode::Whole => Vec::new(),
+        WriteMode::Finalize | WriteMode::Scale | WriteMode::Whole | WriteMode::Raw => Vec::new(),
     }
 }
 

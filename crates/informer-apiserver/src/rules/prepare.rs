@@ -115,6 +115,14 @@ impl Shared {
     }
 }
 
+/// Adds the default tolerations of pods, which depend on the object only. Without them the first update of the pod would add them,
+/// and so change its spec.
+pub(crate) fn tolerate_lost_nodes(kind: &Kind, object: &mut Object) {
+    if kind.is("", "Pod") {
+        with(object, tolerate);
+    }
+}
+
 /// The plugins' part in a change.
 pub(crate) fn plug_in_change(kind: &Kind, old: &Value, object: &mut Object) {
     if kind.is("", "Pod") {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informer_core::Gvr;
+use informer_schema::{ExtraField, ExtraFieldError, Schema};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -19,7 +20,7 @@ use crate::requests::RequestLog;
 use crate::storage::{History, Storage, WireBytes};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
-use crate::write::Settling;
+use crate::write::{Settling, TaskQueue};
 
 /// Requests that one HTTP/2 connection may have under way, as upstream: more watches wait on the client's side.
 const HTTP2_STREAMS: u32 = 100;
@@ -81,8 +82,10 @@ pub struct ApiServerBuilder {
     rbac: bool,
     aggregated_discovery: bool,
     compression: bool,
+    allowed_hosts: Vec<String>,
     http2_streams: u32,
     event_ttl: Duration,
+    schema: Option<Schema>,
 }
 
 impl ApiServerBuilder {
@@ -156,6 +159,17 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets the host names under which a server without authentication may be reached over a socket, in addition to IP addresses
+    /// and `localhost`.
+    ///
+    /// Such a server answers requests with another `Host` or a foreign `Origin` with 403, since a web page in a browser on the same
+    /// machine may have sent them. A server with [tokens](Self::tokens), [certificates](Self::client_ca) or [roles](Self::rbac)
+    /// checks neither.
+    pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.allowed_hosts = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// How many requests one HTTP/2 connection may have under way, watches included; 100 by default, as upstream. What is
     /// more waits on the client's side: with few, a client whose watches share a connection waits for ever.
     pub fn http2_streams(mut self, streams: u32) -> Self {
@@ -175,9 +189,34 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Adds fields to built-in kinds, like those of a newer server: the server accepts, stores and serves them
+    /// in both encodings. Clients do not know their protobuf numbers, since they have only the table of
+    /// `informer-schema`. Replaces fields that were added before.
+    ///
+    /// ```
+    /// use informer_apiserver::{ApiServer, ExtraField};
+    /// use informer_core::Gvr;
+    /// use serde_json::json;
+    ///
+    /// let shells = ExtraField::new("core.v1.Container", "shells", 200, "[]string");
+    /// let server = ApiServer::builder().extra_fields(&[shells])?.build();
+    /// let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a:1", "shells": ["sh"]}]}});
+    /// let pod = server.create(&Gvr::new("", "v1", "pods"), "default", pod)?;
+    /// assert_eq!(pod["spec"]["containers"][0]["shells"], json!(["sh"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When a field cannot be added: see [`Schema::with_extra_fields`].
+    pub fn extra_fields(mut self, fields: &[ExtraField]) -> Result<Self, ExtraFieldError> {
+        self.schema = Some(Schema::with_extra_fields(fields)?);
+        Ok(self)
+    }
+
     /// Makes the server, with the namespaces that every cluster has.
     pub fn build(self) -> ApiServer {
-        let schema = informer_schema::Schema::builtin();
+        let schema = self.schema.unwrap_or_else(Schema::builtin_served);
         let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
         let shared = Shared {
             clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
@@ -192,6 +231,7 @@ impl ApiServerBuilder {
             access: Access::new(self.tokens, self.client_ca, self.rbac),
             aggregated_discovery: self.aggregated_discovery,
             compression: self.compression,
+            allowed_hosts: self.allowed_hosts,
             http2_streams: self.http2_streams,
             policy: PolicyCache::default(),
             webhooks: Webhooks::default(),
@@ -203,6 +243,7 @@ impl ApiServerBuilder {
             books: Books::default(),
             naming: Mutex::default(),
             settling: Settling::default(),
+            garbage: TaskQueue::default(),
         };
         let server = ApiServer { shared: Arc::new(shared) };
         for kind in kinds {
@@ -236,8 +277,10 @@ impl ApiServer {
             rbac: false,
             aggregated_discovery: true,
             compression: true,
+            allowed_hosts: Vec::new(),
             http2_streams: HTTP2_STREAMS,
             event_ttl: EVENT_TTL,
+            schema: None,
         }
     }
 }

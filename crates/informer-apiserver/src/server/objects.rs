@@ -13,28 +13,66 @@ use crate::write::{DeleteOptions, Scope, WriteMode};
 const LOAD_BATCH: usize = 512;
 
 impl ApiServer {
-    /// Creates an object; an empty namespace is for cluster-scoped kinds. Answers it as stored.
+    /// Creates an object and returns it as stored: defaulted, with the status that was given. The namespace is empty for
+    /// cluster-scoped kinds.
     ///
     /// # Errors
     ///
-    /// What a client would get: the kind is not served, the object exists or is invalid.
+    /// As for a request: the kind is not served, the object exists or is invalid.
     pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
+        self.create_as(gvr, namespace, object, WriteMode::Whole)
+    }
+
+    /// Replaces an object, status and all. If its metadata has a `resourceVersion`, only that version is replaced.
+    ///
+    /// # Errors
+    ///
+    /// As for a request: the object does not exist, was changed, is invalid, or changes an immutable field.
+    pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
+        self.update_as(gvr, namespace, object, WriteMode::Whole)
+    }
+
+    /// Returns a writer that neither defaults nor validates, for tests of clients with broken objects.
+    ///
+    /// ```
+    /// # use informer_apiserver::ApiServer;
+    /// # use informer_core::Gvr;
+    /// # use serde_json::json;
+    /// let server = ApiServer::builder().build();
+    /// let pods = Gvr::new("", "v1", "pods");
+    /// let broken = json!({"metadata": {"name": "web-0"}, "spec": {"containers": "none"}});
+    /// assert!(server.create(&pods, "default", broken.clone()).is_err());
+    /// server.raw().create(&pods, "default", broken)?;
+    /// # Ok::<(), informer_apiserver::ApiError>(())
+    /// ```
+    pub fn raw(&self) -> RawWriter<'_> {
+        RawWriter { server: self }
+    }
+
+    pub(super) fn create_as(
+        &self,
+        gvr: &Gvr,
+        namespace: &str,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
-        let scope = Scope::new(&resource, some(namespace));
-        let written = self.shared.create(scope, object, WriteMode::Whole)?;
+        let scope = Scope::of_program(&resource, some(namespace), mode);
+        let written = self.shared.create(scope, object, mode)?;
         Ok(written.value())
     }
 
-    /// Replaces an object, status and all. With a `resourceVersion` in its metadata only that one.
-    ///
-    /// # Errors
-    ///
-    /// As [`create`](Self::create); also when it does not exist or was changed.
-    pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
+    pub(super) fn update_as(
+        &self,
+        gvr: &Gvr,
+        namespace: &str,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
-        let scope = Scope::new(&resource, some(namespace));
+        let scope = Scope::of_program(&resource, some(namespace), mode);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let written = self.shared.update(scope, &name, object, WriteMode::Whole)?;
+        let written = self.shared.update(scope, &name, object, mode)?;
         Ok(written.value())
     }
 
@@ -90,20 +128,68 @@ impl ApiServer {
         Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
     }
 
-    /// Creates many objects of a kind, each in the namespace of its metadata; objects that exist are replaced.
-    /// Answers how many. Watchers see every one of them.
+    /// Creates many objects of a kind, each in the namespace of its metadata; objects that exist are replaced. Returns their number.
+    /// Watchers see every one of them.
     ///
     /// # Errors
     ///
     /// The first object that is invalid; those before it are written.
     pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
+        self.load_as(gvr, objects, WriteMode::Whole)
+    }
+
+    pub(super) fn load_as(
+        &self,
+        gvr: &Gvr,
+        objects: impl IntoIterator<Item = Value>,
+        mode: WriteMode,
+    ) -> Result<usize, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let (mut count, mut objects) = (0, objects.into_iter().peekable());
         while objects.peek().is_some() {
             let batch: Vec<Value> = objects.by_ref().take(LOAD_BATCH).collect();
-            count += self.shared.load(&resource, batch)?;
+            count += self.shared.load(&resource, batch, mode)?;
         }
         Ok(count)
+    }
+}
+
+/// Writes objects as they are, returned by [`ApiServer::raw`].
+///
+/// Built-in kinds are not decoded, and custom ones are not validated against their schema: an object with fields of the wrong type,
+/// unknown fields or missing fields is stored. Nothing is defaulted, and immutable fields may change. Only the metadata must be valid: name, namespace,
+/// labels, finalizers. The next request that changes such an object may be refused, as by a real server.
+#[derive(Debug, Clone, Copy)]
+pub struct RawWriter<'a> {
+    server: &'a ApiServer,
+}
+
+impl RawWriter<'_> {
+    /// As [`ApiServer::create`].
+    ///
+    /// # Errors
+    ///
+    /// The kind is not served, the object exists, or its metadata is invalid.
+    pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
+        self.server.create_as(gvr, namespace, object, WriteMode::Raw)
+    }
+
+    /// As [`ApiServer::update`].
+    ///
+    /// # Errors
+    ///
+    /// The object does not exist, was changed, or its metadata is invalid.
+    pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
+        self.server.update_as(gvr, namespace, object, WriteMode::Raw)
+    }
+
+    /// As [`ApiServer::load`].
+    ///
+    /// # Errors
+    ///
+    /// The first object whose metadata is invalid; those before it are written.
+    pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
+        self.server.load_as(gvr, objects, WriteMode::Raw)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Snapshots in files.
 
-use std::fs::{self, File};
+use std::fs;
+#[cfg(unix)]
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -41,8 +43,8 @@ pub enum SnapshotError {
         /// Why.
         source: io::Error,
     },
-    /// The file is no snapshot, or not all of one.
-    #[error("{} is no snapshot: {why} (line {line}, column {column}); delete it to begin anew", path.display())]
+    /// The file is not a snapshot, or not all of one.
+    #[error("{} is not a snapshot: {why} (line {line}, column {column}); delete it to start without it", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
@@ -79,16 +81,14 @@ impl Snapshot {
     /// When the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
-        let beside = path.with_extension("partial");
-        let written = write(&beside, self).and_then(|()| fs::rename(&beside, path));
-        written.map_err(|source| SnapshotError::Write { path: path.to_owned(), source })
+        write(path, self).map_err(|source| SnapshotError::Write { path: path.to_owned(), source })
     }
 
     /// Reads what [`save`](Self::save) has written.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or is no snapshot of this version.
+    /// When the file cannot be read, or is not a snapshot of this version.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
         let path = path.as_ref();
         let unread = |source| SnapshotError::Read { path: path.to_owned(), source };
@@ -104,15 +104,31 @@ impl Snapshot {
     }
 }
 
+/// Writes a new file with a random name next to `path`, and renames it. No existing link or file is followed or overwritten before
+/// the rename.
 fn write(path: &Path, state: &Snapshot) -> io::Result<()> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut out = BufWriter::new(options.open(path)?);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Only the owner can read a temporary file. It is removed on failure.
+    let mut partial = tempfile::Builder::new().prefix(".snapshot-").suffix(".partial").tempfile_in(folder)?;
+    let mut out = BufWriter::new(partial.as_file_mut());
     serde_json::to_writer(&mut out, &Kept { format: FORMAT, state })?;
     out.write_all(b"\n")?;
-    out.into_inner()?.sync_all()
+    out.flush()?;
+    drop(out);
+    partial.as_file().sync_all()?;
+    partial.persist(path)?;
+    sync_folder(folder)
+}
+
+/// Makes the rename survive a crash of the system.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// What is wrong with a file, without a word of what is in it.
@@ -139,7 +155,7 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is no snapshot, or has objects of a kind that is not served. Then nothing has changed.
+    /// When the file cannot be read, is not a snapshot, or has objects of a kind that is not served. Then nothing has changed.
     pub fn restore_from(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let restored = self.restore(Snapshot::open(path)?);

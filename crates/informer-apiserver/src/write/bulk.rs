@@ -1,4 +1,4 @@
-//! Many objects at once, as this process loads them.
+//! Bulk load by the embedding program.
 
 use std::sync::Arc;
 
@@ -8,17 +8,25 @@ use serde_json::Value;
 use super::metadata::{self, metadata_of_mut};
 use super::{DEFINITIONS, Scope, WriteMode};
 use crate::error::ApiError;
-use crate::kinds::{Kind, Resource};
+use crate::kinds::Resource;
+use crate::rules::{Taken, as_value, tolerate_lost_nodes};
 use crate::server::Shared;
-use crate::storage::{Draft, Expect, draft};
+use crate::storage::{Draft, Expect};
 
 impl Shared {
-    /// Writes a batch of objects under one lock.
-    pub(crate) fn load(&self, resource: &Arc<Resource>, objects: Vec<Value>) -> Result<usize, ApiError> {
+    /// Writes a batch of objects under one lock; objects that exist are replaced.
+    pub(crate) fn load(
+        &self,
+        resource: &Arc<Resource>,
+        objects: Vec<Value>,
+        mode: WriteMode,
+    ) -> Result<usize, ApiError> {
         let kind = &resource.kind;
+        let allocating = kind.is("", "Service").then(|| self.allocating.lock());
+        let mut taken = allocating.as_ref().map(|_| self.taken());
         let (mut drafts, mut failed) = (Vec::with_capacity(objects.len()), None);
         for object in objects {
-            match self.draft_loaded(kind, object) {
+            match self.draft_loaded(resource, object, mode, taken.as_mut()) {
                 Ok(draft) => drafts.push(draft),
                 Err(error) => {
                     failed = Some(error);
@@ -27,7 +35,7 @@ impl Shared {
             }
         }
         let count = drafts.len();
-        // Definitions are served from now on, too; what follows from others follows from all of them at once.
+        // Each definition is served from now on. Objects of other kinds are processed together after the batch.
         let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
         let names = drafts.iter().take(if defines { drafts.len() } else { 1 });
         let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();
@@ -39,7 +47,7 @@ impl Shared {
             let stored = storage.put(resource.table, draft, expect).expect("nothing changes under the lock");
             expiring.extend(kind.expires().then_some(stored));
         }
-        drop(storage);
+        drop((storage, allocating));
         expiring.iter().for_each(|stored| self.note_written(resource, stored));
         self.announce(resource);
         self.count_all(kind);
@@ -47,26 +55,38 @@ impl Shared {
         failed.map_or(Ok(count), Err)
     }
 
-    fn draft_loaded(&self, kind: &Kind, object: Value) -> Result<Draft, ApiError> {
+    fn draft_loaded(
+        &self,
+        resource: &Arc<Resource>,
+        object: Value,
+        mode: WriteMode,
+        taken: Option<&mut Taken>,
+    ) -> Result<Draft, ApiError> {
+        let kind = &resource.kind;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let namespace = match (kind.namespaced, namespace) {
             (false, _) => None,
             (true, "") => Some("default".to_owned()),
             (true, namespace) => Some(namespace.to_owned()),
         };
+        let scope = Scope::of_program(resource, namespace.as_deref(), mode);
         let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
-        if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-            // What is loaded may be sloppy; its names are filled in all the same.
-            drop(crate::custom::check_definition(&mut object));
-        }
+        self.decoded(scope, &mut object, mode)?;
         let uid = metadata::text(&object, "uid").to_owned();
-        self.fill_new(kind, &mut object, WriteMode::Whole);
+        self.fill_new(kind, &mut object, mode);
         if !uid.is_empty() {
             metadata_of_mut(&mut object).insert("uid".into(), uid.into());
         }
+        if mode != WriteMode::Raw {
+            tolerate_lost_nodes(kind, &mut object);
+        }
         let name = metadata::text(&object, "name").to_owned();
-        metadata::check_name(kind, &name, &object)?;
+        self.validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;
+        if let Some(taken) = taken {
+            as_value(&mut object, |service: &Value| taken.note(service));
+        }
         let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name);
-        Ok(draft(kind, key.map_err(|error| ApiError::bad_request(error.to_string()))?, &object))
+        let key = key.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        Ok(scope.draft(key, &mut object, 0)?.draft)
     }
 }

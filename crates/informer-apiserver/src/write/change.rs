@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::merge::{Origin, merge_update};
+use super::merge::merge_update;
 use super::metadata::{self, metadata_of, metadata_of_mut};
 use super::patch::PatchType;
 use super::retry::retry;
@@ -27,7 +27,7 @@ impl Shared {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
-        let warnings = self.shaped(scope, &mut object, Origin::Body)?;
+        let warnings = self.decoded(scope, &mut object, mode)?;
         match self.update_fitted(scope, name, &object, mode) {
             Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
@@ -60,7 +60,8 @@ impl Shared {
                 return Err(scope.outdated(self, object, name));
             }
             metadata::check_precondition(kind, &current, object)?;
-            if given.is_none() && kind.traits.has(Traits::NEEDS_VERSION) && mode != WriteMode::Whole {
+            let needs_version = kind.traits.has(Traits::NEEDS_VERSION) && !mode.is_of_program();
+            if given.is_none() && needs_version {
                 return Err(ApiError::version_missing(kind, name));
             }
             let mut new = object.clone();
@@ -130,8 +131,8 @@ impl Shared {
         let advice = scope.advice(&mut new, Some(&whole), mode);
         // Until the end: nothing that follows here writes services.
         let _allocating = kind.is("", "Service").then(|| self.allocating.lock());
-        if mode == WriteMode::Main {
-            self.allocate(kind, &mut new, Some(old))?;
+        if matches!(mode, WriteMode::Main | WriteMode::Whole) {
+            self.allocate(kind, &mut new, Some(old), mode)?;
         }
         let taking = scope.taking(mode, Some(&whole));
         self.check_limits(taking, &mut new)?;

@@ -52,7 +52,7 @@ impl Shared {
     }
 
     fn place<'a>(&self, scope: Scope<'a>, mode: WriteMode) -> Result<Place<'a>, ApiError> {
-        let namespace = scope.namespace.filter(|_| mode != WriteMode::Whole);
+        let namespace = scope.namespace.filter(|_| !mode.is_of_program());
         let namespace = namespace.map(|namespace| {
             let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
             Ok::<_, ApiError>((namespaces, namespace, self.require_namespaces))

@@ -1,4 +1,6 @@
-//! The garbage collector's part, where it is switched on: what owners leave behind, and what they wait for.
+//! The garbage collector: deletes dependents without owners, and completes foreground and orphan deletions.
+
+mod queue;
 
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use super::{DeleteOptions, Object, Scope};
 use crate::kinds::Resource;
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
+
+pub(crate) use queue::TaskQueue;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -26,43 +30,75 @@ impl Dependent {
     }
 }
 
+/// A task of the collector, caused by a write.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// An object was removed: its dependents have lost an owner, and its owners a dependent.
+    Removed { uid: Box<str>, namespace: Option<String>, owners: Vec<Map<String, Value>> },
+    /// An object was marked as deleted, and may have the finalizers `orphan` or `foregroundDeletion`.
+    Marked { resource: Arc<Resource>, stored: Arc<Stored> },
+}
+
 impl Shared {
-    /// Called after an object was removed: what it alone owned goes, too; and an owner that waited for it may go.
+    /// Called after an object was removed: deletes the dependents that have no other owner, and completes the deletion of an owner that
+    /// waited for this dependent.
     pub(super) fn collect_after(&self, removed: &Stored) {
         if !self.controllers.garbage {
             return;
         }
-        for dependent in self.dependents(&removed.uid) {
-            if !self.has_owner(&dependent) {
-                // Gone meanwhile is as good as collected.
-                drop(self.delete(dependent.scope(), dependent.stored.key.name(), &DeleteOptions::now()));
-            }
-        }
-        for reference in references(&parse(removed.as_slice())) {
-            if let Some(owner) = self.owner(&reference, removed.key.namespace()) {
-                self.finish(&owner);
-            }
+        let task = Task::Removed {
+            uid: removed.uid.clone(),
+            namespace: removed.key.namespace().map(str::to_owned),
+            owners: references(&parse(removed.as_slice())),
+        };
+        self.garbage.run(task, |task| self.collect(task));
+    }
+
+    /// Called after an object was marked as deleted: orphans or deletes its dependents, as its finalizers say.
+    pub(super) fn propagate(&self, scope: Scope<'_>, marked: &Arc<Stored>) {
+        if self.controllers.garbage && !scope.dry_run {
+            let task = Task::Marked { resource: Arc::clone(scope.resource), stored: Arc::clone(marked) };
+            self.garbage.run(task, |task| self.collect(task));
         }
     }
 
-    /// Called after an object was marked: does what its finalizers of propagation ask for.
-    pub(super) fn propagate(&self, scope: Scope<'_>, marked: &Arc<Stored>) {
-        if !self.controllers.garbage || scope.dry_run {
-            return;
+    /// Runs one task. Tasks that its writes cause are queued behind it.
+    fn collect(&self, task: Task) {
+        match task {
+            Task::Removed { uid, namespace, owners } => {
+                for dependent in self.dependents(&uid) {
+                    if !self.has_owner(&dependent) {
+                        // An error means that the object was deleted or changed; that write collects it.
+                        drop(self.delete(
+                            dependent.scope(),
+                            dependent.stored.key.name(),
+                            &DeleteOptions::now(),
+                        ));
+                    }
+                }
+                for reference in owners {
+                    if let Some(owner) = self.owner(&reference, namespace.as_deref()) {
+                        self.finish(&owner);
+                    }
+                }
+            }
+            Task::Marked { resource, stored } => self.propagate_marked(&Dependent { resource, stored }),
         }
-        let object = parse(marked.as_slice());
-        let Value::Object(object) = object else { return };
+    }
+
+    fn propagate_marked(&self, owner: &Dependent) {
+        let uid = &owner.stored.uid;
+        let Value::Object(object) = parse(owner.stored.as_slice()) else { return };
         let held = metadata::finalizers(&object);
-        let owner = Dependent { resource: Arc::clone(scope.resource), stored: Arc::clone(marked) };
         if held.contains(&ORPHAN) {
-            self.dependents(&marked.uid).iter().for_each(|dependent| self.disown(dependent, &marked.uid));
-            self.let_go(&owner, ORPHAN);
+            self.dependents(uid).iter().for_each(|dependent| self.disown(dependent, uid));
+            self.let_go(owner, ORPHAN);
         } else if held.contains(&FOREGROUND) {
             let options = DeleteOptions::foreground();
-            for dependent in self.dependents(&marked.uid) {
+            for dependent in self.dependents(uid) {
                 drop(self.delete(dependent.scope(), dependent.stored.key.name(), &options));
             }
-            self.finish(&owner);
+            self.finish(owner);
         }
     }
 

@@ -121,10 +121,18 @@ fn fill(kind: &Kind, message: informer_schema::Message<'_>, object: &mut Object)
 }
 
 /// What a new object of a built-in kind breaks, after what its metadata does.
-pub(super) fn check_new(kind: &Kind, name: &str, object: &mut Object) -> Result<(), ApiError> {
+pub(super) fn check_new(
+    kind: &Kind,
+    name: &str,
+    object: &mut Object,
+    mode: WriteMode,
+) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
     let Some(rules) = Rules::of(kind) else { return named };
-    let broken = rules.check(object, None);
+    let mut broken = rules.check(object, None);
+    if mode == WriteMode::Whole {
+        broken.extend(rules.check_status(object));
+    }
     match named {
         Ok(()) if broken.is_empty() => Ok(()),
         Ok(()) => Err(ApiError::invalid_fields(kind, name, broken)),
@@ -189,36 +197,55 @@ pub(super) fn merge_update(
         WriteMode::Status => new = with_status(kind, old, &mut new),
         WriteMode::Finalize => new = namespace::with_finalizers(old, &mut new),
         WriteMode::Main if kind.traits.has(Traits::STATUS) => copy_part("status", old, &mut new),
-        WriteMode::Main | WriteMode::Whole | WriteMode::Scale => {}
+        WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => {}
     }
-    if kind.is("", "Namespace") && mode == WriteMode::Main {
+    if kind.is("", "Namespace") && matches!(mode, WriteMode::Main | WriteMode::Whole) {
         namespace::keep(old, &mut new);
     }
     if let Some(managed) = managed {
         own::set_fields(&mut new, managed);
     }
-    keep_allocated(kind, old, &mut new);
+    if mode != WriteMode::Raw {
+        keep_allocated(kind, old, &mut new);
+    }
     let broken = match mode {
-        WriteMode::Main => {
+        WriteMode::Main | WriteMode::Whole => {
             plug_in_change(kind, whole, &mut new);
-            if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-                crate::custom::change_definition(old, &mut new)
-            } else {
-                Rules::of(kind).map(|rules| rules.check(&mut new, Some(whole))).unwrap_or_default()
+            let mut broken = broken_by_change(kind, whole, &mut new);
+            if mode == WriteMode::Whole {
+                broken.extend(broken_status(kind, &mut new));
             }
+            broken
         }
-        WriteMode::Status => Rules::of(kind).map(|rules| rules.check_status(&mut new)).unwrap_or_default(),
+        WriteMode::Status => broken_status(kind, &mut new),
         _ => Vec::new(),
     };
     metadata::check_update(kind, old, &new, mode, broken)?;
     metadata::carry_over(old, &mut new);
-    prepare_changed(kind, old, &mut new);
-    check_schema(kind, &mut new, Some(whole))?;
+    if mode != WriteMode::Raw {
+        prepare_changed(kind, old, &mut new);
+        check_schema(kind, &mut new, Some(whole))?;
+    }
     if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
     }
     Ok(new)
+}
+
+/// Validates a changed object of a built-in kind.
+fn broken_by_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
+    match old {
+        Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
+            crate::custom::change_definition(old, new)
+        }
+        _ => Rules::of(kind).map(|rules| rules.check(new, Some(old))).unwrap_or_default(),
+    }
+}
+
+/// Validates the status of an object of a built-in kind.
+fn broken_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
+    Rules::of(kind).map(|rules| rules.check_status(object)).unwrap_or_default()
 }
 
 /// The stored object with the new status, and with the metadata that may come with it.

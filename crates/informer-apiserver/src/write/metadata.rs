@@ -378,7 +378,7 @@ pub(super) fn check_update(
     broken: Vec<Cause>,
 ) -> Result<(), ApiError> {
     let mut causes = new_finalizers(old, new);
-    if mode != WriteMode::Whole {
+    if !mode.is_of_program() {
         causes.extend(changed(old, new));
     }
     causes.extend(field_causes(new));

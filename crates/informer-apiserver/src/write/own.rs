@@ -351,7 +351,7 @@ pub(super) fn are_same(old: Option<&Value>, new: Option<&Value>) -> bool {
 
 fn subresource(mode: WriteMode) -> &'static str {
     match mode {
-        WriteMode::Main | WriteMode::Whole => "",
+        WriteMode::Main | WriteMode::Whole | WriteMode::Raw => "",
         WriteMode::Status => "status",
         WriteMode::Finalize => "finalize",
         WriteMode::Scale => "scale",
@@ -362,7 +362,7 @@ fn subresource(mode: WriteMode) -> &'static str {
 fn reset(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
     match mode {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
-        WriteMode::Main | WriteMode::Whole | WriteMode::Scale => &[],
+        WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => &[],
         WriteMode::Finalize => &["status"],
         WriteMode::Status if kind.is_custom() => &["metadata", "spec"],
         WriteMode::Status if kind.is("apps", "Deployment") => &["spec", "metadata.labels"],

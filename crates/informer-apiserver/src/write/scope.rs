@@ -67,6 +67,16 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// A write of the embedding program: decoded, defaulted and validated, unless it is raw.
+    pub(crate) fn of_program(
+        resource: &'a Arc<Resource>,
+        namespace: Option<&'a str>,
+        mode: WriteMode,
+    ) -> Self {
+        let validation = if mode == WriteMode::Raw { Validation::Unchecked } else { Validation::Ignore };
+        Self { validation, ..Self::new(resource, namespace) }
+    }
+
     /// A stored object in the version of the resource.
     pub(crate) fn present(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, ApiError> {
         match (self.resource.present(stored, EventType::Modified), self.conversion) {
@@ -220,9 +230,10 @@ impl<'a> Scope<'a> {
         &self.resource.kind
     }
 
-    /// What a write may take of its namespace, in the place of `old`; `None` where nobody asks: writes of this process are let in.
+    /// The quota usage of a write that replaces `old`; `None` for writes of this process, which no quota limits.
     pub(super) fn taking(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<Taking<'a>> {
-        let namespace = self.namespace.filter(|_| self.validation != Validation::Unchecked)?;
+        let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
+        let namespace = self.namespace.filter(|_| bounded)?;
         Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use crate::support::{call, read};
 
 const MAPS: &str = "/api/v1/namespaces/n/configmaps";
-const LIST: &[u8] = b"GET /api/v1/configmaps HTTP/1.1\r\nhost: x\r\n\r\n";
+const LIST: &[u8] = b"GET /api/v1/configmaps HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 fn maps() -> Gvr {
     Gvr::new("", "v1", "configmaps")
@@ -107,7 +107,7 @@ async fn moved_to_its_end(server: &ApiServer, by: Duration, mut socket: TcpStrea
 async fn a_head_that_never_comes_whole_is_cut_without_an_answer() {
     let server = ApiServer::builder().build();
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    for sent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET /api HTTP/1.1\r\nhost: x\r\n"] {
+    for sent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET /api HTTP/1.1\r\nhost: localhost\r\n"] {
         let socket = connect(&listening, sent).await;
         assert_eq!(moved_to_its_end(&server, seconds(33), socket).await, b"", "{sent:?}");
     }

@@ -10,7 +10,9 @@ use crate::support::{Watch, call, json, send, send_with};
 fn server() -> ApiServer {
     let server = ApiServer::builder().build();
     for name in ["a", "b", "c"] {
-        server.create(&Gvr::new("", "v1", "pods"), "n", json!({"metadata": {"name": name}})).unwrap();
+        let spec = json!({"containers": [{"name": "main", "image": "main"}]});
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        server.create(&Gvr::new("", "v1", "pods"), "n", pod).unwrap();
     }
     server
 }

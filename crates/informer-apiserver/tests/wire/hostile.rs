@@ -299,3 +299,90 @@ async fn a_body_of_unknown_fields_is_answered_with_so_many_warnings_as_upstream(
     let bytes: usize = answer.headers().get_all("warning").iter().map(|value| value.len()).sum();
     assert!((4_096..8_192).contains(&bytes), "{bytes} bytes of warnings");
 }
+
+/// Expressions that are deep in some way: each must be answered, and none may overflow the stack.
+#[cfg(feature = "cel")]
+fn deep_expressions() -> Vec<String> {
+    let wrapped = |open: &str, core: &str, close: &str, levels: usize| {
+        format!("{}{core}{}", open.repeat(levels), close.repeat(levels))
+    };
+    [30, 90, 600, 30_000]
+        .into_iter()
+        .flat_map(|levels| {
+            [
+                wrapped("[", "1", "]", levels) + ".size() == 1",
+                wrapped("(", "true", ")", levels),
+                wrapped("!", "true", "", levels),
+                wrapped("-", "1", "", levels) + " == 1",
+                wrapped("true ? true : ", "true", "", levels),
+                wrapped("true && ", "true", "", levels),
+                wrapped("1 + ", "1", "", levels) + " > 0",
+                wrapped("{'a': ", "1", "}", levels) + ".size() == 1",
+                format!("self{} == 1", ".a".repeat(levels)),
+                format!("'a'{} == 'a'", ".lowerAscii()".repeat(levels)),
+                wrapped("[1].all(x, ", "true", ")", levels.min(300)),
+            ]
+        })
+        .collect()
+}
+
+#[cfg(feature = "cel")]
+#[tokio::test]
+async fn deep_expressions_of_definitions_and_policies_overflow_no_stack() {
+    let server = ApiServer::builder().build();
+    for (index, expression) in deep_expressions().into_iter().enumerate() {
+        let plural = format!("things{index}");
+        let rules = json!([{"rule": expression}]);
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": rules,
+        }}});
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.example.com")},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": format!("Thing{index}")},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (status, answer) =
+            send(&server, ("POST", crds, "application/json"), definition.to_string()).await;
+        assert!(matches!(status, 201 | 422), "{answer}");
+        if status == 201 {
+            let thing = json!({
+                "apiVersion": "example.com/v1", "kind": format!("Thing{index}"), "metadata": {"name": "a"}, "spec": {"a": 1},
+            });
+            let things = format!("/apis/example.com/v1/namespaces/n/{plural}");
+            let (status, answer) =
+                send(&server, ("POST", &things, "application/json"), thing.to_string()).await;
+            assert!(matches!(status, 201 | 422), "{answer}");
+        }
+        let policy = json!({
+            "metadata": {"name": "deep"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [
+                    {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]},
+                ]},
+                "validations": [{"expression": expression.replace("self", "object")}],
+            },
+        });
+        let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+        let (status, answer) =
+            send(&server, ("POST", policies, "application/json"), policy.to_string()).await;
+        assert!(matches!(status, 201 | 422), "{answer}");
+        if status == 201 {
+            let binding = json!({"metadata": {"name": "deep"}, "spec": {"policyName": "deep", "validationActions": ["Deny"]}});
+            let bindings = policies.replace("policies", "policybindings");
+            assert_eq!(
+                send(&server, ("POST", &bindings, "application/json"), binding.to_string()).await.0,
+                201
+            );
+            let maps = "/api/v1/namespaces/n/configmaps";
+            let map = json!({"metadata": {"generateName": "m-"}});
+            let (status, answer) = send(&server, ("POST", maps, "application/json"), map.to_string()).await;
+            assert!(matches!(status, 201 | 422), "{answer}");
+            for url in [format!("{policies}/deep"), format!("{bindings}/deep")] {
+                assert_eq!(send(&server, ("DELETE", &url, ""), "").await.0, 200);
+            }
+        }
+    }
+}

@@ -208,7 +208,8 @@ async fn selectors_select_and_tell_no_remaining_count() {
     let server = ApiServer::builder().build();
     let pods = Gvr::new("", "v1", "pods");
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
-        let pod = json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": {"nodeName": node}});
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "main"}]});
+        let pod = json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": spec});
         server.create(&pods, "default", pod).unwrap();
     }
     for (query, expected) in [

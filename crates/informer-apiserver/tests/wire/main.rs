@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod browsers;
 mod classes;
 mod deadlines;
 mod definitions;
@@ -18,6 +19,7 @@ mod owners;
 mod pod_security;
 mod policies;
 mod ports;
+mod program_writes;
 mod protobuf;
 mod quotas;
 mod races;

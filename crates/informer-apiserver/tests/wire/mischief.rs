@@ -17,7 +17,8 @@ fn pods() -> Gvr {
 }
 
 fn put(server: &ApiServer, name: &str) {
-    server.create(&pods(), "n", json!({"metadata": {"name": name}})).unwrap();
+    let spec = json!({"containers": [{"name": "main", "image": "main"}]});
+    server.create(&pods(), "n", json!({"metadata": {"name": name}, "spec": spec})).unwrap();
 }
 
 fn server() -> ApiServer {

@@ -20,7 +20,8 @@ fn add(server: &ApiServer, name: &str, spec: &Value) {
     for (name, value) in spec.as_object().unwrap() {
         policy["spec"][name] = value.clone();
     }
-    server.create(&gvr("mutatingadmissionpolicies"), "", policy).unwrap();
+    // Some of these expressions do not compile.
+    server.raw().create(&gvr("mutatingadmissionpolicies"), "", policy).unwrap();
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     server.create(&gvr("mutatingadmissionpolicybindings"), "", binding).unwrap();
 }

@@ -72,3 +72,71 @@ async fn without_the_collector_dependents_and_finalizers_stay() {
     call(&server, "DELETE", &format!("{MAPS}/root?propagationPolicy=Foreground"), "").await;
     assert_eq!(left(&server), ["leaf", "right", "root"]);
 }
+
+/// A chain of config maps in which each one owns the next.
+fn chain(server: &ApiServer, length: usize) {
+    let uid = |index: usize| format!("{index:08}-0000-4000-8000-000000000000");
+    let name = |index: usize| format!("link-{index:08}");
+    let link = |index: usize| {
+        let mut object = json!({"metadata": {"name": name(index), "namespace": "n", "uid": uid(index)}});
+        if let Some(owner) = index.checked_sub(1) {
+            let owner = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "name": name(owner), "uid": uid(owner), "blockOwnerDeletion": true,
+            });
+            object["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        object
+    };
+    let maps = Gvr::new("", "v1", "configmaps");
+    assert_eq!(server.load(&maps, (0..length).map(link)).unwrap(), length);
+}
+
+/// Runs in a thread with a small stack, which a few hundred nested deletions would overflow.
+fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn chain_of_a_hundred_thousand_owners_is_collected_without_recursion() {
+    on_a_small_stack(|| {
+        let server = ApiServer::builder().build();
+        chain(&server, 100_000);
+        server.delete(&Gvr::new("", "v1", "configmaps"), "n", "link-00000000").unwrap();
+        assert!(left(&server).is_empty());
+    });
+}
+
+#[test]
+fn foreground_deletion_of_a_long_chain_is_completed_without_recursion() {
+    on_a_small_stack(|| {
+        let server = ApiServer::builder().build();
+        chain(&server, 10_000);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let url = format!("{MAPS}/link-00000000?propagationPolicy=Foreground");
+        assert_eq!(runtime.block_on(call(&server, "DELETE", &url, "")).0, 200);
+        assert!(left(&server).is_empty());
+    });
+}
+
+#[test]
+fn chain_through_namespaces_is_collected_without_recursion() {
+    on_a_small_stack(|| {
+        let server = ApiServer::builder().build();
+        let (namespaces, maps) = (Gvr::new("", "v1", "namespaces"), Gvr::new("", "v1", "configmaps"));
+        let mut owner: Option<Value> = None;
+        for index in 0..500 {
+            let name = format!("n{index}");
+            let mut namespace = json!({"metadata": {"name": name}});
+            if let Some(owner) = owner.take() {
+                namespace["metadata"]["ownerReferences"] = json!([owner]);
+            }
+            server.create(&namespaces, "", namespace).unwrap();
+            let map = server.create(&maps, &name, json!({"metadata": {"name": "map"}})).unwrap();
+            let uid = &map["metadata"]["uid"];
+            owner = Some(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "map", "uid": uid}));
+        }
+        server.delete(&namespaces, "", "n0").unwrap();
+        let left = server.list(&namespaces, "").unwrap();
+        assert_eq!(left.len(), 4, "those of every cluster are left");
+    });
+}

@@ -1,8 +1,8 @@
 //! Protobuf that is made once and shared: the same bytes as from the JSON of the whole answer.
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use informer_apiserver::ApiServer;
+use http_body_util::{BodyExt, Full};
+use informer_apiserver::{ApiServer, ExtraField};
 use informer_core::Gvr;
 use informer_schema::Schema;
 use serde_json::{Value, json};
@@ -149,4 +149,44 @@ async fn a_watch_in_protobuf_tells_what_one_in_json_tells() {
         };
         assert_eq!(brief(&seen), brief(&lines), "{query}");
     }
+}
+
+#[tokio::test]
+async fn extra_fields_are_stored_and_served_in_both_encodings_as_by_a_newer_server() {
+    let extra = [
+        ExtraField::new("core.v1.ConfigMap", "audience", 100, "*string"),
+        ExtraField::new("meta.v1.ObjectMeta", "lineage", 101, "[]core.v1.EnvVar"),
+    ];
+    let server = ApiServer::builder().extra_fields(&extra).unwrap().build();
+    let uri = "/api/v1/namespaces/default/configmaps";
+    let map = r#"{"metadata":{"name":"a","lineage":[{"name":"x"}]},"audience":"all"}"#;
+    let (status, made) = call(&server, "POST", &format!("{uri}?fieldValidation=Strict"), map).await;
+    assert_eq!(status, 201, "{made}");
+    let made: Value = serde_json::from_str(&made).unwrap();
+    assert_eq!((&made["audience"], &made["metadata"]["lineage"]), (&json!("all"), &json!([{"name": "x"}])));
+    let (_, text) = call(&server, "GET", &format!("{uri}/a"), "").await;
+    let wire = body(&server, &format!("{uri}/a")).await;
+    let newer = Schema::with_extra_fields(&extra).unwrap();
+    assert_eq!(wire, newer.to_protobuf(text.as_bytes()).unwrap());
+    let known: Value = serde_json::from_slice(&Schema::builtin().to_json(&wire).unwrap()).unwrap();
+    assert_eq!((&known["audience"], &known["metadata"]["lineage"]), (&Value::Null, &Value::Null));
+
+    // A write as protobuf keeps the extra fields, too.
+    let content = ("content-type", PROTOBUF.1);
+    let mut other: Value = serde_json::from_str(&text).unwrap();
+    other["metadata"] = json!({"name": "b", "lineage": [{"name": "y"}]});
+    let sent = newer.to_protobuf(other.to_string().as_bytes()).unwrap();
+    let request = crate::support::request("POST", uri, &[content], "").map(|_| Full::new(Bytes::from(sent)));
+    let answer = tower::ServiceExt::oneshot(server.service(), request).await.unwrap();
+    assert_eq!(answer.status(), 201);
+    let (_, stored) = call(&server, "GET", &format!("{uri}/b"), "").await;
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(
+        (&stored["audience"], &stored["metadata"]["lineage"]),
+        (&json!("all"), &json!([{"name": "y"}]))
+    );
+
+    let plain = ApiServer::builder().build();
+    let (status, refusal) = call(&plain, "POST", &format!("{uri}?fieldValidation=Strict"), map).await;
+    assert_eq!(status, 400, "{refusal}");
 }

@@ -97,3 +97,29 @@ fn a_state_that_cannot_be_brought_back_defines_nothing() {
     server.restore(state(of("widgets", "a"))).unwrap();
     assert!(server.serves("example.com/v1"));
 }
+
+#[cfg(unix)]
+#[test]
+fn snapshot_follows_no_link_and_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (path, victim) = (folder.path().join("state.json"), folder.path().join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    // Names that an attacker may foresee, and the file itself.
+    for name in ["state.partial", "state.json.partial", "state.json.tmp", "state.json"] {
+        symlink(&victim, folder.path().join(name)).unwrap();
+    }
+    let server = filled();
+    for _ in 0..2 {
+        server.save(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        assert!(found.is_file());
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        // The permissions of the old file do not apply to the new one.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 5, "no temporary file is left");
+}

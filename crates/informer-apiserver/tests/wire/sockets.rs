@@ -134,13 +134,13 @@ async fn half_requests_and_nonsense_leave_the_server_serving() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = filled(1);
     let listening = server.listen("127.0.0.1:0").await.unwrap();
-    let head = "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\n";
+    let head = "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: localhost\r\n";
     let requests: [Vec<u8>; 5] = [
         b"GET /api/v1/po".to_vec(),
         b"\x00\xff\xfe nonsense\r\n\r\n".to_vec(),
         format!("{head}content-length: 100\r\n\r\n{{").into_bytes(),
         [format!("{head}content-length: 4\r\n\r\n").as_bytes(), b"{\xff\xfe}"].concat(),
-        b"GET /api/v1/%ff%fe HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec(),
+        b"GET /api/v1/%ff%fe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_vec(),
     ];
     for request in requests {
         let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_reader_that_does_not_read_costs_a_bounded_amount() {
     let mut socket = TcpStream::connect(listening.addr()).await.unwrap();
     let version = server.version();
     let request = format!(
-        "GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        "GET /api/v1/configmaps?watch=1&resourceVersion={version} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     );
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.readable().await.unwrap();
@@ -261,7 +261,7 @@ async fn slow_writers_hold_up_nobody_and_are_cut_in_the_end() {
     let listening = server.listen("127.0.0.1:0").await.unwrap();
     let body = json!({"metadata": {"name": "slow"}}).to_string();
     let head = format!(
-        "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let mut stuck = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informer_apiserver::ApiServer;
+use informer_apiserver::{ApiServer, Tokens, User};
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
@@ -77,4 +77,18 @@ async fn a_request_of_another_shape_is_refused() {
         let (status, refused) = ask(&server, "POST", &format!("{ACCOUNTS}/robot/token"), body).await;
         assert_eq!((status, &refused["reason"]), (400, &json!("BadRequest")), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn requests_without_authentication_do_not_enter_the_log() {
+    let mut tokens = Tokens::default();
+    tokens.add("secret", User::new("alice"));
+    let server = ApiServer::builder().tokens(tokens).build();
+    for _ in 0..3 {
+        assert_eq!(ask(&server, "GET", "/api/v1/pods", "").await.0, 401);
+    }
+    assert!(server.requests().is_empty());
+    let known = [("authorization", "Bearer secret")];
+    assert_eq!(send_with(&server, "GET", "/api/v1/pods", &known, "").await.status(), 200);
+    assert_eq!(server.requests().iter().map(|request| request.number).collect::<Vec<_>>(), [1]);
 }

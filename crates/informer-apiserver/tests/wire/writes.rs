@@ -149,6 +149,18 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test]
+async fn an_update_without_a_version_replaces_what_is_there() {
+    let server = server();
+    let first = json!({"metadata": {"name": "a"}, "data": {"k": "1"}});
+    let (_, before) = json(&server, "POST", MAPS, &first.to_string()).await;
+    let second = json!({"metadata": {"name": "a"}, "data": {"l": "2"}});
+    let (status, after) = json(&server, "PUT", &format!("{MAPS}/a"), &second.to_string()).await;
+    assert_eq!((status, &after["data"]), (200, &json!({"l": "2"})));
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_ne!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test]
 async fn an_update_of_an_old_version_or_another_uid_is_a_conflict() {
     let server = server();
     let (_, mut map) = json(&server, "POST", MAPS, &json!({"metadata": {"name": "a"}}).to_string()).await;
@@ -422,4 +434,23 @@ async fn a_pod_that_is_written_without_its_priority_keeps_it() {
     let (status, text) = call(&server, "PUT", &format!("{PODS}/p"), &pod.to_string()).await;
     assert_eq!(status, 200, "{text}");
     assert!(text.contains("\"priority\":2000001000"), "{text}");
+}
+
+#[tokio::test]
+async fn fields_newer_than_the_served_release_are_unknown() {
+    let server = server();
+    // `bindMountOptions` is a field of Kubernetes 1.37.
+    let mount = json!({"name": "data", "mountPath": "/data", "bindMountOptions": ["noexec"]});
+    let container = json!({"name": "a", "image": "a", "volumeMounts": [mount]});
+    let volumes = json!([{"name": "data", "emptyDir": {}}]);
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [container], "volumes": volumes}});
+    let (status, error) =
+        json(&server, "POST", &format!("{PODS}?fieldValidation=Strict"), &pod.to_string()).await;
+    let expected = "unknown field \"spec.containers[0].volumeMounts[0].bindMountOptions\"";
+    assert!(status == 400 && message(&error).contains(expected), "{status} {error}");
+    let (status, stored) = json(&server, "POST", PODS, &pod.to_string()).await;
+    assert_eq!(
+        (status, &stored["spec"]["containers"][0]["volumeMounts"][0]["bindMountOptions"]),
+        (201, &Value::Null)
+    );
 }

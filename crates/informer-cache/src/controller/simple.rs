@@ -121,8 +121,10 @@ pub fn new_informer_with<O: Object, H: EventHandler<O>>(
         None => InOrderQueue::new(),
     };
     let known: Arc<dyn KnownObjects<O>> = Arc::new(indexer.clone());
-    let listener = Arc::new(ProcessorListener::new("handler".to_owned(), &HandlerOptions::default()));
-    let pump = Pump::new(writer, undecodable.clone());
+    let informer = &*options.reflector.name;
+    let listener = ProcessorListener::new("handler".to_owned(), &HandlerOptions::default());
+    let listener = Arc::new(listener.of_informer(informer));
+    let pump = Pump::new(writer, undecodable.clone()).named(informer);
     let config = ControllerConfig::new(source, queue)
         .reflector(options.reflector)
         .context(SourceContext::new(Some(known), undecodable.clone()));
@@ -143,7 +145,11 @@ struct Announce<O: Object, H> {
 impl<O: Object, H: EventHandler<O>> Process<Batch<O>> for Announce<O, H> {
     /// Never fails: the handler's panics are contained event by event.
     async fn process(&mut self, batch: &Batch<O>) -> Result<(), ProcessError> {
-        let Applied { events, first_list, suspect, resync } = self.pump.apply(batch.iter().cloned());
+        let applied = self.pump.apply(batch.iter().cloned());
+        let Applied { events, first_list, suspect, unordered, resync } = applied;
+        if unordered {
+            self.reflector.versions_are_unordered();
+        }
         if suspect {
             self.reflector.request_consistent_relist();
         }

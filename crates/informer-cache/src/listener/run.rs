@@ -95,8 +95,8 @@ impl<O: Object> ProcessorListener<O> {
         };
         outcome.unwrap_or_else(|panic| {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            let text = panic_text(&*panic);
-            tracing::error!(handler = %self.name, %key, panic = text, "a handler panicked; the next event follows");
+            let (informer, handler, panic) = (&*self.informer, &*self.name, panic_text(&*panic));
+            tracing::error!(informer, handler, %key, panic, "a handler panicked; the next event follows");
             Instant::now()
         })
     }
@@ -123,7 +123,8 @@ impl<O: Object> ProcessorListener<O> {
     fn note_blocked(&self, held: Duration, key: &informer_core::ObjectKey) {
         if held > BLOCKED_MAX {
             self.blocked.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(handler = %self.name, %key, ?held, "a handler blocked a thread of the runtime; use `blocking(..)`");
+            let (informer, handler) = (&*self.informer, &*self.name);
+            tracing::warn!(informer, handler, %key, ?held, "a handler blocked a thread of the runtime; use `blocking(..)`");
         }
     }
 }

@@ -181,7 +181,7 @@ impl Page<'_, '_> {
         self.gauge("informer_objects", "Objects in the cache.", |state| state.objects as f64)?;
         let help = "Bytes of the objects in the cache.";
         self.gauge("informer_object_bytes", help, |state| state.counters.bytes as f64)?;
-        let help = "The last 15 digits of the version of the cache; 0 where it is no number.";
+        let help = "The last 15 digits of the version of the cache; 0 if it is not a number.";
         self.gauge("informer_store_resource_version", help, |state| {
             (state.version.as_u64().unwrap_or_default() % VERSION_MODULUS) as f64
         })?;
@@ -223,8 +223,12 @@ impl Page<'_, '_> {
         self.counter("informer_rewound", help, |state| state.counters.rewound)?;
         let help = "Objects that could not be read, over time.";
         self.counter("informer_undecodable", help, |state| state.undecodable_total)?;
-        let help = "Panics of the source or of a hook, which were contained.";
-        self.counter("informer_panics", help, |state| state.panics)
+        let help = "Contained panics of the source, of a hook or of the metrics.";
+        self.counter("informer_panics", help, |state| state.panics)?;
+        let help = "Panics of the informer's own tasks; each is followed by a restart.";
+        self.counter("informer_crashes", help, |state| state.crashes)?;
+        let help = "1 from a panic of the informer's own tasks until its next first list is in the cache.";
+        self.gauge("informer_crashed", help, |state| f64::from(state.crash.is_some()))
     }
 
     fn reflector(&mut self) -> fmt::Result {

@@ -34,9 +34,9 @@ impl Default for BackoffConfig {
     }
 }
 
-/// The backoff of one reflector.
+/// The state of a backoff: of the requests of a reflector, or of restarts after panics.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     config: BackoffConfig,
     next: Duration,
     /// Since when things go well; `None` after a failure.
@@ -44,17 +44,17 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(config: BackoffConfig) -> Self {
+    pub(crate) fn new(config: BackoffConfig) -> Self {
         Self { next: config.initial, config, healthy_since: None }
     }
 
     /// Something has worked.
-    pub(super) fn success(&mut self, now: Instant) {
+    pub(crate) fn success(&mut self, now: Instant) {
         self.healthy_since.get_or_insert(now);
     }
 
     /// Something has failed: how long to wait.
-    pub(super) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
+    pub(crate) fn failure(&mut self, now: Instant, rng: &mut dyn Rng) -> Duration {
         let healthy = self.healthy_since.take().map(|since| now.saturating_duration_since(since));
         if healthy.is_some_and(|healthy| healthy >= self.config.reset_after) {
             self.next = self.config.initial;

@@ -108,10 +108,10 @@ impl<O: Object> Collected<O> {
         self.duplicates
     }
 
-    pub(super) fn finish(self, version: ResourceVersion, rewound: bool) -> Replacement<O> {
+    pub(super) fn finish(self, version: ResourceVersion, rewound: bool, reread: bool) -> Replacement<O> {
         let items = self.slots.into_iter().flatten().collect();
         let undecodable = self.undecodable.into_values().chain(self.nameless).collect();
-        Replacement { items, undecodable, version, rewound }
+        Replacement { items, undecodable, version, rewound, reread }
     }
 }
 

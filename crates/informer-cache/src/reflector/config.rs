@@ -64,6 +64,9 @@ pub struct ReflectorConfig {
     pub on_error: Option<WatchErrorHandler>,
     /// How many events are handed on at once, when so many are at hand; 1000.
     pub batch_max: usize,
+    /// The seed of the random parts of waits and of watch timeouts, for deterministic tests. `None` (the default) draws one from
+    /// the operating system.
+    pub seed: Option<u64>,
 }
 
 /// Asked before each resync; false skips it.
@@ -80,7 +83,8 @@ pub type WatchErrorHandler = Arc<dyn Fn(&SourceError) + Send + Sync>;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Paging {
     /// Pages for a first list and for consistent reads. A relist at a known version is asked for whole, since only so
-    /// will an API server answer from its cache; unless the first list has shown that this one pages even those.
+    /// will an API server answer from its cache; unless the first list has shown that this one pages even those. A source that
+    /// [prefers complete lists](crate::source::ListWatch::prefers_complete_lists) is never asked for pages.
     #[default]
     Auto,
     /// Pages for every list.
@@ -128,6 +132,7 @@ impl Default for ReflectorConfig {
             on_version: None,
             on_error: None,
             batch_max: 1000,
+            seed: None,
         }
     }
 }

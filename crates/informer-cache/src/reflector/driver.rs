@@ -1,13 +1,17 @@
 //! Does what a [`ReflectorState`] says: sends requests, reads streams, waits, and tells it what came of that.
 
+use std::any::Any;
 use std::future::{Future as _, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use informer_core::Object;
+use informer_core::panics::panic_text;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::{Notify, watch};
@@ -17,11 +21,14 @@ use tracing::{Instrument, debug, debug_span, info, warn};
 
 use super::{
     Action, Effects, Input, ListPlan, Notice, Reflector, ReflectorPhase, ReflectorState, ReflectorStatus,
-    Step, WatchPlan,
+    WatchPlan,
 };
 use crate::Change;
 use crate::queue::QueueClosed;
-use crate::source::{ListRequest, ListStream, SourceContext, WatchEvent, WatchRequest, WatchStream};
+use crate::source::{
+    ListRequest, ListStream, SourceContext, SourceError, SourceErrorKind, WatchEvent, WatchRequest,
+    WatchStream,
+};
 
 /// One run of a reflector.
 pub(super) struct Driver<'a, O: Object> {
@@ -58,8 +65,13 @@ impl<'a, O: Object> Driver<'a, O> {
     pub(super) fn new(reflector: &'a Reflector<O>) -> Self {
         // What a run before this one has seen.
         let last_version = reflector.handle.status.borrow().last_version.clone();
-        let state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
-        Self { reflector, state, rng: StdRng::from_rng(&mut rand::rng()), open: Open::Nothing }
+        let mut state = ReflectorState::resume(Arc::clone(&reflector.config), now(), last_version);
+        state.resume_server(reflector.server.lock().clone());
+        let rng = match reflector.config.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_rng(&mut rand::rng()),
+        };
+        Self { reflector, state, rng, open: Open::Nothing }
     }
 
     pub(super) async fn run(mut self) -> Result<(), QueueClosed> {
@@ -68,6 +80,10 @@ impl<'a, O: Object> Driver<'a, O> {
         while self.state.step().action != Action::Done {
             let input = self.next_input(&relist).await;
             self.state.set_streaming_supported(self.reflector.source.supports_streaming_list());
+            self.state.set_complete_lists(self.reflector.source.prefers_complete_lists());
+            if self.reflector.handle.unordered.load(Ordering::Relaxed) {
+                self.state.set_unordered();
+            }
             let much = self.is_much(&input);
             let effects = self.state.handle(input, now(), &mut self.rng);
             self.carry_out(effects)?;
@@ -90,16 +106,27 @@ impl<'a, O: Object> Driver<'a, O> {
 
     async fn next_input(&mut self, relist: &Notify) -> Input<O> {
         let reads_truth = self.state.reads_truth();
-        let mut input = pin!(self.perform());
-        loop {
-            tokio::select! {
-                // A request must not starve behind a watch that always has events at hand.
-                biased;
-                // What it asks for may be under way already: that must not be given up and sent again.
-                () = relist.notified() => if !reads_truth { return Input::RelistRequested },
-                input = &mut input => return input,
+        let input = {
+            let mut input = pin!(AssertUnwindSafe(self.perform()).catch_unwind());
+            loop {
+                tokio::select! {
+                    // A request must not starve behind a watch that always has events at hand.
+                    biased;
+                    // A consistent list in flight already serves the request: do not cancel it and send it again.
+                    () = relist.notified() => if !reads_truth { break Ok(Input::RelistRequested) },
+                    input = &mut input => break input,
+                }
             }
-        }
+        };
+        input.unwrap_or_else(|panic| self.source_panicked(&*panic))
+    }
+
+    /// Turns a panic of the source into a failed request: drops its stream, so that the next attempt waits for the backoff.
+    fn source_panicked(&mut self, panic: &(dyn Any + Send)) -> Input<O> {
+        self.open = Open::Nothing;
+        self.reflector.count_panic();
+        let text = format!("read {}: the source panicked: {}", self.reflector.config.name, panic_text(panic));
+        Input::Failed(SourceError::new(SourceErrorKind::Other, text))
     }
 
     /// Does the present step. Dropped, it has taken nothing out of a stream.
@@ -109,19 +136,34 @@ impl<'a, O: Object> Driver<'a, O> {
         } else {
             self.open = Open::Nothing;
         }
-        let Step { action, until } = self.state.step();
-        let until = until.map(tokio::time::Instant::from_std);
+        let until = self.state.step().until.map(tokio::time::Instant::from_std);
         let input = async {
-            match action {
-                Action::List(plan) => self.send_list(plan).await,
-                Action::Watch(plan) => self.send_watch(plan).await,
-                Action::Read => self.read().await,
-                Action::Wait | Action::Done => std::future::pending().await,
+            if !self.state.begins_list() {
+                return self.act().await;
             }
+            let source = &self.reflector.source;
+            if self.state.server().is_some() {
+                // The version decides whether the list may reuse held objects.
+                self.state.set_server(source.server_version().await);
+                return self.act().await;
+            }
+            let (input, server) = tokio::join!(self.act(), source.server_version());
+            self.state.set_server(server);
+            input
         };
         match until {
             Some(until) => timeout_at(until, input).await.unwrap_or(Input::Timer),
             None => input.await,
+        }
+    }
+
+    /// Performs the action of the current step, without its time limit.
+    async fn act(&mut self) -> Input<O> {
+        match self.state.step().action {
+            Action::List(plan) => self.send_list(plan).await,
+            Action::Watch(plan) => self.send_watch(plan).await,
+            Action::Read => self.read().await,
+            Action::Wait | Action::Done => std::future::pending().await,
         }
     }
 
@@ -201,22 +243,38 @@ impl<'a, O: Object> Driver<'a, O> {
             self.reflector.store.push(effects.changes)?;
         }
         if let Some(on_version) = &config.on_version {
-            effects.versions.iter().for_each(|version| on_version(version));
+            effects.versions.iter().for_each(|version| self.call("on_version", || on_version(version)));
         }
         for notice in effects.notices {
-            log(&notice);
+            log(&config.name, &notice);
             match notice {
                 Notice::Failed { error, .. } | Notice::Recovering(error) => {
-                    config.on_error.iter().for_each(|on_error| on_error(&error));
+                    config.on_error.iter().for_each(|on_error| self.call("on_error", || on_error(&error)));
                 }
                 Notice::StreamingListFailed => self.reflector.source.streaming_list_failed(),
-                Notice::ResyncDue if config.should_resync.as_ref().is_none_or(|should| should()) => {
+                Notice::ResyncDue if self.should_resync() => {
                     self.reflector.store.push(vec![Change::Resync])?;
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Returns false, which skips this resync, if the hook panics.
+    fn should_resync(&self) -> bool {
+        let Some(should_resync) = &self.reflector.config.should_resync else { return true };
+        self.call("should_resync", || should_resync())
+    }
+
+    /// Calls a hook. A panic in it is counted and logged, and reading the source continues.
+    fn call<T: Default>(&self, hook: &str, call: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            self.reflector.count_panic();
+            let (reflector, panic) = (&*self.reflector.config.name, panic_text(&*panic));
+            tracing::error!(reflector, hook, panic, "a hook of the reflector panicked");
+            T::default()
+        })
     }
 
     fn publish(&self) {
@@ -229,6 +287,7 @@ impl<O: Object> Drop for Driver<'_, O> {
     fn drop(&mut self) {
         let mut status = self.state.status().clone();
         (status.phase, status.next_attempt_at) = (ReflectorPhase::Stopped, None);
+        *self.reflector.server.lock() = self.state.server().cloned();
         publish(&self.reflector.handle.status, status);
     }
 }
@@ -288,24 +347,29 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// One line a notice, within the span of the reflector, which names it.
-fn log(notice: &Notice) {
+/// Logs a notice. Warnings name the reflector themselves: its span is not recorded unless INFO is.
+fn log(reflector: &str, notice: &Notice) {
     match notice {
         Notice::Relist(reason) => debug!(reason = reason.as_str(), "listing"),
         Notice::Failed { error, retry_after } => {
-            warn!(error = %error, kind = error.kind().as_str(), ?retry_after, "failed, waiting");
+            let kind = error.kind().as_str();
+            warn!(reflector, error = %error, kind, ?retry_after, "failed, waiting");
         }
         Notice::Recovering(error) => info!(error = %error, "failed, trying again at once"),
         Notice::StreamingListFailed => info!("streaming lists do not work here"),
         Notice::StaleList { version, seen } => {
-            warn!(%version, %seen, "a list was older than what was seen before; reading consistently");
+            warn!(reflector, %version, %seen, "a list was older than what was seen before; reading consistently");
         }
         Notice::Rewound { version, seen } => {
-            warn!(%version, %seen, "the server went back in time; taking its state");
+            warn!(reflector, %version, %seen, "the server went back in time; taking its state");
         }
-        Notice::Duplicates(count) => warn!(count, "a list had keys more than once"),
-        Notice::SilentWatch => warn!("a watch was silent past its time; resuming from the last version"),
-        Notice::UnknownEvent(event_type) => warn!(event_type, "skipping an event of an unknown type"),
+        Notice::Duplicates(count) => warn!(reflector, count, "a list had keys more than once"),
+        Notice::SilentWatch => {
+            warn!(reflector, "a watch was silent past its time; resuming from the last version");
+        }
+        Notice::UnknownEvent(event_type) => {
+            warn!(reflector, event_type, "skipping an event of an unknown type");
+        }
         Notice::ResyncDue => debug!("resync"),
     }
 }

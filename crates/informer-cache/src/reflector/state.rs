@@ -33,7 +33,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The last version never moves back, except to that of a consistent list of a server that was restored.
+//! 1. The last version never moves back, except to that of a consistent list of a server that was restored, or where versions have
+//!    no order ([`ReflectorState::set_unordered`]).
 //! 2. A complete list gives exactly one [`Change::Replaced`]; one that breaks off gives nothing.
 //! 3. A watch that was closed in time, or whose connection broke, is never followed by a list, but where the server turns
 //!    out not to have the last version.
@@ -107,6 +108,13 @@ pub struct ReflectorState<O: Object> {
     backoff: Backoff,
     /// The source answers streaming lists, as far as is known.
     streaming_supported: bool,
+    /// The source answers a complete list sooner if the request has no limit.
+    complete_lists: bool,
+    /// The server of the last list that was applied, and the server of the list under way.
+    server: Option<Arc<str>>,
+    next_server: Option<Arc<str>>,
+    /// Both servers are known and differ: the list under way is read in full.
+    reread: bool,
     /// The server pages lists that it could answer from its cache.
     paged: bool,
     /// The next list is a consistent read.
@@ -199,6 +207,10 @@ impl<O: Object> ReflectorState<O> {
             backoff: Backoff::new(config.backoff.clone()),
             config,
             streaming_supported: false,
+            complete_lists: false,
+            server: None,
+            next_server: None,
+            reread: false,
             paged: false,
             consistent: false,
             withhold_known: false,
@@ -214,6 +226,58 @@ impl<O: Object> ReflectorState<O> {
     /// Says whether the source answers streaming lists. Asked for before each list that begins.
     pub fn set_streaming_supported(&mut self, supported: bool) {
         self.streaming_supported = supported;
+    }
+
+    /// Sets whether the source [prefers](crate::source::ListWatch::prefers_complete_lists) complete lists without a limit. The
+    /// driver calls it before each list that begins.
+    pub fn set_complete_lists(&mut self, preferred: bool) {
+        self.complete_lists = preferred;
+    }
+
+    /// Returns true if the next request is a complete list: the driver then also requests the
+    /// [version of the server](crate::source::ListWatch::server_version).
+    pub fn begins_list(&self) -> bool {
+        match &self.phase {
+            Phase::Listing(listing) => listing.begins(),
+            Phase::Streaming(streaming) => !streaming.is_open(),
+            Phase::Waiting { .. } | Phase::Checking(_) | Phase::Watching(_) | Phase::Stopped => false,
+        }
+    }
+
+    /// The server of the last list that was applied, if it is known.
+    pub fn server(&self) -> Option<&Arc<str>> {
+        self.server.as_ref()
+    }
+
+    /// Sets the server of the last list that an earlier reflector has applied.
+    pub fn resume_server(&mut self, server: Option<Arc<str>>) {
+        self.server = server;
+    }
+
+    /// Sets the server of the list that [begins](Self::begins_list); `None` if it is not known. If it is another server than that of
+    /// the last list, this list must not reuse held objects.
+    pub fn set_server(&mut self, server: Option<Arc<str>>) {
+        if server.is_some() {
+            self.reread = self.server.is_some() && self.server != server;
+            self.next_server = server;
+        }
+        if self.reread {
+            match &mut self.phase {
+                Phase::Listing(listing) => listing.withhold_known(),
+                Phase::Streaming(streaming) => streaming.withhold_known(),
+                Phase::Waiting { .. } | Phase::Checking(_) | Phase::Watching(_) | Phase::Stopped => {}
+            }
+        }
+    }
+
+    /// Turns the comparison of versions off: those of the source are numbers without an order.
+    pub fn set_unordered(&mut self) {
+        self.status.unordered = true;
+    }
+
+    /// True if `version` is known to be older than `than`.
+    fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
+        !self.status.unordered && version.is_older_than(than)
     }
 
     /// What is to be done next. The same until the next input.
@@ -351,7 +415,7 @@ impl<O: Object> ReflectorState<O> {
         turn: &mut Turn<'_, O>,
     ) -> Result<(), Stale> {
         let seen = self.status.last_version.clone();
-        let rewound = version.is_older_than(&seen);
+        let rewound = self.is_older(&version, &seen);
         if rewound && !truth {
             self.status.stale_lists += 1;
             turn.effects.notices.push(Notice::StaleList { version, seen });
@@ -370,13 +434,16 @@ impl<O: Object> ReflectorState<O> {
         if self.resync_at.is_none() {
             self.resync_at = self.next_resync(turn.now);
         }
-        turn.effects.changes.push(Change::Replaced(collected.finish(version, rewound)));
+        self.server = self.next_server.take().or_else(|| self.server.take());
+        let reread = mem::take(&mut self.reread);
+        self.status.server_changes += u64::from(reread);
+        turn.effects.changes.push(Change::Replaced(collected.finish(version, rewound, reread)));
         Ok(())
     }
 
     /// Moves the last version on; never back, and never to none.
     fn advance(&mut self, version: &ResourceVersion, turn: &mut Turn<'_, O>) -> bool {
-        if version.is_older_than(&self.status.last_version) {
+        if self.is_older(version, &self.status.last_version) {
             self.status.older_versions += 1;
             return false;
         }

@@ -55,6 +55,10 @@ pub struct ReflectorStatus {
     pub older_versions: u64,
     /// Resyncs that fell due.
     pub resyncs: u64,
+    /// Lists that were read in full because another server, or another version of it, answered than for the list before.
+    pub server_changes: u64,
+    /// True once the lists of the source have contradicted the order of its versions too often: they are no longer compared.
+    pub unordered: bool,
 }
 
 /// What a reflector is doing.
@@ -84,28 +88,29 @@ pub enum ReflectorPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RelistReason {
-    /// It was the first.
+    /// The first list of the reflector.
     First,
-    /// The version of a watch was no longer in the history (410), or not yet (too large).
+    /// The resourceVersion of a watch is no longer in the server's history (410 Expired), or newer than the server (`Too large
+    /// resource version`).
     WatchExpired,
-    /// A watch failed in a way after which its version cannot be relied on.
+    /// A watch failed in a way that makes its resourceVersion unreliable.
     WatchFailed,
-    /// Watches were closed, or broke, at once, again and again.
+    /// Several watches in a row were closed or failed shortly after they were opened.
     ShortWatches,
-    /// The list before it failed.
+    /// The previous list failed.
     ListFailed,
-    /// The version of the list before it was no longer in the history, not yet, or nothing that the server could read: a
-    /// consistent read.
+    /// The resourceVersion of the previous list expired, was newer than the server, or was not accepted by it: a consistent
+    /// read.
     ListExpired,
-    /// A page's token had expired: the whole list, in one answer.
+    /// The continue token of a page expired: a list without pages.
     ContinueExpired,
-    /// The list before it was older than what was seen before: a consistent read.
+    /// The previous list was older than a resourceVersion seen before: a consistent read.
     StaleList,
-    /// A reader of the queue saw an object go back in time: a consistent read.
+    /// The resourceVersion of an object in the queue went back: a consistent read.
     Requested,
-    /// A streaming list failed: a list in its place.
+    /// A streaming list failed: an ordinary list replaces it.
     StreamingFallback,
-    /// A streaming list was closed before its end mark: another one.
+    /// A streaming list was closed before its final bookmark: another streaming list.
     StreamingCut,
 }
 

@@ -112,7 +112,8 @@ impl<O: Object> SharedInformerBuilder<O> {
         let resync = self.resync.or(self.reflector.resync_period);
         let config = ReflectorConfig { name: name.as_str().into(), resync_period: None, ..self.reflector };
         let reflector = Reflector::new(self.source, Arc::clone(&queue) as _, config).with_context(context);
-        let core = Core { pump: Pump::new(writer, undecodable.clone()), processor: SharedProcessor::new() };
+        let pump = Pump::new(writer, undecodable.clone()).named(&*name);
+        let core = Core { pump, processor: SharedProcessor::new() };
         let shared = Arc::new(Shared {
             name,
             what,
@@ -131,6 +132,7 @@ impl<O: Object> SharedInformerBuilder<O> {
             resync,
             next_handler: AtomicU64::new(1),
             panics: AtomicU64::new(0),
+            crashes: Mutex::default(),
             metrics: self.metrics,
         });
         let informer = SharedInformer { shared };

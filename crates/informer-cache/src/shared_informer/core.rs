@@ -17,7 +17,7 @@ use crate::pump::{Pump, PumpCounters};
 use crate::queue::InOrderQueue;
 use crate::reflector::Reflector;
 use crate::sync::Unsynced;
-use crate::{InformerState, UndecodableLog};
+use crate::{InformerCrash, InformerState, UndecodableLog};
 
 /// What the handles, the runs and the tasks of one informer share.
 pub(super) struct Shared<O: Object> {
@@ -44,9 +44,18 @@ pub(super) struct Shared<O: Object> {
     /// The resync period of handlers that name none.
     pub(super) resync: Option<Duration>,
     pub(super) next_handler: AtomicU64,
-    /// Panics of the source, of a hook or of the metrics.
+    /// Panics of the metrics. Those of the source and of hooks are counted by the reflector.
     pub(super) panics: AtomicU64,
+    pub(super) crashes: Mutex<Crashes>,
     pub(super) metrics: Option<Arc<dyn InformerMetrics>>,
+}
+
+/// Panics of the tasks of an informer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Crashes {
+    pub(super) total: u64,
+    /// The last panic, until a first list is in the cache again.
+    pub(super) last: Option<InformerCrash>,
 }
 
 /// The pump and the processor: one run at a time has them.
@@ -57,6 +66,7 @@ pub(super) struct Core<O: Object> {
 
 impl<O: Object> Shared<O> {
     pub(super) fn state(&self) -> InformerState {
+        let crashes = self.crashes.lock().clone();
         let handlers = self.attached.lock().iter().map(|attached| attached.listener().state()).collect();
         InformerState {
             name: self.name.clone(),
@@ -71,7 +81,9 @@ impl<O: Object> Shared<O> {
             undecodable: self.undecodable.len(),
             undecodable_total: self.undecodable.total(),
             index_failures: self.indexer.index_failures().len(),
-            panics: self.panics.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed) + self.reflector.panics(),
+            crash: crashes.last,
+            crashes: crashes.total,
             handlers,
         }
     }
@@ -90,11 +102,14 @@ impl<O: Object> Shared<O> {
     pub(super) fn unsynced(&self) -> Unsynced {
         let lifecycle = self.lifecycle.lock().word();
         let status = self.reflector.handle().status();
-        let doing = match lifecycle {
-            "running" => crate::sync::doing(status.phase).to_owned(),
-            other => other.to_owned(),
+        let crash = self.crashes.lock().last.clone();
+        let doing = match (lifecycle, &crash) {
+            ("running", Some(_)) => "restarting after a panic of its own tasks".to_owned(),
+            ("running", None) => crate::sync::doing(status.phase).to_owned(),
+            (other, _) => other.to_owned(),
         };
-        let error = status.last_error.map(|error| error.to_string());
+        let error = crash.map(|crash| format!("panic: {}", crash.panic));
+        let error = error.or_else(|| status.last_error.map(|error| error.to_string()));
         Unsynced::new(format!("informer {} ({})", self.name, self.what), doing, error)
     }
 }

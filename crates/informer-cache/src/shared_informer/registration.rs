@@ -122,7 +122,7 @@ pub(super) fn stream<O: Object>(
 fn listener<O: Object>(shared: &Shared<O>, options: &HandlerOptions) -> Arc<ProcessorListener<O>> {
     let number = shared.next_handler.fetch_add(1, Ordering::Relaxed);
     let name = options.name.clone().unwrap_or_else(|| format!("handler-{number}"));
-    Arc::new(ProcessorListener::new(name, options))
+    Arc::new(ProcessorListener::new(name, options).of_informer(&*shared.name))
 }
 
 /// The one way in. There is room or there is not in the same hold of the lock in which a handler takes its place, so that no two

@@ -1,8 +1,16 @@
 //! A run of an informer: its tasks, from start to stop.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use informer_core::Object;
+use informer_core::deadline::later;
+use informer_core::panics::panic_text;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,10 +19,11 @@ use tracing::Instrument;
 
 use super::core::{Core, Shared};
 use super::registration::Attached;
-use crate::Event;
 use crate::processor::SharedProcessor;
 use crate::pump::Applied;
 use crate::queue::InOrderQueue;
+use crate::reflector::Backoff;
+use crate::{Event, InformerCrash};
 
 /// Where an informer is in its life.
 #[derive(Debug)]
@@ -151,22 +160,74 @@ struct Run<O: Object> {
 }
 
 impl<O: Object> Run<O> {
+    /// Runs the informer until it is stopped. A panic of its own tasks is shown in its state, and followed by another attempt after
+    /// the backoff of failed requests.
     async fn run(self) {
-        // However the pump ends, also by a panic or with its runtime: nobody must believe that it still runs.
-        let _ended = self.cancel.clone().drop_guard();
+        let mut unwatched = EndsUnsynced { run: &self, armed: true };
         // The run before may still be finishing; it has the core until then.
         let core = Arc::clone(&self.shared.core);
         let mut core = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return,
+            () = self.cancel.cancelled() => return unwatched.disarm(),
             core = core.lock() => core,
         };
         tracing::debug!(what = %self.shared.what, "started");
-        core.begin(&self.shared);
-        self.tasks.spawn(reflect(Arc::clone(&self.shared), self.cancel.clone()).in_current_span());
-        core.pump_until(&self).await;
+        let mut backoff = Backoff::new(self.shared.reflector.config().backoff.clone());
+        let mut rng = StdRng::from_rng(&mut rand::rng());
+        loop {
+            backoff.success(now());
+            let ended = AssertUnwindSafe(self.attempt(&mut core)).catch_unwind().await;
+            let Err(panic) = ended.and_then(|ended| ended) else { break };
+            let wait = backoff.failure(now(), &mut rng);
+            self.crashed(&mut core, &*panic, wait);
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => break,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
         core.publish_counters(&self.shared);
         tracing::debug!(what = %self.shared.what, "stopped");
+        unwatched.disarm();
+    }
+
+    /// Reads the source and writes the cache until the run is stopped.
+    ///
+    /// # Errors
+    ///
+    /// When the task that reads the source panics. A panic of the pump is one of this future.
+    async fn attempt(&self, core: &mut Core<O>) -> Result<(), Box<dyn Any + Send>> {
+        core.begin(&self.shared);
+        let stop = self.cancel.child_token();
+        let _stop = stop.clone().drop_guard();
+        let reflecting = self.tasks.spawn(reflect(Arc::clone(&self.shared), stop.clone()).in_current_span());
+        let crashed = async {
+            match reflecting.await {
+                Err(error) if error.is_panic() => error.into_panic(),
+                // The task was stopped; the pump stops with it.
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = core.pump_until(self) => Ok(()),
+            panic = crashed => Err(panic),
+        }
+    }
+
+    fn crashed(&self, core: &mut Core<O>, panic: &(dyn Any + Send), wait: Duration) {
+        let (at, panic) = (now(), panic_text(panic));
+        let informer = &*self.shared.name;
+        tracing::error!(informer, panic, ?wait, "a task of an informer panicked; restarting it after a wait");
+        {
+            let mut crashes = self.shared.crashes.lock();
+            crashes.total += 1;
+            let restart_at = later(at, wait);
+            crashes.last = Some(InformerCrash { panic: panic.to_owned(), at, restart_at });
+        }
+        core.processor.begin_run(at);
+        core.publish_counters(&self.shared);
+        self.unsynced();
     }
 
     /// Says that the first list is in the cache, unless a newer run has begun meanwhile.
@@ -174,15 +235,51 @@ impl<O: Object> Run<O> {
         let lifecycle = self.shared.lifecycle.lock();
         if lifecycle.number() == self.number {
             processor.initial_complete();
+            self.shared.crashes.lock().last = None;
             self.shared.synced.send_replace(true);
+        }
+    }
+
+    /// Marks the informer as not synced, unless another run has begun.
+    fn unsynced(&self) {
+        let lifecycle = self.shared.lifecycle.lock();
+        if lifecycle.number() == self.number {
+            self.shared.synced.send_replace(false);
         }
     }
 }
 
-/// Reflects until the run ends. What panics in it is the source or a hook; neither may take the informer along.
+/// Ends a run whose task was dropped before it was stopped, as at the shutdown of its runtime: the informer then is neither running
+/// nor synced.
+struct EndsUnsynced<'a, O: Object> {
+    run: &'a Run<O>,
+    armed: bool,
+}
+
+impl<O: Object> EndsUnsynced<'_, O> {
+    /// Keeps the informer synced: the run was stopped, and the cache keeps its objects.
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+}
+
+impl<O: Object> Drop for EndsUnsynced<'_, O> {
+    fn drop(&mut self) {
+        if self.armed && !self.run.cancel.is_cancelled() {
+            self.run.unsynced();
+        }
+        self.run.cancel.cancel();
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+/// Reflects until the run ends. Panics of the source and of hooks are contained in it.
 async fn reflect<O: Object>(shared: Arc<Shared<O>>, cancel: CancellationToken) {
     // A closed queue ends the pump too.
-    let _ = shared.reflector.run_contained(cancel, &shared.panics).await;
+    let _ = shared.reflector.run_contained(cancel).await;
 }
 
 impl<O: Object> Core<O> {
@@ -239,7 +336,7 @@ impl<O: Object> Core<O> {
     fn process(&mut self, run: &Run<O>, changes: Vec<crate::Change<O>>) {
         let shared = &*run.shared;
         let (begin, count) = (Instant::now(), changes.len());
-        let Applied { events, first_list, suspect, resync } = self.pump.apply(changes);
+        let Applied { events, first_list, suspect, unordered, resync } = self.pump.apply(changes);
         trace_events(&events);
         self.processor.distribute(events);
         // Before anybody is told: who hears that the cache is synced asks for its counts next.
@@ -247,6 +344,9 @@ impl<O: Object> Core<O> {
         if first_list {
             run.synced(&mut self.processor);
             tracing::info!(what = %shared.what, objects = self.pump.indexer().len(), "synced");
+        }
+        if unordered {
+            shared.reflector.handle().versions_are_unordered();
         }
         if suspect {
             shared.reflector.handle().request_consistent_relist();

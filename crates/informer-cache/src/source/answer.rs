@@ -42,6 +42,10 @@ pub struct ListEnd {
 pub enum WatchEvent<O> {
     /// An object came into view.
     Added(Arc<O>),
+    /// As [`Added`](Self::Added), but the object is the one that
+    /// [`SourceContext::unchanged`](super::SourceContext::unchanged) returned. A streaming relist mostly consists of these.
+    /// No transform runs on it, since the held object is transformed already.
+    Known(Arc<O>),
     /// An object changed.
     Modified(Arc<O>),
     /// An object went out of view; its last state, with the version of the deletion.
@@ -97,6 +101,7 @@ impl<O> Clone for WatchEvent<O> {
     fn clone(&self) -> Self {
         match self {
             Self::Added(object) => Self::Added(Arc::clone(object)),
+            Self::Known(object) => Self::Known(Arc::clone(object)),
             Self::Modified(object) => Self::Modified(Arc::clone(object)),
             Self::Deleted(object) => Self::Deleted(Arc::clone(object)),
             Self::Bookmark { version, initial_events_end } => {
@@ -200,6 +205,7 @@ impl<O: Object> fmt::Debug for WatchEvent<O> {
             |word: &str, object: &O| write!(f, "{word}({} @{})", object.key(), object.resource_version());
         match self {
             Self::Added(added) => object("Added", added),
+            Self::Known(known) => object("Known", known),
             Self::Modified(modified) => object("Modified", modified),
             Self::Deleted(deleted) => object("Deleted", deleted),
             Self::Bookmark { version, initial_events_end: true } => {

@@ -88,7 +88,7 @@ impl Truth {
                         });
                     }
                 }
-                Ok(Err(error)) => note(differences, || format!("{key} is no JSON in the cache: {error}")),
+                Ok(Err(error)) => note(differences, || format!("{key} is not JSON in the cache: {error}")),
                 Err(error) => note(differences, || format!("{key} cannot be read from the cache: {error}")),
             }
         }

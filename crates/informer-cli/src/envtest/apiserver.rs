@@ -102,8 +102,8 @@ pub(super) async fn run(arguments: Vec<String>) -> Result<(), Failure> {
 /// Writes the service by which pods reach the server, as upstream does: clients of tests count on it.
 fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(), Failure> {
     let range = given.last("service-cluster-ip-range").unwrap_or("10.0.0.0/24");
-    let first =
-        first_address(range).ok_or_else(|| invalid("service-cluster-ip-range", range, "it is no range"))?;
+    let first = first_address(range)
+        .ok_or_else(|| invalid("service-cluster-ip-range", range, "it is not a range"))?;
     let (ip, port) = (address.ip().to_string(), address.port());
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     let service = json!({
@@ -131,10 +131,10 @@ fn publish(server: &ApiServer, address: SocketAddr, given: &Given) -> Result<(),
         (Gvr::new("discovery.k8s.io", "v1", "endpointslices"), slice),
     ];
     for (gvr, object) in all {
+        // Not validated: the state in etcd may have another service range, and an endpoint may be a loopback address.
         let written = match server.get(&gvr, "default", "kubernetes") {
-            // Kept by etcd, perhaps with another port.
-            Ok(_) => server.update(&gvr, "default", object),
-            Err(_) => server.create(&gvr, "default", object),
+            Ok(_) => server.raw().update(&gvr, "default", object),
+            Err(_) => server.raw().create(&gvr, "default", object),
         };
         written.map_err(Failure::server)?;
     }
@@ -154,7 +154,7 @@ fn first_address(range: &str) -> Option<String> {
 fn address(given: &Given) -> Result<SocketAddr, Failure> {
     let ip: IpAddr = match given.last("bind-address") {
         None => Ipv4Addr::LOCALHOST.into(),
-        Some(text) => text.parse().map_err(|_| invalid("bind-address", text, "it is no address"))?,
+        Some(text) => text.parse().map_err(|_| invalid("bind-address", text, "it is not an address"))?,
     };
     let asked = given.last("client-ca-file").is_some() || given.last("token-auth-file").is_some();
     if !ip.is_loopback() && !asked {
@@ -162,7 +162,7 @@ fn address(given: &Given) -> Result<SocketAddr, Failure> {
         return Err(invalid("bind-address", &ip.to_string(), why));
     }
     let port = given.last("secure-port").unwrap_or("6443");
-    let port = port.parse().map_err(|_| invalid("secure-port", port, "it is no port"))?;
+    let port = port.parse().map_err(|_| invalid("secure-port", port, "it is not a port"))?;
     Ok(SocketAddr::new(ip, port))
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use super::flags::{Flag, Given, flag, help, idle, idle_switch};
-use crate::certificates;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
@@ -99,6 +98,9 @@ async fn answer(
     request: Request<Incoming>,
     state: Arc<PathBuf>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    if is_of_web_page(&request) {
+        return Ok(reply(StatusCode::FORBIDDEN, "requests of web pages are refused\n"));
+    }
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/health") => reply(StatusCode::OK, r#"{"health":"true","reason":""}"#),
         (&Method::GET, "/version") => {
@@ -122,14 +124,26 @@ async fn answer(
 
 /// Writes a file whole or not at all. Nobody else may read it: Secrets are in it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let half = path.with_extension("half");
-    // What a run that was killed has left may have been open to others.
-    match fs::remove_file(&half) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    certificates::write_private(&half, bytes)?;
-    fs::rename(half, path)
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // A temporary file has a random name, and only its owner can read it.
+    let mut partial = tempfile::NamedTempFile::new_in(folder)?;
+    partial.write_all(bytes)?;
+    partial.as_file().sync_all()?;
+    partial.persist(path)?;
+    Ok(())
+}
+
+/// Returns true if a web page may have sent the request: it has an `Origin`, or a `Host` that a page can bind to this address
+/// (DNS rebinding).
+fn is_of_web_page(request: &Request<Incoming>) -> bool {
+    let own = |host: &http::HeaderValue| {
+        let host = host.to_str().ok().and_then(|host| host.parse::<http::uri::Authority>().ok());
+        host.is_some_and(|host| {
+            host.host() == "localhost" || host.host().trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+        })
+    };
+    let headers = request.headers();
+    headers.contains_key(http::header::ORIGIN) || !headers.get_all(http::header::HOST).iter().all(own)
 }
 
 fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

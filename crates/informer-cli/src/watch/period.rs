@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use informer::RESYNC_PERIOD_MIN;
+
 /// Reads `500ms`, `30s`, `10m`, `1h30m`, `1.5s`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let unclear = || format!("{text:?} is no length of time; write it as 500ms, 30s, 10m or 1h30m");
+    let unclear = || format!("{text:?} is not a duration; write it as 500ms, 30s, 10m or 1h30m");
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(unclear)?;
@@ -22,8 +24,23 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         rest = next;
     }
     let period = Duration::try_from_secs_f64(sum).map_err(|_| unclear())?;
-    // Also the empty text: no length of time is of use here.
-    if period.is_zero() { Err(format!("{text:?} is no time at all; {}", unclear())) } else { Ok(period) }
+    // The empty text is zero, too.
+    if period.is_zero() {
+        Err(format!("{text:?} is not a duration above zero; write for example 30s"))
+    } else {
+        Ok(period)
+    }
+}
+
+/// Reads a resync period. Rejects one below the minimum, which the informer would silently raise.
+pub(crate) fn parse_resync(text: &str) -> Result<Duration, String> {
+    let period = parse(text)?;
+    match period < RESYNC_PERIOD_MIN {
+        true => {
+            Err(format!("{text:?} is too short; write a period of at least {RESYNC_PERIOD_MIN:?}, as 10m"))
+        }
+        false => Ok(period),
+    }
 }
 
 #[cfg(test)]

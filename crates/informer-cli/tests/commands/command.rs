@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// How long one line, or the end, may take on a machine that does other things, too.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 
 /// A running command.
 pub(crate) struct Running {

@@ -16,7 +16,7 @@ fn check(ended: &Ended, code: i32, parts: &[&str]) {
 
 #[tokio::test]
 async fn wrong_usage_is_exit_code_2_and_names_the_argument() {
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (&["watch"], &["KIND"]),
         (&["watch", "pods", "--frobnicate"], &["--frobnicate"]),
         (&["watch", "pods", "-l", "app in (web"], &["--selector", "app in (web"]),
@@ -24,6 +24,7 @@ async fn wrong_usage_is_exit_code_2_and_names_the_argument() {
         (&["watch", "pods", "-o", "yaml"], &["yaml", "diff", "json", "name"]),
         (&["watch", "pods", "-A", "-n", "default"], &["--all-namespaces", "--namespace"]),
         (&["watch", "pods", "--resync", "soon"], &["--resync", "10m"]),
+        (&["watch", "pods", "--resync", "1ms"], &["--resync", "at least 1s"]),
         (&["watch", "pods", "--server", "localhost:8001"], &["--server", "http://127.0.0.1:8001"]),
     ];
     for (args, parts) in cases {

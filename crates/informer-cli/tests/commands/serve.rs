@@ -3,13 +3,12 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::command::{Running, start, start_with};
+use crate::command::{DEADLINE, Running, start, start_with};
 
 const MANIFESTS: &str = "
 apiVersion: v1
@@ -25,9 +24,9 @@ spec: {host: shop.example.com}
 apiVersion: v1
 kind: List
 items:
-- {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
-- {apiVersion: v1, kind: Pod, metadata: {name: web-1}}
-- {apiVersion: v1, kind: Pod, metadata: {name: web-2}}
+- {apiVersion: v1, kind: Pod, metadata: {name: web-0}, spec: {containers: [{name: main, image: web}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: web-1}, spec: {containers: [{name: main, image: web}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: web-2}, spec: {containers: [{name: main, image: web}]}}
 ";
 
 /// Read after the manifests that use it.
@@ -39,7 +38,11 @@ spec:
   group: example.com
   scope: Namespaced
   names: {plural: websites, kind: Website, shortNames: [site]}
-  versions: [{name: v1, served: true, storage: true}]
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
 
 const FAULTS: &str = "
@@ -81,11 +84,11 @@ async fn raw_watch(said: &Value) -> Vec<Value> {
     let address: SocketAddr = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().parse().unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     // Without a version it begins with what is there.
-    let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: test\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
+    let request = "GET /api/v1/pods?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let reading = stream.read_to_string(&mut text);
-    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("the server ends the watch").unwrap();
+    tokio::time::timeout(DEADLINE, reading).await.expect("the server ends the watch").unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     // The lines of chunks hold no brace.
     text.lines()

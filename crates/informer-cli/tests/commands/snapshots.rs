@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::command::{Running, run, start};
+use crate::command::{DEADLINE, Running, run, start};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WEBSITES: &str = "/apis/example.com/v1/namespaces/default/websites";
@@ -31,12 +30,12 @@ async fn ask(address: &str, method: &str, path: &str, body: &str) -> (u16, Value
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.0\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let reading = stream.read_to_string(&mut text);
-    tokio::time::timeout(Duration::from_secs(60), reading).await.expect("an answer").unwrap();
+    tokio::time::timeout(DEADLINE, reading).await.expect("an answer").unwrap();
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{text}: {error}")))

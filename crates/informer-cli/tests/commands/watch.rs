@@ -93,7 +93,11 @@ async fn values_of_secrets_are_masked_unless_asked_for() {
 async fn kinds_are_found_by_every_name_and_told_apart() {
     let (server, listening) = server().await;
     server.create(&maps(), "default", map("a", "1")).unwrap();
-    let deployment = json!({"metadata": {"name": "web"}, "spec": {}});
+    let template = json!({
+        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web"}]},
+    });
+    let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let deployment = json!({"metadata": {"name": "web"}, "spec": spec});
     server.create(&Gvr::new("apps", "v1", "deployments"), "default", deployment).unwrap();
     // Two of the names are of one kind, which is watched once.
     let mut names = watch(&listening, &["ConfigMap", "cm", "deploy.apps", "-o", "name"]);

@@ -1,7 +1,4 @@
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -9,19 +6,24 @@ use http_body_util::Full;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::Connect;
 use parking_lot::Mutex;
-use tower::Service;
 
 use super::{BoxError, ResponseBody};
 
-/// How many requests share one HTTP/2 connection. Servers allow 100 streams; a client that opens more waits for one
-/// to end, which for watches is for ever, and a list behind them never starts.
-const STREAMS_PER_CONNECTION_MAX: usize = 90;
+/// The number of requests that share one HTTP/2 connection. Servers allow 100 streams; a client that opens more waits
+/// for one to end. Watches do not end, so a list behind them would never start.
+pub(super) const STREAMS_PER_CONNECTION_MAX: usize = 90;
 
 /// A pool of connections that opens another one before the streams of the last are used up.
 pub(super) struct Connections<C> {
     connector: C,
     builder: legacy::Builder,
-    pools: Arc<Mutex<Vec<Pool<C>>>>,
+    pools: Arc<Mutex<Pools<C>>>,
+}
+
+/// The connections that use one client certificate.
+struct Pools<C> {
+    identity_generation: u64,
+    pools: Vec<Pool<C>>,
 }
 
 /// Connections of which HTTP/2 uses one.
@@ -33,12 +35,30 @@ struct Pool<C> {
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     pub(super) fn new(connector: C, builder: legacy::Builder) -> Self {
-        Self { connector, builder, pools: Arc::default() }
+        let pools = Pools { identity_generation: 0, pools: Vec::new() };
+        Self { connector, builder, pools: Arc::new(Mutex::new(pools)) }
     }
 
-    /// A client with a free stream, and the stream.
-    fn checkout(&self) -> (legacy::Client<C, Full<Bytes>>, Arc<()>) {
-        let mut pools = self.pools.lock();
+    /// Sends a request over a connection that was made for this generation of the client certificate, or for a later one.
+    pub(super) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        identity_generation: u64,
+    ) -> Result<Response<ResponseBody>, BoxError> {
+        let (client, stream) = self.checkout(identity_generation);
+        let response = client.request(request).await?;
+        Ok(response.map(|body| ResponseBody::new(body).holding(stream)))
+    }
+
+    /// A client with a free stream, and the stream. Connections of an older certificate end with the last request on them.
+    fn checkout(&self, identity_generation: u64) -> (legacy::Client<C, Full<Bytes>>, Arc<()>) {
+        let mut outdated = Vec::new();
+        let mut state = self.pools.lock();
+        if state.identity_generation < identity_generation {
+            state.identity_generation = identity_generation;
+            outdated.append(&mut state.pools);
+        }
+        let pools = &mut state.pools;
         let free = |pool: &&Pool<C>| Arc::strong_count(&pool.streams) <= STREAMS_PER_CONNECTION_MAX;
         if let Some(pool) = pools.iter().find(free) {
             return (pool.client.clone(), Arc::clone(&pool.streams));
@@ -57,23 +77,5 @@ impl<C: Clone> Clone for Connections<C> {
             builder: self.builder.clone(),
             pools: Arc::clone(&self.pools),
         }
-    }
-}
-
-impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Full<Bytes>>> for Connections<C> {
-    type Response = Response<ResponseBody>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        let (client, stream) = self.checkout();
-        Box::pin(async move {
-            let response = client.request(request).await?;
-            Ok(response.map(|body| ResponseBody::new(body).holding(stream)))
-        })
     }
 }

@@ -2,8 +2,10 @@ use std::error::Error;
 use std::io;
 
 use informer_cache::source::SourceErrorKind;
+use rustls::AlertDescription;
 
 use super::BoxError;
+use super::credentials::CredentialsError;
 
 /// A client that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +56,45 @@ impl RequestError {
     }
 }
 
+/// The alerts by which a server refuses a client certificate during the handshake.
+const CERTIFICATE_ALERTS: [AlertDescription; 9] = [
+    AlertDescription::BadCertificate,
+    AlertDescription::UnsupportedCertificate,
+    AlertDescription::CertificateRevoked,
+    AlertDescription::CertificateExpired,
+    AlertDescription::CertificateUnknown,
+    AlertDescription::CertificateRequired,
+    AlertDescription::UnknownCA,
+    AlertDescription::AccessDenied,
+    AlertDescription::DecryptError,
+];
+
+/// True if the server has refused the client certificate. With TLS 1.3 a client learns that only after it has sent its first
+/// request, which the server does not read then.
+///
+/// It compares text, since HTTP/2 keeps only the text of an I/O error.
+pub(super) fn refuses_certificate(error: &(dyn Error + 'static)) -> bool {
+    let alerts = CERTIFICATE_ALERTS.map(|alert| rustls::Error::AlertReceived(alert).to_string());
+    causes(error).any(|error| alerts.contains(&error.to_string()))
+}
+
+/// An error and what caused it, outermost first.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        // The source of an I/O error is the source of the error that it wraps.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped))
+    })
+}
+
 fn classify(error: &(dyn Error + 'static)) -> (SourceErrorKind, &'static str) {
-    let mut next = Some(error);
-    while let Some(error) = next {
+    if refuses_certificate(error) {
+        return (
+            SourceErrorKind::Unauthorized,
+            "the server refuses the client certificate; check the user of the kubeconfig",
+        );
+    }
+    for error in causes(error) {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => {
@@ -71,24 +109,24 @@ fn classify(error: &(dyn Error + 'static)) -> (SourceErrorKind, &'static str) {
                 _ => {}
             }
         }
-        if let Some(kube_client::Error::Auth(_)) = error.downcast_ref() {
+        let credentials = matches!(error.downcast_ref(), Some(kube_client::Error::Auth(_)))
+            || error.is::<kube_client::client::AuthError>()
+            || error.is::<CredentialsError>();
+        if credentials {
             return (
                 SourceErrorKind::Unauthorized,
                 "no credentials could be obtained; check the user of the kubeconfig",
             );
         }
-        if error.is::<kube_client::client::AuthError>() {
+        if let Some(rustls::Error::AlertReceived(_)) = error.downcast_ref() {
             return (
-                SourceErrorKind::Unauthorized,
-                "no credentials could be obtained; check the user of the kubeconfig",
+                SourceErrorKind::Connection,
+                "the server ended the TLS handshake; check the client certificate",
             );
         }
         if error.is::<rustls::Error>() {
             return (SourceErrorKind::Connection, "TLS failed; check certificate authority and server name");
         }
-        // An I/O error passes over the error that it wraps.
-        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped));
     }
     (SourceErrorKind::Connection, "the connection broke or could not be made")
 }

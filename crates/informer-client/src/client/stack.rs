@@ -1,5 +1,6 @@
 //! The layers between a request and the socket.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,11 +13,14 @@ use hyper_util::client::legacy::connect::{Connect, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::ConfigExt;
+use rustls::client::Resumption;
 use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{Service, ServiceBuilder};
 
-use super::connections::Connections;
-use super::{BoxError, BoxService, ClientError, ClientOptions};
+use super::authenticated::Authenticated;
+use super::connections::{Connections, STREAMS_PER_CONNECTION_MAX};
+use super::credentials::{Credentials, CurrentIdentity};
+use super::{BoxError, ClientError, ClientOptions, NewService};
 
 /// A dead peer is noticed at the latest after the first of these and five of the second: 40 s.
 const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
@@ -24,11 +28,26 @@ const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const TCP_KEEPALIVE_RETRIES: u32 = 5;
 /// On HTTP/2 a ping goes out after this silence, and its answer must come within the same time: 30 s.
 const HTTP2_PING: Duration = Duration::from_secs(15);
-/// Windows that let a list flow: 64 KiB over a round trip of 1 ms are 64 MB/s.
+/// Receive window of one HTTP/2 stream. It bounds the memory of a response that nobody reads, and its throughput:
+/// 2 MiB per round trip of 10 ms are 200 MB/s.
 const HTTP2_STREAM_WINDOW: u32 = 2 << 20;
-const HTTP2_CONNECTION_WINDOW: u32 = 8 << 20;
+/// Streams whose windows fit into the receive window of a connection. It is larger than
+/// [`STREAMS_PER_CONNECTION_MAX`], so that responses that nobody reads cannot use up the window of the others.
+const HTTP2_STREAM_WINDOWS: u32 = 100;
+const _: () = assert!(STREAMS_PER_CONNECTION_MAX < HTTP2_STREAM_WINDOWS as usize);
+/// Receive window of one HTTP/2 connection. The largest window that HTTP/2 allows is 2 GiB.
+const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAM_WINDOW * HTTP2_STREAM_WINDOWS;
 /// Idle connections are closed before servers close them (90 s).
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(80);
+
+/// How long an exec plugin may run by default. A plugin that waits for a person needs more.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A configuration without its renewable credentials, and these credentials.
+struct Settings {
+    config: Config,
+    credentials: Option<Arc<Credentials>>,
+}
 
 /// True for servers on this machine.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
@@ -36,22 +55,28 @@ pub(super) fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-/// The whole stack of a configuration.
-pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError> {
+/// Builds the stack of a configuration. Every service that the result makes has its own connections.
+pub(super) fn service(config: &Config, options: &ClientOptions) -> Result<NewService, ClientError> {
+    if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
+        require_provider()?;
+    }
+    let timeout = options.exec_timeout.unwrap_or(EXEC_TIMEOUT);
+    let (config, credentials) = Credentials::split(config, timeout)?;
+    let settings = &Settings { config, credentials };
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(config.connect_timeout);
+    tcp.set_connect_timeout(settings.config.connect_timeout);
     tcp.set_keepalive(Some(TCP_KEEPALIVE_IDLE));
     tcp.set_keepalive_interval(Some(TCP_KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(TCP_KEEPALIVE_RETRIES));
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(TCP_KEEPALIVE_IDLE + TCP_KEEPALIVE_INTERVAL * TCP_KEEPALIVE_RETRIES));
-    let Some(proxy) = &config.proxy_url else { return over(tcp, config, options) };
+    let Some(proxy) = &settings.config.proxy_url else { return over(tcp, settings, options) };
     match proxy.scheme_str() {
-        Some("socks5") => over(SocksV5::new(proxy.clone(), tcp), config, options),
-        Some("http") => over(tunnel(proxy, tcp), config, options),
-        Some("https") => over(tunnel(proxy, tls(config, tcp, false)?), config, options),
+        Some("socks5") => over(SocksV5::new(proxy.clone(), tcp), settings, options),
+        Some("http") => over(tunnel(proxy, tcp), settings, options),
+        Some("https") => over(tunnel(proxy, tls(settings, tcp, false)?), settings, options),
         _ => Err(ClientError::new("the proxy is of an unknown kind", "use an http, https or socks5 URL")),
     }
 }
@@ -69,20 +94,20 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
 }
 
 /// The layers over a way to connect.
-fn over<C>(connector: C, config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError>
+fn over<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
     C::Future: Send + Unpin + 'static,
     C::Error: Into<BoxError>,
 {
-    if config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
-        return layered(tls(config, connector, true)?, config, options);
+    if settings.config.cluster_url.scheme() == Some(&Scheme::HTTPS) {
+        return layered(tls(settings, connector, true)?, settings, options);
     }
-    layered(connector, config, options)
+    layered(connector, settings, options)
 }
 
-fn layered<C>(connector: C, config: &Config, options: &ClientOptions) -> Result<BoxService, ClientError>
+fn layered<C>(connector: C, settings: &Settings, options: &ClientOptions) -> Result<NewService, ClientError>
 where
     C: Connect + Clone + Send + Sync + 'static,
 {
@@ -90,14 +115,17 @@ where
         let advice = "check the user in the kubeconfig";
         ClientError::new("credentials or headers cannot be used", advice).because(cause)
     };
-    let connections = Connections::new(connector, builder(options));
-    let service = ServiceBuilder::new()
+    let Settings { config, credentials } = settings;
+    let layers = ServiceBuilder::new()
         .layer(config.extra_headers_layer().map_err(unusable)?)
         .layer(option_layer(config.auth_layer().map_err(unusable)?))
         .map_err(BoxError::from)
-        .layer(config.base_uri_layer())
-        .service(connections);
-    Ok(BoxCloneSyncService::new(service))
+        .layer(config.base_uri_layer());
+    let (builder, credentials) = (builder(options), credentials.clone());
+    Ok(Arc::new(move || {
+        let connections = Connections::new(connector.clone(), builder.clone());
+        BoxCloneSyncService::new(layers.service(Authenticated::new(credentials.clone(), connections)))
+    }))
 }
 
 fn builder(options: &ClientOptions) -> legacy::Builder {
@@ -115,18 +143,32 @@ fn builder(options: &ClientOptions) -> legacy::Builder {
     builder
 }
 
-/// TLS as the configuration says, with HTTP/2 offered where it is for the server.
-fn tls<C>(config: &Config, connector: C, http2: bool) -> Result<HttpsConnector<C>, ClientError> {
+/// Fails if no TLS provider is installed or selected by a feature: rustls would panic.
+fn require_provider() -> Result<(), ClientError> {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && cfg!(feature = "ring") == cfg!(feature = "aws-lc-rs")
     {
         let advice = "enable one of the features ring and aws-lc-rs, or install a rustls CryptoProvider";
         return Err(ClientError::new("no provider of TLS is chosen", advice));
     }
+    Ok(())
+}
+
+/// TLS as the configuration says, with HTTP/2 offered where it is for the server.
+fn tls<C>(settings: &Settings, connector: C, http2: bool) -> Result<HttpsConnector<C>, ClientError> {
+    require_provider()?;
+    let Settings { config, credentials } = settings;
     let unusable = "the TLS settings cannot be used";
     let advice = "check certificates and keys in the kubeconfig";
     let settings = config.rustls_client_config();
-    let settings = settings.map_err(|cause| ClientError::new(unusable, advice).because(cause))?;
+    let mut settings = settings.map_err(|cause| ClientError::new(unusable, advice).because(cause))?;
+    if let Some(credentials) = credentials.as_ref().filter(|credentials| credentials.has_identity()) {
+        let fallback = Arc::clone(&settings.client_auth_cert_resolver);
+        let credentials = Arc::clone(credentials);
+        settings.client_auth_cert_resolver = Arc::new(CurrentIdentity { credentials, fallback });
+        // A resumed session keeps the client certificate that it began with.
+        settings.resumption = Resumption::disabled();
+    }
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into();

@@ -68,14 +68,19 @@ impl GroupDiscoveryList {
 impl ResourceDiscovery {
     fn kind(self, group: &str, version: &str) -> Option<DiscoveredKind> {
         let kind = self.response_kind?.kind;
+        let namespaced = self.scope == "Namespaced";
         Some(DiscoveredKind {
-            kind: ResourceKind::new(group, version, &kind, &self.resource),
-            namespaced: self.scope == "Namespaced",
+            kind: scoped(ResourceKind::new(group, version, &kind, &self.resource), namespaced),
+            namespaced,
             verbs: self.verbs,
             singular: self.singular_resource,
             short_names: self.short_names,
         })
     }
+}
+
+fn scoped(kind: ResourceKind, namespaced: bool) -> ResourceKind {
+    if namespaced { kind.namespaced() } else { kind.cluster_scoped() }
 }
 
 #[derive(Deserialize)]
@@ -139,7 +144,10 @@ impl ApiResourceList {
     pub(super) fn kinds(self, group: &str, version: &str) -> impl Iterator<Item = DiscoveredKind> {
         let resources = self.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         resources.map(move |resource| DiscoveredKind {
-            kind: ResourceKind::new(group, version, &resource.kind, &resource.name),
+            kind: scoped(
+                ResourceKind::new(group, version, &resource.kind, &resource.name),
+                resource.namespaced,
+            ),
             namespaced: resource.namespaced,
             verbs: resource.verbs,
             singular: resource.singular_name,

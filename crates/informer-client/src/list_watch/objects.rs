@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use informer_cache::Undecodable;
@@ -22,7 +23,14 @@ pub(super) struct ObjectReader<O: informer_core::Object> {
     context: SourceContext<O>,
     pruning: Pruning,
     key: String,
+    /// The number of messages read so far.
+    messages: usize,
 }
+
+/// The first objects of each body that are examined for unknown fields; after them, one in [`EXAMINED_OF`].
+/// Examining a Pod takes half as long as decoding it, so examining all of them would be too slow.
+const EXAMINED_FIRST: usize = 64;
+const EXAMINED_OF: usize = 128;
 
 /// What became of one object.
 pub(super) enum Read<O> {
@@ -48,6 +56,8 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
             context: self.context.clone(),
             pruning: self.pruning.clone(),
             key: String::new(),
+            // A clone reads a part of a large body, and examines the first object of that part.
+            messages: EXAMINED_OF,
         }
     }
 }
@@ -55,7 +65,7 @@ impl<O: informer_core::Object> Clone for ObjectReader<O> {
 impl<O: Representation> ObjectReader<O> {
     pub(super) fn new(origin: Origin, pruning: Pruning, context: SourceContext<O>) -> Self {
         let api_version = origin.kind().gvk().api_version().into();
-        Self { origin: Arc::new(origin), api_version, context, pruning, key: String::new() }
+        Self { origin: Arc::new(origin), api_version, context, pruning, key: String::new(), messages: 0 }
     }
 
     pub(super) fn kind(&self) -> &ResourceKind {
@@ -81,16 +91,34 @@ impl<O: Representation> ObjectReader<O> {
         if may_be_known && let Some(known) = self.known_message(&scan) {
             return Read::Known(known);
         }
+        self.examine(message);
+        contained(|| self.decode_message(&scan, message)).unwrap_or_else(|error| set_aside(&scan, error))
+    }
+
+    fn decode_message(&self, scan: &Scan<'_>, message: &[u8]) -> Read<O> {
         let header = match scan.header() {
-            Ok(header) => header,
-            Err(error) => return set_aside(&scan, error),
+            Ok(header) => self.shared(header),
+            Err(error) => return set_aside(scan, error),
         };
-        let header = self.shared(header);
         let cut_managed_fields = self.pruning.cuts_managed_fields();
-        let bytes = RawBytes::Protobuf { scan: &scan, message, cut_managed_fields };
+        let bytes = RawBytes::Protobuf { scan, message, cut_managed_fields };
         match O::decode(RawObject { header, bytes, origin: &self.origin }) {
             Ok(object) => Read::Fresh(Arc::new(object)),
-            Err(error) => set_aside(&scan, error),
+            Err(error) => set_aside(scan, error),
+        }
+    }
+
+    /// Looks for fields that the table does not know, so that version skew is reported before anything
+    /// depends on it.
+    fn examine(&mut self, message: &[u8]) {
+        let chosen = self.messages < EXAMINED_FIRST || self.messages.is_multiple_of(EXAMINED_OF);
+        self.messages += 1;
+        if chosen
+            && let (Some(unknown_fields), Some(wire)) = (self.origin.unknown_fields(), self.origin.wire())
+            && !unknown_fields.is_found()
+            && wire.kind().has_unknown_fields(message)
+        {
+            unknown_fields.note();
         }
     }
 
@@ -133,14 +161,15 @@ impl<O: Representation> ObjectReader<O> {
         } else if may_be_known && let Some(known) = self.known(&raw) {
             Read::Known(known)
         } else {
-            self.decode(text, &raw)
+            contained(|| self.decode(text, &raw)).unwrap_or_else(|error| undecodable(&raw, error))
         };
         ReadObject { read, has_kind }
     }
 
     fn known(&mut self, raw: &RawHeader<'_>) -> Option<Arc<O>> {
         let key = raw.key_text(&mut self.key)?;
-        self.context.unchanged(key, raw.uid(), &raw.version())
+        // A partial object was read from protobuf; this text is complete.
+        self.context.unchanged(key, raw.uid(), &raw.version()).filter(|held| !held.is_partial())
     }
 
     fn decode(&self, text: &str, raw: &RawHeader<'_>) -> Read<O> {
@@ -192,6 +221,13 @@ impl<O: Representation> ObjectReader<O> {
     }
 }
 
+/// Runs the decoder of one object. A panic in it, for example of a `Deserialize` implementation, fails only this object: the
+/// list or watch continues with the next one.
+fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, HeaderError> {
+    // The panic's message may quote the object, so that it is not part of the error; the panic hook has printed it.
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| HeaderError::new("", Problem::DecoderPanicked))
+}
+
 /// Sets an object aside that came as protobuf.
 fn set_aside<O, E: std::error::Error + Send + Sync + 'static>(scan: &Scan<'_>, error: E) -> Read<O> {
     let undecodable = Undecodable::new(scan.key().ok(), error);
@@ -203,3 +239,6 @@ fn undecodable<O, E: std::error::Error + Send + Sync + 'static>(raw: &RawHeader<
     let undecodable = Undecodable::new(raw.key().ok(), error).with_version(raw.uid(), raw.version());
     Read::Undecodable(undecodable)
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,7 +48,9 @@ pub(crate) fn address(path: &str, query: &str) -> Result<http::Uri, String> {
     let address = format!("{path}{mark}{query}");
     let length = address.len();
     http::Uri::try_from(address).map_err(|error| {
-        format!("the request cannot be written, since its address of {length} bytes is no valid one: {error}")
+        format!(
+            "the request cannot be written, because its URL of {length} bytes is invalid or too long: {error}"
+        )
     })
 }
 

@@ -149,7 +149,10 @@ impl HashShares {
         WatchStream::new(watch.filter_map(move |event| {
             let kept = match event {
                 Ok(
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object),
+                    WatchEvent::Added(object)
+                    | WatchEvent::Known(object)
+                    | WatchEvent::Modified(object)
+                    | WatchEvent::Deleted(object),
                 ) if !self.contains(object.header()) => {
                     let version = object.resource_version().clone();
                     (!lists).then_some(Ok(WatchEvent::Bookmark { version, initial_events_end: false }))

@@ -36,6 +36,8 @@ pub(super) struct WatchDecoder<O: informer_core::Object> {
     attempt: Arc<str>,
     encoding: Encoding,
     objects: ObjectReader<O>,
+    /// The watch begins with the initial events of a streaming list.
+    streams_a_list: bool,
 }
 
 /// What cuts the body into events, by its encoding.
@@ -70,13 +72,15 @@ pub(super) fn read<O: Representation>(
     options: &ReadOptions,
     request: WatchRequest<O>,
 ) -> WatchStream<O> {
+    let streams_a_list = request.send_initial_events;
     let objects = ObjectReader::new(origin, options.pruning.clone(), request.context);
     let cutter = match answer.encoding {
         Encoding::Json => Cutter::Json(Frames::new(options.limits)),
         Encoding::Protobuf => Cutter::Protobuf(Lengths::new(options.limits)),
     };
     let idle_timeout = request.timeout.saturating_add(options.watch_idle_margin);
-    let decoder = WatchDecoder { attempt: attempt.into(), encoding: answer.encoding, objects };
+    let encoding = answer.encoding;
+    let decoder = WatchDecoder { attempt: attempt.into(), encoding, objects, streams_a_list };
     WatchStream::new(Reader::new(answer, idle_timeout, WatchParts { cutter, decoder }))
 }
 
@@ -121,7 +125,7 @@ impl<O: Representation> Parts for WatchParts<O> {
 impl<O: informer_core::Object> Clone for WatchDecoder<O> {
     fn clone(&self) -> Self {
         let (attempt, encoding) = (Arc::clone(&self.attempt), self.encoding);
-        Self { attempt, encoding, objects: self.objects.clone() }
+        Self { attempt, encoding, objects: self.objects.clone(), streams_a_list: self.streams_a_list }
     }
 }
 
@@ -149,9 +153,11 @@ impl<O: Representation> WatchDecoder<O> {
         match self.encoding {
             Encoding::Json => {
                 let event = json::Event::parse(event).map_err(|error| error.to_string())?;
-                convert(&event, &mut self.objects)
+                convert(&event, &mut self.objects, self.streams_a_list)
             }
-            Encoding::Protobuf => convert(&protobuf::Event::parse(event.bytes)?, &mut self.objects),
+            Encoding::Protobuf => {
+                convert(&protobuf::Event::parse(event.bytes)?, &mut self.objects, self.streams_a_list)
+            }
         }
     }
 }
@@ -188,15 +194,15 @@ impl Cutter {
     }
 }
 
-/// Makes an event of what the server wrote.
+/// Converts an event of the server. Only a streaming list repeats objects that may be held already.
 fn convert<O: Representation>(
     event: &impl RawEvent,
     objects: &mut ObjectReader<O>,
+    streams_a_list: bool,
 ) -> Result<WatchEvent<O>, String> {
     match event.event_type() {
-        // A streaming list repeats what may be held already.
         event_type @ ("ADDED" | "MODIFIED" | "DELETED") => {
-            happened(event_type, event.read(objects, event_type == "ADDED")?)
+            happened(event_type, event.read(objects, streams_a_list && event_type == "ADDED")?)
         }
         "BOOKMARK" => {
             let (version, initial_events_end) = event.mark()?;
@@ -221,7 +227,8 @@ fn convert<O: Representation>(
 /// The event of an object that was added, modified or deleted; the error says why the stream cannot go on.
 fn happened<O>(event_type: &str, read: Read<O>) -> Result<WatchEvent<O>, String> {
     Ok(match (event_type, read) {
-        ("ADDED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Added(object),
+        ("ADDED", Read::Known(object)) => WatchEvent::Known(object),
+        ("ADDED", Read::Fresh(object)) => WatchEvent::Added(object),
         ("MODIFIED", Read::Fresh(object) | Read::Known(object)) => WatchEvent::Modified(object),
         (_, Read::Fresh(object) | Read::Known(object)) => WatchEvent::Deleted(object),
         ("DELETED", Read::Undecodable(what)) => WatchEvent::DeletedUndecodable(what),

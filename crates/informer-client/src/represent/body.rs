@@ -1,10 +1,11 @@
 //! The bytes of one object, in the encoding in which they came.
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use informer_core::{FieldPath, Header, Labels};
-use informer_schema::{Scan, SharedKind, TranscodeError};
+use informer_schema::{DecodeError as WireError, Scan, SharedKind, TranscodeError};
 use serde::de::DeserializeOwned;
 
 use super::decode_error::{self, DecodeError};
@@ -166,6 +167,15 @@ impl<'a> BodyRef<'a> {
         self.common
     }
 
+    /// Returns true if the bytes have fields that the table does not know (a newer server wrote them), or were made of such.
+    pub(crate) fn is_partial(self, origin: &Origin) -> bool {
+        let Encoded::Protobuf(message) = self.own else { return origin.is_of_partial() };
+        let Some(wire) = origin.wire() else { return true };
+        let mut messages =
+            std::iter::once(message).chain(self.common.into_iter().flat_map(Template::messages));
+        messages.any(|message| wire.kind().has_unknown_fields(message))
+    }
+
     /// How many bytes the whole has, give or take a few.
     pub(crate) fn len(self) -> usize {
         self.own.bytes().len() + self.common.map_or(0, Template::len)
@@ -182,8 +192,18 @@ impl<'a> BodyRef<'a> {
         }
     }
 
-    /// The typed object.
+    /// Decodes the typed object. A panic of its `Deserialize` implementation is an error of this object.
     pub(crate) fn decode<K: DeserializeOwned>(
+        self,
+        origin: &Origin,
+        header: &Header,
+    ) -> Result<K, DecodeError> {
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_uncontained(origin, header)));
+        let panicked = || DecodeError::new(origin.kind(), header, "", "the decoder of the type panicked");
+        decoded.unwrap_or_else(|_| Err(panicked()))
+    }
+
+    fn decode_uncontained<K: DeserializeOwned>(
         self,
         origin: &Origin,
         header: &Header,
@@ -194,8 +214,14 @@ impl<'a> BodyRef<'a> {
             }
             Encoded::Protobuf(message) => {
                 let wire = wire(origin, header)?;
-                let decoded = wire.kind().decode_message(&self.joined(message));
-                decoded.or_else(|_| self.decode_by_json(origin, header))
+                match wire.kind().decode_complete(&self.joined(message)) {
+                    Ok(decoded) => Ok(decoded),
+                    Err(WireError::Newer { .. }) => {
+                        origin.require_json();
+                        Err(DecodeError::needs_json(origin.kind(), header))
+                    }
+                    Err(_) => self.decode_by_json(origin, header),
+                }
             }
         }
     }
@@ -241,9 +267,8 @@ impl<'a> BodyRef<'a> {
         out.push_str(&text[..begin]);
         splice::push_members(&mut out, members, &text[begin..]);
         out.push_str(&text[begin..metadata]);
-        for member in self.common.iter().flat_map(|common| common.members()) {
-            splice::push_members(&mut out, member, &text[metadata..]);
-        }
+        let common: Vec<&str> = self.common.iter().flat_map(|common| common.members()).collect();
+        splice::push_members(&mut out, &common.join(","), &text[metadata..]);
         out.push_str(&text[metadata..]);
         Cow::Owned(out)
     }
@@ -296,7 +321,17 @@ impl<'a> BodyRef<'a> {
         let mut segments = path();
         let common = self.common.filter(|_| segments.next() == Some("metadata"));
         let part = common.and_then(|common| common.part(segments.next()?));
-        part.unwrap_or(self.own).scalar(path(), origin)
+        let found = part.unwrap_or(self.own).scalar(path(), origin);
+        if found.is_none() && self.may_have(path(), origin) {
+            origin.require_json();
+        }
+        found
+    }
+
+    /// Returns true if a field that is not found may be one of those that the table does not know.
+    fn may_have<'p>(self, path: impl Iterator<Item = &'p str>, origin: &Origin) -> bool {
+        let names = origin.wire().filter(|_| matches!(self.own, Encoded::Protobuf(_)));
+        names.is_some_and(|wire| !wire.kind().has_path(path)) && self.is_partial(origin)
     }
 }
 

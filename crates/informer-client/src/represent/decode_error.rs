@@ -14,6 +14,7 @@ pub struct DecodeError {
     version: ResourceVersion,
     field: Box<str>,
     problem: Box<str>,
+    needs_json: bool,
 }
 
 struct Place<'a>(&'a str);
@@ -33,7 +34,22 @@ impl DecodeError {
             version: header.resource_version().clone(),
             field: field.into(),
             problem: problem.into(),
+            needs_json: false,
         }
+    }
+
+    /// The error for an object that was read from protobuf, if the type has fields that the table does not know.
+    pub(crate) fn needs_json(kind: &ResourceKind, header: &Header) -> Self {
+        let problem = "the server sends fields that the type asks for and this version of informer cannot read as \
+                       protobuf; the kind is being read again as JSON";
+        Self { needs_json: true, ..Self::new(kind, header, "", problem) }
+    }
+
+    /// Returns true if the object has to be read from the server as JSON: a newer server sent it as protobuf,
+    /// with fields that the type has and the table of this library lacks. An informer lists the kind again as
+    /// JSON soon after this error.
+    pub fn is_json_needed(&self) -> bool {
+        self.needs_json
     }
 
     /// The key of the object.

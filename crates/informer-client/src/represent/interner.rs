@@ -58,7 +58,8 @@ impl Interner {
         self.templates.of(runs)
     }
 
-    /// The annotations that were seen before, where they are equal.
+    /// Returns equal annotations that were seen before, or these. The table keeps them until others
+    /// replace them, so annotations of Secrets must not be passed here.
     pub(crate) fn annotations(&self, annotations: Labels) -> Labels {
         if annotations.is_empty() { annotations } else { self.annotations.share(annotations) }
     }
@@ -79,6 +80,13 @@ impl<T: Hash + Eq + Clone> Table<T> {
         drop(places);
         drop(forgotten);
         part
+    }
+}
+
+#[cfg(test)]
+impl<T> Table<T> {
+    fn held(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().iter().flatten().count()).sum()
     }
 }
 

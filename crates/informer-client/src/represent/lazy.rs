@@ -79,14 +79,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Lazy<K> {
 }
 
 impl<K> Lazy<K> {
-    /// The object as JSON, without what was pruned: the text that came, or what the server would have sent instead of protobuf.
-    /// Items of a list of a built-in kind carry neither `apiVersion` nor `kind`. Labels, annotations and owners come first in the
-    /// metadata where they are held with other objects.
+    /// The object as JSON, without what was pruned: the text that came, or what the server would have sent
+    /// instead of protobuf. Items of a list of a built-in kind carry neither `apiVersion` nor `kind`. A
+    /// [partial](Object::is_partial) object lacks what the table does not know; the informer then reads the
+    /// kind again as JSON. Labels, annotations and owners come first in the metadata where they are held with
+    /// other objects.
     ///
     /// # Errors
     ///
     /// When the object came as protobuf that cannot be read.
     pub fn json(&self) -> Result<Cow<'_, str>, DecodeError> {
+        if self.body.borrow().is_partial(&self.origin) {
+            self.origin.require_json();
+        }
         self.body.borrow().json(&self.origin, &self.header)
     }
 
@@ -131,6 +136,15 @@ impl<K: Send + Sync + 'static> Representation for Lazy<K> {
         let (body, origin) = (raw.body()?, Arc::clone(raw.origin));
         Ok(Self { header: raw.header, body, view: Mutex::new(Weak::new()), origin })
     }
+
+    fn into_partial(self: Arc<Self>) -> Arc<Self> {
+        if self.is_partial() {
+            return self;
+        }
+        let (header, body) = (self.header.clone(), self.body.clone());
+        let origin = Arc::new(self.origin.of_partial());
+        Arc::new(Self { header, body, view: Mutex::new(Weak::new()), origin })
+    }
 }
 
 impl<K: Send + Sync + 'static> Object for Lazy<K> {
@@ -150,12 +164,20 @@ impl<K: Send + Sync + 'static> Object for Lazy<K> {
         self.body.borrow().field(path, &self.origin)
     }
 
+    fn is_partial(&self) -> bool {
+        let is_partial = self.body.borrow().is_partial(&self.origin);
+        if is_partial {
+            self.origin.note_unknown_fields();
+        }
+        is_partial
+    }
+
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.header.held_bytes() + self.body.borrow().len()
     }
 }
 
-impl<K: Resource<DynamicType = ()>> StaticKind for Lazy<K> {
+impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Lazy<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

@@ -55,11 +55,12 @@ impl<K: 'static> Representation for Metadata<K> {
     }
 }
 
-/// Annotations are mostly those of the template.
+/// Shares annotations with other objects: most come from a template. Those of Secrets are not shared, since
+/// the interner would keep their data (`last-applied-configuration`) in memory after they were deleted.
 fn shared(annotations: Labels, origin: &Origin) -> Labels {
     match origin.interner() {
-        Some(interner) => interner.annotations(annotations),
-        None => annotations,
+        Some(interner) if !origin.is_of_secrets() => interner.annotations(annotations),
+        _ => annotations,
     }
 }
 
@@ -96,7 +97,7 @@ impl<K: 'static> Object for Metadata<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> StaticKind for Metadata<K> {
+impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Metadata<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

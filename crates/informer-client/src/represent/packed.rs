@@ -71,7 +71,11 @@ impl<K> Packed<K> {
     /// When it came as protobuf that cannot be read.
     pub fn json(&self) -> Result<String, DecodeError> {
         let bytes = self.unpacked()?;
-        self.body(&bytes)?.json(&self.origin, &self.header).map(Cow::into_owned)
+        let body = self.body(&bytes)?;
+        if body.is_partial(&self.origin) {
+            self.origin.require_json();
+        }
+        body.json(&self.origin, &self.header).map(Cow::into_owned)
     }
 
     /// How the packed bytes are written: as the object came.
@@ -133,13 +137,26 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
         Some(Cow::Owned(found.into_owned()))
     }
 
+    fn is_partial(&self) -> bool {
+        if self.encoding() == Encoding::Json {
+            return false;
+        }
+        let unpacked = self.unpacked();
+        let body = unpacked.as_ref().ok().and_then(|bytes| self.body(bytes).ok());
+        let is_partial = body.is_none_or(|body| body.is_partial(&self.origin));
+        if is_partial {
+            self.origin.note_unknown_fields();
+        }
+        is_partial
+    }
+
     fn held_bytes(&self) -> usize {
         let common = self.common.as_deref().map_or(0, Template::len);
         size_of::<Self>() + self.header.held_bytes() + self.packed.held_bytes() + common
     }
 }
 
-impl<K: Resource<DynamicType = ()>> StaticKind for Packed<K> {
+impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Packed<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
 
 use super::body::{Encoded, Form};
+use super::is_secret;
 use crate::ResourceKind;
 
 /// Of levels above 3, none saves more than some percent of such short inputs.
@@ -133,10 +134,6 @@ fn give_back<T>(contexts: &Mutex<Vec<T>>, context: T) {
     if contexts.len() < CONTEXTS_MAX {
         contexts.push(context);
     }
-}
-
-fn is_secret(kind: &ResourceKind) -> bool {
-    kind.gvk().group.is_empty() && kind.kind() == "Secret"
 }
 
 impl Training {

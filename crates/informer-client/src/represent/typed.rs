@@ -79,7 +79,7 @@ impl<K: Serialize + Send + Sync + 'static> Object for Typed<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> StaticKind for Typed<K> {
+impl<K: Resource<DynamicType = ()> + 'static> StaticKind for Typed<K> {
     fn resource_kind() -> ResourceKind {
         ResourceKind::of::<K>()
     }

@@ -5,7 +5,7 @@ use informer_cache::UndecodableLog;
 use informer_cache::source::{
     KnownObjects, ListRequest, ListWatch, Listed, SourceContext, SourceErrorKind, VersionMatch,
 };
-use informer_client::{KubeListWatch, Lazy, Pruning, ReadOptions};
+use informer_client::{KubeListWatch, Lazy, Pruning, ReadOptions, SplitLists};
 use informer_core::{Object, ObjectKey};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -30,7 +30,7 @@ async fn the_first_list_asks_for_any_version_and_a_limit() {
     let (client, requests) = script([Reply::ok(pods(&["x", "y"]))]);
     let read = list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
     assert_eq!(requests.uris(), ["/api/v1/pods?limit=500&resourceVersion=0"]);
-    assert!(requests.last_header("user-agent").unwrap().starts_with("informer/"));
+    assert!(requests.last_header("user-agent").unwrap().contains(" informer/"));
     assert_eq!(read.keys(), ["a/x", "a/y"]);
     assert_eq!((read.end.version.to_string().as_str(), read.end.continue_token), ("7", None));
 }
@@ -185,4 +185,76 @@ async fn a_refused_streaming_list_is_remembered_for_the_server_and_the_kind() {
     assert!(KubeListWatch::<Lazy<Deployment>>::all(&client).supports_streaming_list());
     let (other, _) = script([]);
     assert!(KubeListWatch::<Lazy<Pod>>::all(&other).supports_streaming_list());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_a_limit_or_a_minimum_version_is_never_split() {
+    let page = || Reply::ok(pods(&["x"]));
+    let (client, requests) = script([page(), page(), page()]);
+    let split = SplitLists { objects_min: 0, ..SplitLists::default() };
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).split_lists(split);
+    let (version, version_match) = ("5".into(), VersionMatch::NotOlderThan);
+    let check = ListRequest { version, version_match, limit: Some(1), ..first_list() };
+    list(&source, check).await.unwrap();
+    list(&source, ListRequest { limit: Some(1), ..first_list() }).await.unwrap();
+    let minimum = ListRequest { version: "5".into(), version_match, limit: None, ..first_list() };
+    list(&source, minimum).await.unwrap();
+    let not_older = "resourceVersion=5&resourceVersionMatch=NotOlderThan";
+    assert_eq!(
+        requests.uris(),
+        [
+            format!("/api/v1/pods?limit=1&{not_older}"),
+            "/api/v1/pods?limit=1&resourceVersion=0".to_owned(),
+            format!("/api/v1/pods?{not_older}"),
+        ]
+    );
+    assert!(source.prefers_complete_lists());
+}
+
+/// The server's replies to a list of three pods that is split into the namespaces `a` and `b`.
+fn split_replies(in_b: &[&str]) -> [Reply; 4] {
+    let counted =
+        pods(&["x"]).replace(r#""resourceVersion":"7""#, r#""resourceVersion":"7","remainingItemCount":2"#);
+    let namespaces = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": "7"},
+        "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]});
+    [counted, namespaces.to_string(), pods(&["x"]), pods(in_b)].map(Reply::ok)
+}
+
+#[tokio::test(start_paused = true)]
+async fn split_list_counts_objects_with_a_limit_of_one_and_reads_namespaces_at_one_version() {
+    let (client, requests) = script(split_replies(&["y", "z"]));
+    let split = SplitLists { requests: 1, objects_min: 3 };
+    let source = KubeListWatch::<Lazy<Pod>>::all(client).split_lists(split);
+    let read = list(&source, ListRequest { limit: None, ..first_list() }).await.unwrap();
+    let names: Vec<_> = read.items.iter().map(|pod| pod.object().key().name()).collect();
+    assert_eq!((names, read.end.version.to_string()), (vec!["x", "y", "z"], "7".to_owned()));
+    let exact = "resourceVersion=7&resourceVersionMatch=Exact";
+    assert_eq!(
+        requests.uris(),
+        [
+            "/api/v1/pods?limit=1".to_owned(),
+            format!("/api/v1/namespaces?{exact}"),
+            format!("/api/v1/namespaces/a/pods?{exact}"),
+            format!("/api/v1/namespaces/b/pods?{exact}"),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn split_list_with_a_wrong_number_of_objects_fails_and_the_next_list_is_whole() {
+    for (in_b, problem) in [
+        (&["y"][..], "there are fewer objects in its namespaces than the server counted"),
+        (&["y", "z", "zz"], "there are more objects than the server counted"),
+    ] {
+        let whole = [Reply::ok(pods(&["x", "y", "z"]))];
+        let (client, requests) = script(split_replies(in_b).into_iter().chain(whole));
+        let split = SplitLists { requests: 1, objects_min: 3 };
+        let source = KubeListWatch::<Lazy<Pod>>::all(client).split_lists(split);
+        let request = || ListRequest { limit: None, ..first_list() };
+        let error = format!("{:#?}", list(&source, request()).await.err().unwrap());
+        assert!(error.contains(problem), "{error}");
+        assert_eq!(list(&source, request()).await.unwrap().items.len(), 3);
+        assert_eq!(requests.uris()[4], "/api/v1/pods?resourceVersion=0");
+    }
 }

@@ -5,11 +5,16 @@
 mod backlog;
 mod bad_input;
 mod call;
+mod credentials;
 mod discovery;
 mod list;
+mod panics;
 mod protobuf;
 mod representations;
+mod scope;
 mod script;
 mod shares;
+mod transform;
 mod transport;
+mod upgrade;
 mod watch;

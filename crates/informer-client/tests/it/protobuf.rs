@@ -221,7 +221,7 @@ fn corpus() -> Vec<Sample> {
     use base64::Engine as _;
     let packed = include_bytes!("../../../informer-schema/tests/corpus/objects.jsonl.gz");
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    flate2::read::MultiGzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
     let sample = |line: &str| {
         let fields: Value = serde_json::from_str(line).unwrap();
         let name = fields["kind"].as_str().unwrap();

@@ -89,8 +89,13 @@ pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> (Client, Reque
     let replies: Arc<Mutex<VecDeque<Reply>>> = Arc::new(Mutex::new(replies.into_iter().collect()));
     let seen = requests.clone();
     let service = tower::service_fn(move |request: Request<Full<Bytes>>| {
-        seen.0.lock().push((request.uri().to_string(), request.headers().clone()));
-        let reply = replies.lock().pop_front();
+        // Informers request `/version` with each list; it is not part of the script.
+        let reply = if request.uri().path() == "/version" {
+            Some(Reply::status(404))
+        } else {
+            seen.0.lock().push((request.uri().to_string(), request.headers().clone()));
+            replies.lock().pop_front()
+        };
         async move {
             let Some(reply) = reply else { std::future::pending().await };
             let steps = stream::iter(reply.steps).then(|step| async move {

@@ -121,7 +121,8 @@ async fn first_events(client: &Client) -> Vec<String> {
 async fn lists_and_watches_flow_over_both_versions_of_http_with_and_without_compression() {
     for (http2, gzip) in [(false, false), (false, true), (true, false), (true, true)] {
         let server = serve().await;
-        let options = ClientOptions { gzip: Some(gzip), http2_prior_knowledge: http2, user_agent: None };
+        let options =
+            ClientOptions { gzip: Some(gzip), http2_prior_knowledge: http2, ..ClientOptions::default() };
         let client = Client::with_options(config(&server), options).unwrap();
         let read = list(&KubeListWatch::<Lazy<Pod>>::all(&client), first_list()).await.unwrap();
         assert_eq!(read.keys(), ["x"]);
@@ -145,6 +146,22 @@ async fn more_watches_than_a_connection_has_streams_do_not_block_a_list() {
     assert_eq!(list(&source, first_list()).await.unwrap().keys(), ["x"]);
     assert_eq!(server.connections.load(Ordering::SeqCst), 2);
     drop(watches);
+}
+
+#[tokio::test]
+async fn client_with_separate_connections_shares_credentials_but_no_connection() {
+    let server = serve().await;
+    let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
+    let mut config = config(&server);
+    config.auth_info.token = Some("shared".to_owned().into());
+    let client = Client::with_options(config, options).unwrap();
+    let separate = client.with_separate_connections();
+    for (client, connections) in [(&client, 1), (&client.clone(), 1), (&separate, 2), (&separate.clone(), 2)]
+    {
+        list(&KubeListWatch::<Lazy<Pod>>::all(client), first_list()).await.unwrap();
+        assert_eq!(server.connections.load(Ordering::SeqCst), connections);
+    }
+    assert_eq!(*server.authorizations.lock(), ["Bearer shared"; 4]);
 }
 
 #[tokio::test]

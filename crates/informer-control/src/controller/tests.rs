@@ -77,3 +77,19 @@ fn a_controller_that_does_not_run_stops_at_once_and_one_that_does_drains() {
     life.end();
     assert!(life.phase() == ControllerPhase::Stopped && !life.run(), "it has one life");
 }
+
+#[test]
+fn reconciles_that_outlast_the_drain_are_cancelled_and_dropped_after_a_grace_period() {
+    let moment = Duration::from_nanos(1);
+    let (mut life, now) = (running(), start());
+    assert_eq!(life.tick(now), None, "nothing was stopped");
+    life.stop(now);
+    let cancel = life.next_deadline().expect("the end of the drain");
+    assert_eq!((life.tick(cancel - moment), life.next_deadline()), (None, Some(cancel)));
+    assert_eq!(life.tick(cancel), Some(Drain::Cancel));
+    let drop = life.next_deadline().expect("the end of the grace period");
+    assert!(drop > cancel && life.phase() == ControllerPhase::Stopping);
+    assert_eq!((life.tick(drop - moment), life.next_deadline()), (None, Some(drop)));
+    assert_eq!(life.tick(drop), Some(Drain::Drop));
+    assert_eq!((life.tick(drop), life.next_deadline()), (None, None));
+}

@@ -24,8 +24,8 @@ pub enum ParseLabelSelectorError {
         /// What would be right.
         expected: &'static str,
     },
-    /// The key is no label name.
-    #[error("label selector: {key:?} is no label name: {problem}")]
+    /// The key is not a label name.
+    #[error("label selector: {key:?} is not a label name: {problem}")]
     Key {
         /// The key.
         key: String,
@@ -33,7 +33,7 @@ pub enum ParseLabelSelectorError {
         problem: &'static str,
     },
     /// A value is no label value.
-    #[error("label selector: {value:?} is no value for label {key}: {problem}")]
+    #[error("label selector: {value:?} is not a value for label {key}: {problem}")]
     Value {
         /// The key.
         key: String,

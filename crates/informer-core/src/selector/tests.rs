@@ -11,7 +11,9 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 fn check(selector: &str, pairs: &[(&str, &str)], matches: bool) {
-    assert_eq!(label(selector).matches(&labels(pairs)), matches, "{selector} on {pairs:?}");
+    let (selector, labels) = (label(selector), labels(pairs));
+    assert_eq!(selector.matches(&labels), matches, "{selector} on {pairs:?}");
+    assert_eq!(selector.matches_with(|key| labels.get(key)), matches, "{selector} on {pairs:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@ use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use informer_cache::metrics::InformerMetrics;
@@ -144,7 +145,9 @@ impl CacheBuilder {
     pub fn build(self) -> Cache {
         let Self { client, levels, missing, read_timeout, metrics, pinned } = self;
         let (observers, table) = (Arc::new(Observers::new(metrics)), Mutex::new(Table::default()));
-        Cache { shared: Arc::new(Shared { client, levels, missing, read_timeout, observers, pinned, table }) }
+        let writes = AtomicU64::new(0);
+        let shared = Shared { client, levels, missing, read_timeout, observers, pinned, table, writes };
+        Cache { shared: Arc::new(shared) }
     }
 }
 

@@ -81,14 +81,16 @@ pub enum ReadError {
     /// The object does not fit its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The cache did not show what was written through the same client within the bound.
-    #[error("read {kind}: the cache does not show an own write of {key} after {waited:?}")]
+    /// The cache did not show the program's own writes within the bound.
+    #[error(
+        "read {kind}: after {waited:?} the cache does not show this program's write of {key}; retry, and check whether its watch works"
+    )]
     Behind {
         /// The kind.
         kind: String,
-        /// What was written: a key, or the number of keys.
+        /// The key that was written, `many objects`, or `many objects in namespace NAME`.
         key: String,
-        /// How long was waited.
+        /// How long the read has waited.
         waited: Duration,
     },
     /// The server was asked, and did not answer with the object.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,12 +13,14 @@ use informer_cache::{
     AddHandlerError, CacheSynced, Event, HandlerOptions, HandlerRegistration, HandlerState, InformerRun,
     InformerState, SharedInformer, SyncError, Undecodable, wait_for_cache_sync,
 };
-use informer_core::{LabelSelector, Object, ObjectKey};
+use informer_core::{LabelSelector, Object};
 use informer_store::{AddIndexersError, IndexError, IndexFn, Indexers, IndexersClaim};
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
 use super::ReadError;
+use super::own_writes::{OwnWrite, PendingWrites, Ticket};
 use super::plan::{PartScope, Selects};
 use crate::ScopedKind;
 
@@ -44,6 +47,8 @@ pub struct InformerPart<O: Object> {
     /// The informer.
     pub informer: SharedInformer<O>,
     pub(crate) selects: Selects,
+    /// The own writes that the informer does not show yet.
+    pub(super) pending: Arc<Mutex<PendingWrites>>,
 }
 
 impl<O: Object> CacheInformer<O> {
@@ -76,6 +81,16 @@ impl<O: Object> CacheInformer<O> {
     ///
     /// When the cache does not have the namespace.
     pub fn part_of(&self, namespace: Option<&str>) -> Result<&SharedInformer<O>, ReadError> {
+        let known = || self.parts().iter().map(|part| part.scope.to_string()).collect::<Vec<_>>().join(", ");
+        self.part_in(namespace).map(|part| &part.informer).ok_or_else(|| ReadError::UnknownNamespace {
+            kind: self.name(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            known: known(),
+        })
+    }
+
+    /// The part that holds the objects of a namespace.
+    pub(super) fn part_in(&self, namespace: Option<&str>) -> Option<&InformerPart<O>> {
         let parts = &self.inner.parts;
         let holds = |scope: &PartScope| match scope {
             PartScope::All => true,
@@ -83,17 +98,12 @@ impl<O: Object> CacheInformer<O> {
             PartScope::OtherNamespaces => false,
         };
         let rest = || parts.iter().find(|part| part.scope == PartScope::OtherNamespaces);
-        let part = parts.iter().find(|part| holds(&part.scope)).or_else(rest);
-        part.map(|part| &part.informer).ok_or_else(|| ReadError::UnknownNamespace {
-            kind: self.name(),
-            namespace: namespace.unwrap_or_default().to_owned(),
-            known: parts.iter().map(|part| part.scope.to_string()).collect::<Vec<_>>().join(", "),
-        })
+        parts.iter().find(|part| holds(&part.scope)).or_else(rest)
     }
 
-    /// True where the part holds the objects of the key's namespace.
-    pub(crate) fn holds(&self, part: &InformerPart<O>, key: &ObjectKey) -> bool {
-        self.part_of(key.namespace()).is_ok_and(|informer| std::ptr::eq(informer, &part.informer))
+    /// True if the part holds the objects of the namespace.
+    pub(super) fn holds_namespace(&self, part: &InformerPart<O>, namespace: Option<&str>) -> bool {
+        self.part_in(namespace).is_some_and(|holder| std::ptr::eq(holder, part))
     }
 
     /// Adds a handler with the default options. See [`add_handler_with`](Self::add_handler_with).
@@ -120,13 +130,14 @@ impl<O: Object> CacheInformer<O> {
         handler: impl EventHandler<O>,
     ) -> Result<CacheRegistration<O>, AddHandlerError> {
         let mut parts = Vec::with_capacity(self.inner.parts.len());
+        let removed = Arc::new(AtomicBool::new(false));
         if let [only] = self.inner.parts.as_slice() {
             parts.push(only.informer.add_handler_with(options, handler)?);
-            return Ok(CacheRegistration { parts });
+            return Ok(CacheRegistration { parts, removed });
         }
         let handler = Arc::new(AsyncMutex::new(handler));
         for informer in self.informers() {
-            let turn = InTurn { handler: Arc::clone(&handler) };
+            let turn = InTurn { handler: Arc::clone(&handler), removed: Arc::clone(&removed) };
             match informer.add_handler_with(options.clone(), turn) {
                 Ok(registration) => parts.push(registration),
                 Err(error) => {
@@ -135,7 +146,7 @@ impl<O: Object> CacheInformer<O> {
                 }
             }
         }
-        Ok(CacheRegistration { parts })
+        Ok(CacheRegistration { parts, removed })
     }
 
     /// Adds an index to all informers of the kind, before or while they run.
@@ -237,7 +248,12 @@ impl<O: Object> Clone for CacheInformer<O> {
 
 impl<O: Object> Clone for InformerPart<O> {
     fn clone(&self) -> Self {
-        Self { scope: self.scope.clone(), informer: self.informer.clone(), selects: self.selects.clone() }
+        Self {
+            scope: self.scope.clone(),
+            informer: self.informer.clone(),
+            selects: self.selects.clone(),
+            pending: Arc::clone(&self.pending),
+        }
     }
 }
 
@@ -256,21 +272,30 @@ impl<O: Object> fmt::Debug for CacheInformer<O> {
     }
 }
 
-/// One handler behind several informers: whoever has an event waits for its turn.
+/// One handler shared by several informers. The listener of each informer waits for the lock of the handler with the event that it
+/// has taken out of its buffer, and drops the event if the handler was removed meanwhile.
 struct InTurn<H> {
     handler: Arc<AsyncMutex<H>>,
+    removed: Arc<AtomicBool>,
 }
 
 impl<O: Object, H: EventHandler<O>> EventHandler<O> for InTurn<H> {
     fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
-        let handler = Arc::clone(&self.handler);
-        async move { handler.lock().await.handle(event).await }
+        let (handler, removed) = (Arc::clone(&self.handler), Arc::clone(&self.removed));
+        async move {
+            let mut handler = handler.lock().await;
+            if !removed.load(Ordering::Acquire) {
+                handler.handle(event).await;
+            }
+        }
     }
 }
 
 /// A handler of a [`CacheInformer`]. Dropping it changes nothing; [`remove`](Self::remove) takes the handler away.
 pub struct CacheRegistration<O: Object> {
     parts: Vec<HandlerRegistration<O>>,
+    /// Read by listeners that wait for the handler.
+    removed: Arc<AtomicBool>,
 }
 
 impl<O: Object> CacheRegistration<O> {
@@ -288,13 +313,15 @@ impl<O: Object> CacheRegistration<O> {
         wait_for_cache_sync(self.parts.iter().map(|part| part as &dyn CacheSynced), timeout).await
     }
 
-    /// Takes the handler away: no call begins after this returns. A second call does nothing.
+    /// Takes the handler away: no call begins after this returns, in any namespace. A second call does nothing.
     pub fn remove(&self) {
+        self.removed.store(true, Ordering::Release);
         self.parts.iter().for_each(HandlerRegistration::remove);
     }
 
     /// As [`remove`](Self::remove), and waits until the calls in flight have returned. The handler must not await it.
     pub async fn remove_and_wait(&self) {
+        self.removed.store(true, Ordering::Release);
         join_all(self.parts.iter().map(HandlerRegistration::remove_and_wait)).await;
     }
 
@@ -317,6 +344,10 @@ pub(super) trait ErasedInformer: Send + Sync {
     fn states(&self) -> Vec<InformerState>;
     fn show_in(&self, metrics: &dyn InformerMetrics);
     fn close(&self);
+    /// How often the informers followed a server that went back to an older state.
+    fn rewinds(&self) -> u64;
+    /// Lets reads wait for a write that ended at `ended`.
+    fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket);
 }
 
 impl<O: Object> ErasedInformer for CacheInformer<O> {
@@ -338,5 +369,13 @@ impl<O: Object> ErasedInformer for CacheInformer<O> {
 
     fn close(&self) {
         self.inner.closed.cancel();
+    }
+
+    fn rewinds(&self) -> u64 {
+        self.informers().map(SharedInformer::rewinds).sum()
+    }
+
+    fn own_write(&self, write: &OwnWrite<'_>, ended: Ticket) {
+        self.record_own_write(write, ended);
     }
 }

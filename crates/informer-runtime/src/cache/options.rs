@@ -88,6 +88,9 @@ impl InformerOptions {
 
     /// Changes objects of the form `O` before they are cached. Objects of other forms pass as they are.
     ///
+    /// A transform may make a new object of the JSON of another. Fields that a newer server has added and the client does not know
+    /// are kept by updates even so.
+    ///
     /// What a transform takes out of a *list* of an object is lost when a changed object is written back and the list is among
     /// the changes. To leave out whole members, cut them with [`Pruning`](informer_client::Pruning).
     pub fn transform<O: Object>(

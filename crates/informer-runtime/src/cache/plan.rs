@@ -6,6 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use informer_client::HashShares;
 use informer_core::{FieldOperator, FieldRequirement, FieldSelector, Gvk, LabelSelector};
 
 use super::options::{InformerOptions, KindOptions};
@@ -35,12 +36,12 @@ pub enum PartScope {
     OtherNamespaces,
 }
 
-/// What of its objects an informer is told.
+/// The selectors of an informer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selects {
     pub(crate) labels: LabelSelector,
-    /// True where something decides that a cache does not know: fields, or a hash of the uid.
-    pub(crate) by_more: bool,
+    pub(crate) fields: FieldSelector,
+    pub(crate) shares: Option<HashShares>,
 }
 
 /// One informer to be made.
@@ -96,11 +97,10 @@ fn part(scope: PartScope, options: InformerOptions) -> PartPlan {
 
 impl PartPlan {
     pub(super) fn selects(&self) -> Selects {
-        let fields = self.options.fields.iter().flat_map(FieldSelector::requirements);
         Selects {
             labels: self.options.labels.clone().unwrap_or_default(),
-            by_more: self.options.shares.is_some()
-                || fields.into_iter().any(|requirement| requirement.field() != NAMESPACE_FIELD),
+            fields: self.options.fields.clone().unwrap_or_default(),
+            shares: self.options.shares.clone(),
         }
     }
 

@@ -89,9 +89,21 @@ impl Runnable for Cache {
             if !starts {
                 return Err(AlreadyRun.into());
             }
+            let _stops = StopsOnDrop(&self);
             stop.cancelled().await;
             self.stop().await;
             Ok(())
         })
+    }
+}
+
+/// Stops the informers of a cache whose manager was dropped: handlers of the program may hold the cache, so that dropping it is
+/// not enough.
+struct StopsOnDrop<'a>(&'a Cache);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        let runs = self.0.shared.table.lock().stop();
+        drop(runs);
     }
 }

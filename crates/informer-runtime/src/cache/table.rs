@@ -1,7 +1,7 @@
 //! The informers that there are, by kind and form. Pure but for starting them.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use informer_core::Gvk;
 use tokio::runtime::Handle;
 
 use super::informer::{CacheInformer, ErasedInformer};
+use super::own_writes::{RecentWrites, is_same_kind};
 
 /// All informers of a cache, and where it is in its life.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Table {
     /// True once a manager runs the cache.
     is_managed: bool,
     entries: BTreeMap<(Gvk, TypeId), Entry>,
+    /// The own writes that new informers will have to show, by group and kind.
+    recent_writes: HashMap<(String, String), RecentWrites>,
 }
 
 #[derive(Default)]
@@ -45,15 +48,20 @@ impl Table {
         entry.typed.downcast_ref().cloned()
     }
 
-    /// Adds an informer, and starts it if the cache runs. Somebody else may have been faster; then theirs stays, and the answer is that
-    /// it is not new.
+    /// Adds an informer, and starts it if the cache runs. Returns the informer of the table, and whether it is this one: another
+    /// task may have added one before. `rewinds` are those of all informers.
     pub(super) fn insert<O: Representation>(
         &mut self,
         gvk: &Gvk,
         made: CacheInformer<O>,
+        rewinds: u64,
     ) -> (CacheInformer<O>, bool) {
         if let Some(held) = self.get(gvk) {
             return (held, false);
+        }
+        if let Some(recent) = self.recent_writes.get_mut(&(gvk.group.clone(), gvk.kind.clone())) {
+            recent.follow(rewinds);
+            recent.hand_to(&made);
         }
         let informer: Arc<dyn ErasedInformer> = Arc::new(made.clone());
         let runs = match &self.life {
@@ -76,6 +84,17 @@ impl Table {
 
     pub(super) fn informers(&self) -> Vec<Arc<dyn ErasedInformer>> {
         self.entries.values().map(|entry| Arc::clone(&entry.informer)).collect()
+    }
+
+    /// The informers of a kind, in all forms and API versions.
+    pub(super) fn informers_of(&self, gvk: &Gvk) -> Vec<Arc<dyn ErasedInformer>> {
+        let of_kind = self.entries.iter().filter(|((held, _), _)| is_same_kind(held, gvk));
+        of_kind.map(|(_, entry)| Arc::clone(&entry.informer)).collect()
+    }
+
+    /// The own writes that new informers of a kind will have to show.
+    pub(super) fn recent_writes(&mut self, gvk: &Gvk) -> &mut RecentWrites {
+        self.recent_writes.entry((gvk.group.clone(), gvk.kind.clone())).or_default()
     }
 
     pub(super) fn is_created(&self) -> bool {

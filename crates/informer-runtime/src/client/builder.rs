@@ -1,17 +1,18 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::own_writes::OwnWrites;
 use super::settings::Settings;
 use super::{Client, ClientMetrics, Shared};
 use crate::observed::Observers;
 use crate::{Cache, KubeKind, ScopedKind};
+use informer_client::ListKeys;
 use informer_core::Gvk;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// How long a read waits for the cache to show own writes, unless said otherwise: a watch that works shows them in milliseconds.
-const OWN_WRITES_BOUND: Duration = Duration::from_secs(5);
+/// The default bound of the wait for own writes. A working watch shows them within milliseconds.
+const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
 /// Configures a [`Client`].
 #[must_use = "nothing is made before `build`"]
@@ -19,8 +20,9 @@ pub struct ClientBuilder {
     cache: Cache,
     uncached: HashSet<Gvk>,
     cache_dynamic: bool,
-    own_writes: Option<Duration>,
+    read_your_writes: Option<Duration>,
     metrics: Option<Arc<dyn ClientMetrics>>,
+    list_keys: HashMap<Gvk, ListKeys>,
 }
 
 impl ClientBuilder {
@@ -29,8 +31,9 @@ impl ClientBuilder {
             cache,
             uncached: HashSet::new(),
             cache_dynamic: false,
-            own_writes: Some(OWN_WRITES_BOUND),
+            read_your_writes: Some(READ_YOUR_WRITES),
             metrics: None,
+            list_keys: HashMap::new(),
         }
     }
 
@@ -52,10 +55,18 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a read waits for the cache to show what was written through the same client. 5 s by default; `None` turns the wait
-    /// off: a read may then show less than what was written before.
+    /// The longest time that a read waits for the cache to show the program's own writes. 5 s by default. `None` turns the wait off:
+    /// a read may then show an older state than this program has written.
     pub fn read_your_writes(mut self, bound: Option<Duration>) -> Self {
-        self.own_writes = bound;
+        self.read_your_writes = bound;
+        self
+    }
+
+    /// Adds the list map keys of a custom kind (`x-kubernetes-list-map-keys`), from its CRD. Updates then keep
+    /// fields that the type does not know with the right list element. Without the keys, elements are matched
+    /// by fields such as `name`.
+    pub fn crd(mut self, definition: &CustomResourceDefinition) -> Self {
+        self.list_keys.extend(list_keys(definition));
         self
     }
 
@@ -67,13 +78,24 @@ impl ClientBuilder {
 
     /// The client.
     pub fn build(self) -> Client {
-        let Self { cache, uncached, cache_dynamic, own_writes, metrics } = self;
+        let Self { cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys } = self;
         let api = cache.client().clone();
-        let metrics = Arc::new(Observers::new(metrics));
-        let own_writes = own_writes.map(|bound| Arc::new(OwnWrites::new(bound, Arc::clone(&metrics) as _)));
-        let shared = Arc::new(Shared { api, cache, uncached, cache_dynamic, own_writes, metrics });
-        Client { shared, settings: Arc::new(Settings::default()) }
+        let metrics = Arc::new(Observers::<dyn ClientMetrics>::new(metrics));
+        let observers = Arc::downgrade(&metrics);
+        api.observe_unknown_fields(move |kind| {
+            observers.upgrade().into_iter().for_each(|observers| observers.unknown_fields(kind));
+        });
+        let shared =
+            Arc::new(Shared { api, cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys });
+        Client { shared, settings: Arc::new(Settings::new()) }
     }
+}
+
+/// The list map keys of each version of a custom kind.
+pub(crate) fn list_keys(definition: &CustomResourceDefinition) -> Vec<(Gvk, ListKeys)> {
+    serde_json::to_value(definition)
+        .map(|definition| ListKeys::of_definition(&definition))
+        .unwrap_or_default()
 }
 
 impl fmt::Debug for ClientBuilder {

@@ -3,9 +3,8 @@
 use informer_client::PatchFormat;
 use serde_json::json;
 
-use super::difference::merge_patch;
 use super::operation::{Operation, OperationVerb};
-use super::write::{encode, fetched, on_object};
+use super::write::{fetched, on_object};
 use super::{Client, Edited, Fetched, WriteError};
 use crate::{BoxError, KubeObject};
 
@@ -79,17 +78,17 @@ impl Client {
             Found::Edited(edited) => edited,
         };
         let operation = on_object(OperationVerb::Patch(PatchFormat::Merge), &**edited.original())?;
-        let (old, new) = edited.values().map_err(|cause| encode(&operation, cause))?;
+        let operation = operation.under(Some("status"));
+        // Computed before the update, since it may have to read the object at the version of the edited copy.
+        let status = self.difference(&operation, &edited, Some("status")).await?;
         let updated = self.update(&edited).await?;
         let changed = version(&updated) != version(edited.original());
-        let status = merge_patch(&json!({"status": old["status"]}), &json!({"status": new["status"]}));
         let Some(mut patch) = status else {
             let result = if changed { OperationResult::Updated } else { OperationResult::Unchanged };
             return Ok((updated, result));
         };
         patch["metadata"] =
             json!({"uid": updated.meta().uid, "resourceVersion": updated.meta().resource_version});
-        let operation = operation.under(Some("status"));
         let answer = self.execute(operation.clone().sending(patch)).await?;
         let result =
             if changed { OperationResult::UpdatedStatus } else { OperationResult::UpdatedStatusOnly };

@@ -9,9 +9,11 @@ mod tests;
 
 use std::collections::HashMap;
 
+use informer_client::{ListKey, ListKeysAt};
 use serde_json::{Map, Value};
 
-/// Members by which elements of Kubernetes' lists are told apart: the merge keys of its built-in kinds.
+/// The fields by which list elements are matched if no schema has the keys of their list: the merge keys of
+/// built-in kinds.
 const IDENTITIES: [&str; 11] = [
     "name",
     "uid",
@@ -26,17 +28,18 @@ const IDENTITIES: [&str; 11] = [
     "claimName",
 ];
 
-/// `whole` with the change from `old` to `new`, which are views of it.
-pub(super) fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
+/// `whole` with the change from `old` to `new`, which are views of it. Elements of lists are matched by
+/// `keys`.
+pub(crate) fn carried(whole: &Value, old: &Value, new: &Value, keys: ListKeysAt<'_>) -> Value {
     if old == new {
         return whole.clone();
     }
     match (whole, old, new) {
         (Value::Object(whole), Value::Object(old), Value::Object(new)) => {
-            Value::Object(carried_members(whole, old, new))
+            Value::Object(carried_members(whole, old, new, keys))
         }
         (Value::Array(whole), Value::Array(old), Value::Array(new)) if whole.len() == old.len() => {
-            Value::Array(carried_elements(whole, old, new))
+            Value::Array(carried_elements(whole, old, new, keys))
         }
         _ => new.clone(),
     }
@@ -46,13 +49,14 @@ fn carried_members(
     whole: &Map<String, Value>,
     old: &Map<String, Value>,
     new: &Map<String, Value>,
+    keys: ListKeysAt<'_>,
 ) -> Map<String, Value> {
     let unknown = whole.iter().filter(|(name, _)| !old.contains_key(*name) && !new.contains_key(*name));
     let mut members: Map<String, Value> =
         unknown.map(|(name, value)| (name.clone(), value.clone())).collect();
     for (name, value) in new {
         let member = match (whole.get(name), old.get(name)) {
-            (Some(whole), Some(old)) => Some(carried(whole, old, value)),
+            (Some(whole), Some(old)) => Some(carried(whole, old, value, keys.member(name))),
             // The type writes a default that the object does not have, before and after.
             (None, Some(old)) if old == value => None,
             _ => Some(value.clone()),
@@ -62,17 +66,20 @@ fn carried_members(
     members
 }
 
-fn carried_elements(whole: &[Value], old: &[Value], new: &[Value]) -> Vec<Value> {
-    let origins = origins(old, new);
+fn carried_elements(whole: &[Value], old: &[Value], new: &[Value], keys: ListKeysAt<'_>) -> Vec<Value> {
+    let origins = origins(old, new, &keys.keys());
     let carry = |(value, origin): (&Value, Option<usize>)| match origin {
-        Some(index) => carried(&whole[index], &old[index], value),
+        Some(index) => carried(&whole[index], &old[index], value, keys.element()),
         None => value.clone(),
     };
     new.iter().zip(origins).map(carry).collect()
 }
 
 /// For each element of `new`, which of `old` it was.
-fn origins(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
+fn origins(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Vec<Option<usize>> {
+    if let Some(origins) = origins_by_keys(old, new, keys) {
+        return origins;
+    }
     for identity in IDENTITIES {
         if let (Some(old), Some(_)) = (identified(old, identity), identified(new, identity)) {
             return new.iter().map(|element| old.get(&element[identity].to_string()).copied()).collect();
@@ -94,6 +101,27 @@ fn origins(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
         }
     }
     origins
+}
+
+/// As [`origins`], by the keys of the schema; `None` if it has none, or if two elements of `old` have the same
+/// key.
+fn origins_by_keys(old: &[Value], new: &[Value], keys: &[ListKey<'_>]) -> Option<Vec<Option<usize>>> {
+    if keys.is_empty() || !old.iter().chain(new).all(Value::is_object) {
+        return None;
+    }
+    let identity = |element: &Value| {
+        let member =
+            |key: &ListKey<'_>| element.get(key.name).or(key.default.as_ref()).cloned().unwrap_or_default();
+        Value::from_iter(keys.iter().map(member)).to_string()
+    };
+    let mut places = HashMap::with_capacity(old.len());
+    for (index, element) in old.iter().enumerate() {
+        if places.insert(identity(element), index).is_some() {
+            return None;
+        }
+    }
+    // Of two new elements with the same key, the first one is matched.
+    Some(new.iter().map(|element| places.remove(&identity(element))).collect())
 }
 
 /// The elements by a member, where every element has it and no two have the same.

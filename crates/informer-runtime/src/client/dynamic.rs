@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use futures_util::future::BoxFuture;
 use informer_client::Dynamic;
-use kube_core::DynamicObject;
+use kube_core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
+use super::error::{not_found, unread};
 use super::operation::{Operation, OperationVerb};
+use super::read::items_of;
 use super::write::{decoded, encode};
 use super::{Client, DeleteOptions, Patch, WriteError};
 use crate::{ListOptions, ReadError, ScopedKind};
@@ -48,13 +51,50 @@ impl DynamicClient {
         let settings = &self.client.settings;
         let namespace = settings.namespace_of(&operation, operation.namespace.as_deref())?;
         let operation = operation.in_namespace(namespace.as_deref());
-        if !self.reads_cache() {
-            let attempt = operation.to_string();
-            let value = self.client.get_value(operation).await?;
-            return Ok(value.map(|value| decoded(&attempt, value)).transpose()?);
+        if self.reads_cache() && !self.client.is_intercepted() {
+            let object = self.client.cached::<Dynamic>(&operation).await?;
+            return Ok(object.map(|object| object.to_dynamic_object()).transpose()?);
         }
-        let object = self.client.cached::<Dynamic>(&operation).await?;
-        Ok(object.map(|object| object.to_dynamic_object()).transpose()?)
+        let attempt = operation.to_string();
+        let value = match self.reads_cache() {
+            true => self.intercepted_get(operation).await?,
+            false => self.client.get_value(operation).await?,
+        };
+        Ok(value.map(|value| decoded(&attempt, value)).transpose()?)
+    }
+
+    /// Reads one object from the cache. Interceptors see it as JSON.
+    async fn intercepted_get(&self, operation: Operation) -> Result<Option<Value>, ReadError> {
+        let client = self.client.clone();
+        let last = move |operation: Operation| -> BoxFuture<'static, _> {
+            let client = client.clone();
+            Box::pin(async move {
+                let object = client.cached::<Dynamic>(&operation).await;
+                let object = object.map_err(|cause| unread(&operation, cause))?;
+                let object = object.ok_or_else(|| not_found(&operation))?;
+                json(&operation, &object)
+            })
+        };
+        self.client.intercepted(operation, last).await
+    }
+
+    /// Lists the selected objects of the cache. Interceptors see them as JSON.
+    async fn intercepted_list(
+        &self,
+        operation: Operation,
+        options: &ListOptions,
+    ) -> Result<Vec<Value>, ReadError> {
+        let (client, options) = (self.client.clone(), options.clone());
+        let last = move |operation: Operation| -> BoxFuture<'static, _> {
+            let (client, options) = (client.clone(), options.clone());
+            Box::pin(async move {
+                let objects = client.cached_list::<Dynamic>(&operation.kind, &options).await;
+                let objects = objects.map_err(|cause| unread(&operation, cause))?;
+                let items = objects.iter().map(|object| json(&operation, object));
+                Ok(serde_json::json!({"items": items.collect::<Result<Vec<_>, _>>()?}))
+            })
+        };
+        Ok(items_of(self.client.intercepted(operation, last).await?))
     }
 
     /// The objects that are selected.
@@ -66,13 +106,25 @@ impl DynamicClient {
         let operation = Operation::of(OperationVerb::List, &self.kind).selecting(options);
         let mut options = options.clone();
         options.namespace = self.client.settings.namespace_of(&operation, options.namespace.as_deref())?;
-        if self.reads_cache() {
+        if self.reads_cache() && !self.client.is_intercepted() {
             let objects = self.client.cached_list::<Dynamic>(&self.kind, &options).await?;
             return Ok(objects.iter().map(|object| object.to_dynamic_object()).collect::<Result<_, _>>()?);
         }
-        let values = self.client.list_values(&self.kind, &options).await?;
         let attempt = operation.to_string();
-        Ok(values.into_iter().map(|value| decoded(&attempt, value)).collect::<Result<_, _>>()?)
+        let values = match self.reads_cache() {
+            true => self.intercepted_list(operation, &options).await?,
+            false => self.client.list_values(&self.kind, &options).await?,
+        };
+        let gvk = self.kind.gvk();
+        let object = |value| {
+            let mut object: DynamicObject = decoded(&attempt, value)?;
+            // Items of a list of a built-in kind come without their type.
+            object
+                .types
+                .get_or_insert_with(|| TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
+            Ok::<_, WriteError>(object)
+        };
+        Ok(values.into_iter().map(object).collect::<Result<_, _>>()?)
     }
 
     /// As [`Client::create`].
@@ -171,6 +223,12 @@ impl DynamicClient {
         let attempt = operation.to_string();
         decoded(&attempt, self.client.execute(operation).await?)
     }
+}
+
+/// The object as interceptors see it.
+fn json(operation: &Operation, object: &Dynamic) -> Result<Value, WriteError> {
+    let object = object.to_dynamic_object()?;
+    serde_json::to_value(object).map_err(|cause| encode(operation, cause))
 }
 
 impl fmt::Debug for DynamicClient {

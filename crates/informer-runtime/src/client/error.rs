@@ -10,7 +10,7 @@ pub enum WriteError {
     #[error(transparent)]
     Call(#[from] CallError),
     /// The object names no name where one is needed.
-    #[error("{attempt}: the object has no name, or one that is no name; set metadata.name")]
+    #[error("{attempt}: the object has no name, or an invalid one; set metadata.name")]
     NoName {
         /// What was attempted.
         attempt: String,
@@ -24,6 +24,16 @@ pub enum WriteError {
         asked: String,
         /// The namespace of the client.
         own: String,
+    },
+    /// The [field owner](super::Client::field_owner) of the client is invalid. Nothing was sent.
+    #[error("{attempt}: field owner {owner:?} {problem}; use 1 to 128 bytes of printable characters")]
+    FieldOwner {
+        /// The operation.
+        attempt: String,
+        /// The owner.
+        owner: String,
+        /// What is wrong with it.
+        problem: &'static str,
     },
     /// A replacement of an object that was read.
     #[error(

@@ -33,6 +33,8 @@ enum Base<K> {
     Typed(Arc<Typed<K>>),
     /// As the server sent it.
     Whole(Arc<Value>),
+    /// A changed view of an object that may have more fields.
+    Part,
 }
 
 impl<K> Clone for Base<K> {
@@ -43,6 +45,7 @@ impl<K> Clone for Base<K> {
             Self::Packed(packed) => Self::Packed(Arc::clone(packed)),
             Self::Typed(typed) => Self::Typed(Arc::clone(typed)),
             Self::Whole(whole) => Self::Whole(Arc::clone(whole)),
+            Self::Part => Self::Part,
         }
     }
 }
@@ -88,6 +91,16 @@ impl<K: KubeObject> Fetched<K> {
         Ok(Self { view, base: Base::Whole(Arc::new(whole)) })
     }
 
+    /// An object that may lack fields.
+    pub(super) fn of_part(part: Value) -> Result<Self, serde_json::Error> {
+        Ok(Self { view: Arc::new(K::deserialize(part)?), base: Base::Part })
+    }
+
+    /// The object as JSON: all of it if that is held, otherwise the fields that the type knows.
+    pub(super) fn json(&self) -> Result<Value, serde_json::Error> {
+        self.whole().map_or_else(|| serde_json::to_value(&*self.view), Ok)
+    }
+
     /// A copy to be changed.
     pub fn edit(&self) -> Edited<K> {
         Edited { read: self.clone(), object: K::clone(&self.view) }
@@ -100,20 +113,25 @@ impl<K: KubeObject> Fetched<K> {
             #[cfg(feature = "packed")]
             Base::Packed(packed) => Some(packed.key().clone()),
             Base::Typed(typed) => Some(typed.key().clone()),
-            Base::Whole(_) => {
+            Base::Whole(_) | Base::Part => {
                 let meta = self.view.meta();
                 ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref()?).ok()
             }
         }
     }
 
-    /// The whole object as JSON, as far as it is known; `None` where only the typed view is left of it.
+    /// The whole object as JSON, except what the cache has pruned. `None` if the held object may
+    /// lack fields: only the typed view is held, or a newer server has sent fields that a protobuf reader
+    /// does not know.
     pub(super) fn whole(&self) -> Option<Value> {
         match &self.base {
+            Base::Lazy(lazy) if lazy.is_partial() => None,
             Base::Lazy(lazy) => serde_json::from_str(&lazy.json().ok()?).ok(),
             #[cfg(feature = "packed")]
+            Base::Packed(packed) if packed.is_partial() => None,
+            #[cfg(feature = "packed")]
             Base::Packed(packed) => serde_json::from_str(&packed.json().ok()?).ok(),
-            Base::Typed(_) => None,
+            Base::Typed(_) | Base::Part => None,
             Base::Whole(whole) => Some(Value::clone(whole)),
         }
     }

@@ -24,7 +24,10 @@ use super::{Client, Operation, WriteError};
 /// ```
 ///
 /// An answer is the object, the list, or the status as JSON. Objects that a read answers from the cache are shown as JSON too:
-/// a client with interceptors copies what others share, and is meant for tests.
+/// a client with interceptors copies what others share, and is meant for tests. Of an object that is held typed, the JSON has
+/// only the fields that the type knows.
+///
+/// Reads by [`Client::metadata`] do not pass through interceptors.
 pub trait Intercept: Send + Sync + 'static {
     /// Answers an operation, by itself or by [`Next::run`].
     fn intercept(&self, operation: Operation, next: Next) -> BoxFuture<'static, Result<Value, WriteError>>;

@@ -22,6 +22,12 @@ pub trait ClientMetrics: Send + Sync + 'static {
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         let _ = (kind, waited, shown);
     }
+
+    /// The server sends fields of a kind that this version of the library does not know. Reported once per
+    /// kind and client. Updates of such objects may cost a read from the server.
+    fn unknown_fields(&self, kind: &Gvk) {
+        let _ = kind;
+    }
 }
 
 impl ClientMetrics for Observers<dyn ClientMetrics> {
@@ -31,5 +37,9 @@ impl ClientMetrics for Observers<dyn ClientMetrics> {
 
     fn read_waited(&self, kind: &Gvk, waited: Duration, shown: bool) {
         self.all().for_each(|metrics| metrics.read_waited(kind, waited, shown));
+    }
+
+    fn unknown_fields(&self, kind: &Gvk) {
+        self.all().for_each(|metrics| metrics.unknown_fields(kind));
     }
 }

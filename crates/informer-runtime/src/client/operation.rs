@@ -122,19 +122,6 @@ impl Operation {
         self
     }
 
-    /// What it is about, without what is sent.
-    pub(super) fn without_body(&self) -> Self {
-        Self {
-            verb: self.verb,
-            kind: self.kind.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            subresource: self.subresource.clone(),
-            body: Value::Null,
-            query: self.query.clone(),
-        }
-    }
-
     /// The key of the object, where it has a name.
     pub fn key(&self) -> Option<ObjectKey> {
         self.kind.key_of(self.namespace.as_deref(), self.name.as_deref()?)

@@ -1,179 +1,128 @@
-//! Reads that show what was written through the same client.
-//!
-//! A write tells the version that it made. A read of that key, or of the kind, waits until the cache shows it: the object in that
-//! version or a later one, or the whole store at that version. Writes wait for nothing.
-//!
-//! # Invariants
-//!
-//! 1. A read waits for the writes that were under way when it began, and for no later one.
-//! 2. A write that was given up counts as ended: what became of it is not known to anybody.
-//! 3. What is remembered is bounded: [`KEYS_MAX`](state::KEYS_MAX) keys a kind, then one version for all of them.
-//!
-//! # Lock order
-//!
-//! `state` alone, never held over an await.
+//! Which writes later reads have to show, and how those reads wait. The cache records the writes (`cache/own_writes.rs`).
 
-mod state;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use informer_core::{Labels, Object, ObjectKey};
-use informer_store::Indexer;
-use parking_lot::Mutex;
+use informer_client::Representation;
+use informer_core::ResourceVersion;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{ClientMetrics, Operation, OperationVerb};
+use super::{Client, ClientMetrics, Operation, OperationVerb};
+use crate::cache::own_writes::{OwnWrite, Scope, Ticket};
 use crate::{CacheInformer, ReadError, ScopedKind};
-use state::{Ended, State, Ticket};
-pub(super) use state::{Expected, Scope};
 
-/// What was written and may not be shown yet.
-pub(super) struct OwnWrites {
-    state: Mutex<State>,
-    /// Counts the writes that ended.
-    ended: watch::Sender<u64>,
-    /// How long a read waits at most.
-    bound: Duration,
-    metrics: Arc<dyn ClientMetrics>,
-}
-
-/// A write under way.
-pub(super) struct Writing {
-    writes: Arc<OwnWrites>,
-    kind: ScopedKind,
-    ticket: Option<Ticket>,
-}
-
-impl OwnWrites {
-    pub(super) fn new(bound: Duration, metrics: Arc<dyn ClientMetrics>) -> Self {
-        Self { state: Mutex::default(), ended: watch::Sender::new(0), bound, metrics }
+impl Operation {
+    /// Returns true for writes that later reads have to show. Dry runs, deletions of collections and creations of a subresource,
+    /// such as an eviction, are not among them.
+    pub(super) fn is_own_write(&self) -> bool {
+        let below = self.verb == OperationVerb::Create && self.subresource.is_some();
+        let dry_run = self.query.iter().any(|(name, _)| name == "dryRun");
+        self.verb.is_write() && self.verb != OperationVerb::DeleteCollection && !below && !dry_run
     }
 
-    /// A write of an object begins. `None` for what is not awaited: collections, dry runs, and what is created below an object and
-    /// answered with something else.
-    pub(super) fn begin(self: &Arc<Self>, operation: &Operation) -> Option<Writing> {
-        let below = operation.verb == OperationVerb::Create && operation.subresource.is_some();
-        let dry = operation.query.iter().any(|(name, _)| name == "dryRun");
-        if !operation.verb.is_write() || operation.verb == OperationVerb::DeleteCollection || below || dry {
-            return None;
-        }
-        let ticket = self.state.lock().begin(operation.kind.gvk(), operation.key());
-        Some(Writing { writes: Arc::clone(self), kind: operation.kind.clone(), ticket: Some(ticket) })
+    /// The write, as the server answered it. `None` if the answer names no object.
+    pub(super) fn own_write<'a>(&'a self, answer: &'a Value, began: Ticket) -> Option<OwnWrite<'a>> {
+        let metadata = &answer["metadata"];
+        let name = metadata["name"].as_str().or(self.name.as_deref())?;
+        let key = self.kind.key_of(self.namespace.as_deref(), name)?;
+        let deletes = self.verb == OperationVerb::Delete;
+        let uid = metadata["uid"].as_str().or(answer["details"]["uid"].as_str().filter(|_| deletes));
+        let has_finalizers =
+            metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        let has_grace_period = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
+        let removed =
+            (metadata["deletionTimestamp"].is_string() || deletes) && !has_finalizers && !has_grace_period;
+        // A subresource may answer with another kind, such as Scale, which has the object's version and not its labels.
+        let is_object = self.subresource.is_none() || answer["kind"].as_str() == Some(&self.kind.gvk().kind);
+        Some(OwnWrite {
+            kind: &self.kind,
+            key,
+            version: ResourceVersion::from(metadata["resourceVersion"].as_str().unwrap_or_default()),
+            deleted: uid.filter(|_| removed).map(str::to_owned),
+            object: Some(answer).filter(|_| is_object && metadata["uid"].is_string()),
+            began,
+        })
     }
+}
 
-    /// Waits until an informer shows what was written before in its scope.
-    pub(super) async fn shown<O: Object>(
+impl Client {
+    /// The informer of a kind, once it shows the own writes of a scope.
+    pub(crate) async fn caught_up<O: Representation>(
         &self,
-        informer: &CacheInformer<O>,
-        scope: &Scope,
-    ) -> Result<(), ReadError> {
-        let begin = Instant::now();
-        let kind = informer.kind();
-        let under_way = self.state.lock().under_way(kind.gvk(), scope);
-        let awaited = !under_way.is_empty();
-        if awaited {
-            let mut ended = self.ended.subscribe();
-            let all = ended.wait_for(|_| self.state.lock().have_ended(kind.gvk(), &under_way));
-            // The sender is in `self`; that the wait ended in vain is found out below.
-            let _ = tokio::time::timeout(self.bound, all).await;
-        }
-        let (keys, floor) = self.state.lock().expected(kind.gvk(), scope);
-        let mut waited = Ok(awaited);
-        let floor = floor.as_ref().map(|floor| (None, floor));
-        let each = keys.iter().map(|(key, expected)| (Some(key), expected)).chain(floor);
-        for (key, expected) in each {
-            let left = self.bound.saturating_sub(begin.elapsed());
-            let had_to = expected.awaited(informer, key, left).await;
-            waited = had_to.and_then(|had_to| waited.map(|waited| waited || had_to));
-            if waited.is_err() {
-                break;
+        kind: &ScopedKind,
+        scope: Scope,
+    ) -> Result<CacheInformer<O>, ReadError> {
+        let informer = self.shared.cache.ready::<O>(kind).await?;
+        if let Some(timeout) = self.shared.read_your_writes {
+            let begin = Instant::now();
+            let waited = informer.wait_for_own_writes(&scope, timeout).await;
+            if !matches!(waited, Ok(false)) {
+                self.shared.metrics.read_waited(kind.gvk(), begin.elapsed(), waited.is_ok());
             }
+            waited?;
         }
-        if !matches!(waited, Ok(false)) {
-            self.metrics.read_waited(kind.gvk(), begin.elapsed(), waited.is_ok());
-        }
-        waited.map(drop)
-    }
-
-    fn end(&self, kind: &ScopedKind, ticket: Ticket, ended: Ended) {
-        self.state.lock().end(kind.gvk(), ticket, ended);
-        self.ended.send_modify(|count| *count += 1);
+        Ok(informer)
     }
 }
 
-impl Writing {
-    /// The server has answered with an object or a status.
-    pub(super) fn answered(mut self, operation: &Operation, answer: &Value) {
-        let ended = ended(operation, answer);
-        if let Some(ticket) = self.ticket.take() {
-            self.writes.end(&self.kind, ticket, ended);
+#[cfg(test)]
+mod tests {
+    use informer_client::PatchFormat;
+    use k8s_openapi::api::apps::v1::Deployment;
+    use serde_json::json;
+
+    use super::*;
+
+    fn on(verb: OperationVerb) -> Operation {
+        Operation::on(verb, &ScopedKind::of::<Deployment>(), "ns/web")
+    }
+
+    const PATCH: OperationVerb = OperationVerb::Patch(PatchFormat::Merge);
+
+    #[test]
+    fn dry_runs_collections_and_created_subresources_are_not_awaited() {
+        assert!(on(PATCH).is_own_write());
+        assert!(on(PATCH).under(Some("status")).is_own_write());
+        assert!(!on(OperationVerb::Get).is_own_write());
+        assert!(!on(PATCH).asking("dryRun", "All").is_own_write());
+        assert!(!on(OperationVerb::DeleteCollection).is_own_write());
+        assert!(!on(OperationVerb::Create).under(Some("eviction")).is_own_write());
+    }
+
+    #[test]
+    fn a_deletion_answered_with_a_status_names_the_uid_and_no_version() {
+        let answer = json!({"kind": "Status", "metadata": {}, "details": {"name": "web", "uid": "u"}});
+        let operation = on(OperationVerb::Delete);
+        let write = operation.own_write(&answer, 0).unwrap();
+        assert_eq!((write.deleted.as_deref(), write.version.is_empty()), (Some("u"), true));
+        assert!(write.object.is_none());
+    }
+
+    #[test]
+    fn an_object_with_finalizers_or_a_grace_period_is_not_gone_after_its_deletion() {
+        for stays in [json!({"finalizers": ["x"]}), json!({"deletionGracePeriodSeconds": 30})] {
+            let mut answer = json!({"kind": "Deployment", "metadata": stays});
+            answer["metadata"]["uid"] = json!("u");
+            answer["metadata"]["resourceVersion"] = json!("7");
+            answer["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            let operation = on(OperationVerb::Delete);
+            let write = operation.own_write(&answer, 0).unwrap();
+            assert_eq!((write.deleted, write.version), (None, 7.into()));
         }
     }
-}
 
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.writes.end(&self.kind, ticket, Ended::Unknown);
-        }
+    #[test]
+    fn removing_the_last_finalizer_of_a_terminating_object_deletes_it() {
+        let metadata =
+            json!({"uid": "u", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let (operation, answer) = (on(PATCH), json!({"kind": "Deployment", "metadata": metadata}));
+        assert_eq!(operation.own_write(&answer, 0).unwrap().deleted.as_deref(), Some("u"));
     }
-}
 
-/// What an answer says about the object that was written.
-fn ended(operation: &Operation, answer: &Value) -> Ended {
-    let metadata = &answer["metadata"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let name = metadata["name"].as_str().or(operation.name.as_deref());
-    let key = name.and_then(|name| operation.kind.key_of(operation.namespace.as_deref(), name));
-    let Some(key) = key else { return Ended::Unknown };
-    if operation.verb == OperationVerb::Delete && metadata["uid"].is_null() {
-        return Ended::Gone { key, uid: text(&answer["details"]["uid"]) };
-    }
-    let stays = metadata["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
-        || metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() > 0;
-    let leaves = metadata["deletionTimestamp"].is_string() || operation.verb == OperationVerb::Delete;
-    if leaves && !stays {
-        return Ended::Gone { key, uid: text(&metadata["uid"]) };
-    }
-    let labels: Labels = metadata["labels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
-        .collect();
-    Ended::Written { key, version: text(&metadata["resourceVersion"]).into(), labels }
-}
-
-impl Expected {
-    /// Waits until an informer shows it, of a key or of all of them. Answers whether it had to wait.
-    pub(super) async fn awaited<O: Object>(
-        &self,
-        informer: &CacheInformer<O>,
-        key: Option<&ObjectKey>,
-        timeout: Duration,
-    ) -> Result<bool, ReadError> {
-        let (begin, mut waited) = (Instant::now(), false);
-        for part in informer.parts() {
-            if key.is_some_and(|key| !informer.holds(part, key)) {
-                continue;
-            }
-            let shows = |indexer: &Indexer<O>| {
-                let held = key.and_then(|key| indexer.get(key));
-                self.is_shown(held.as_deref(), &indexer.resource_version(), &part.selects)
-            };
-            if shows(part.informer.indexer()) {
-                continue;
-            }
-            waited = true;
-            let left = timeout.saturating_sub(begin.elapsed());
-            if part.informer.wait_until_for(left, shows).await.is_err() {
-                let key = key.map_or_else(|| "many objects".to_owned(), ToString::to_string);
-                return Err(ReadError::Behind { kind: informer.name(), key, waited: begin.elapsed() });
-            }
-        }
-        Ok(waited)
+    #[test]
+    fn a_scale_has_the_version_of_the_object_but_not_its_labels() {
+        let answer =
+            json!({"kind": "Scale", "metadata": {"name": "web", "uid": "u", "resourceVersion": "7"}});
+        let operation = on(PATCH).under(Some("scale"));
+        let write = operation.own_write(&answer, 0).unwrap();
+        assert_eq!((write.version, write.object), (7.into(), None));
     }
 }

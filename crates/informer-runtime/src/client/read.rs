@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 #[cfg(feature = "packed")]
 use informer_client::Packed;
-use informer_client::{Lazy, Metadata, Representation, Typed};
+use informer_client::{DecodeError, Lazy, Metadata, Representation, Typed};
+use informer_core::Object;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
-use super::own_writes::{Expected, Scope};
-use super::write::fetched;
+use super::write::{fetched, not_a};
 use super::{Client, Fetched, WriteError};
-use crate::{CacheInformer, KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
+use crate::cache::own_writes::Scope;
+use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
 impl Client {
     /// One object; `None` where it does not exist. The cache is asked for the lazy form, unless it holds the kind as typed or packed
@@ -28,23 +31,64 @@ impl Client {
     ) -> Result<Option<Fetched<K>>, ReadError> {
         let kind = ScopedKind::of::<K>();
         let mut operation = Operation::on(OperationVerb::Get, &kind, key.as_ref());
-        let attempt = operation.to_string();
         operation.namespace = self.settings.namespace_of(&operation, operation.namespace.as_deref())?;
-        if self.reads_live(&kind) || self.is_intercepted() {
-            let value = self.answer_get::<K>(operation).await?;
+        if self.reads_live(&kind) {
+            let attempt = operation.to_string();
+            let value = self.get_value(operation).await?;
             return Ok(value.map(|value| fetched(&attempt, value)).transpose()?);
         }
-        if self.shared.cache.is_pinned_to::<Typed<K>>(kind.gvk()) {
-            let object = self.cached::<Typed<K>>(&operation).await?;
+        match self.is_intercepted() {
+            true => self.intercepted_get(operation).await,
+            false => self.cached_object(&operation).await,
+        }
+    }
+
+    /// One object of the cache, in the representation that the cache holds the kind in.
+    async fn cached_object<K: KubeObject>(
+        &self,
+        operation: &Operation,
+    ) -> Result<Option<Fetched<K>>, ReadError> {
+        let (cache, gvk) = (&self.shared.cache, operation.kind.gvk());
+        if cache.is_pinned_to::<Typed<K>>(gvk) {
+            let object = self.cached::<Typed<K>>(operation).await?;
             return Ok(object.map(Fetched::of_typed).transpose()?);
         }
         #[cfg(feature = "packed")]
-        if self.shared.cache.is_pinned_to::<Packed<K>>(kind.gvk()) {
-            let object = self.cached::<Packed<K>>(&operation).await?;
-            return Ok(object.map(Fetched::of_packed).transpose()?);
+        if cache.is_pinned_to::<Packed<K>>(gvk) {
+            let object = self.cached::<Packed<K>>(operation).await?;
+            return self.complete(operation, object.map(Fetched::of_packed)).await;
         }
-        let object = self.cached::<Lazy<K>>(&operation).await?;
-        Ok(object.map(Fetched::of_lazy).transpose()?)
+        let object = self.cached::<Lazy<K>>(operation).await?;
+        self.complete(operation, object.map(Fetched::of_lazy)).await
+    }
+
+    /// Returns an object of the cache, or reads it from the server if it needs JSON that the cache does not hold
+    /// yet.
+    async fn complete<K: KubeObject>(
+        &self,
+        operation: &Operation,
+        object: Option<Result<Fetched<K>, DecodeError>>,
+    ) -> Result<Option<Fetched<K>>, ReadError> {
+        match object.transpose() {
+            Err(error) if error.is_json_needed() => match self.send(operation.clone()).await {
+                Ok(value) => Ok(Some(fetched(&operation.to_string(), value)?)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error.into()),
+            },
+            object => Ok(object?),
+        }
+    }
+
+    /// Reads one object from an informer that the cache has. Waits for own writes of the object.
+    pub(crate) async fn get_as<K: KubeObject, O: Representation>(
+        &self,
+        kind: &ScopedKind,
+        key: &str,
+        fetched: impl FnOnce(Arc<O>) -> Result<Fetched<K>, DecodeError>,
+    ) -> Result<Option<Fetched<K>>, ReadError> {
+        let operation = Operation::on(OperationVerb::Get, kind, key);
+        let object = self.cached::<O>(&operation).await?;
+        self.complete(&operation, object.map(fetched)).await
     }
 
     /// One object of the cache, after own writes of it.
@@ -68,20 +112,8 @@ impl Client {
         self.caught_up::<O>(kind, scope).await?.select(options)
     }
 
-    /// The informer of a kind, when it shows what was written before.
-    async fn caught_up<O: Representation>(
-        &self,
-        kind: &ScopedKind,
-        scope: Scope,
-    ) -> Result<CacheInformer<O>, ReadError> {
-        let informer = self.shared.cache.ready::<O>(kind).await?;
-        if let Some(own_writes) = &self.shared.own_writes {
-            own_writes.shown(&informer, &scope).await?;
-        }
-        Ok(informer)
-    }
-
-    /// Waits until the cache shows an object as it was written, or a later state of it.
+    /// Waits until the cache shows an object as it was written, or a later state of it. The wait also ends when the cache follows a
+    /// server that was restored from a backup.
     ///
     /// # Errors
     ///
@@ -110,12 +142,13 @@ impl Client {
         written: &Fetched<K>,
         timeout: Duration,
     ) -> Result<(), ReadError> {
-        let key = operation.key().ok_or_else(|| WriteError::NoName { attempt: operation.to_string() })?;
         let informer = self.shared.cache.ready::<O>(&operation.kind).await?;
-        let meta = written.meta();
-        let labels = meta.labels.iter().flatten().collect();
-        let expected = Expected::written(meta.resource_version.as_deref().unwrap_or_default().into(), labels);
-        expected.awaited(&informer, Some(&key), timeout).await.map(drop)
+        let object =
+            serde_json::to_value(&**written).map_err(|cause| super::write::encode(operation, cause))?;
+        match operation.own_write(&object, 0) {
+            Some(write) => informer.wait_for_write(&write, timeout).await,
+            None => Err(WriteError::NoName { attempt: operation.to_string() }.into()),
+        }
     }
 
     /// The objects that are selected, in no particular order, in the lazy form: labels, owners and single fields cost no decode,
@@ -157,7 +190,7 @@ impl Client {
         self.shared.uncached.contains(kind.gvk())
     }
 
-    fn is_intercepted(&self) -> bool {
+    pub(super) fn is_intercepted(&self) -> bool {
         !self.settings.interceptors.is_empty()
     }
 }
@@ -174,26 +207,34 @@ fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, W
 
 /// Answers as JSON: of the server, or of the cache for those who look at every operation.
 impl Client {
-    async fn answer_get<K: KubeObject>(&self, operation: Operation) -> Result<Option<Value>, ReadError> {
-        if self.reads_live(&operation.kind) {
-            return Ok(self.get_value(operation).await?);
-        }
-        let client = self.clone();
-        let last = move |operation: Operation| -> futures_util::future::BoxFuture<'static, _> {
-            let client = client.clone();
+    /// Reads one object from the cache. Interceptors see it as JSON; if they do not change it, the object of the cache is returned.
+    async fn intercepted_get<K: KubeObject>(
+        &self,
+        operation: Operation,
+    ) -> Result<Option<Fetched<K>>, ReadError> {
+        let attempt = operation.to_string();
+        let found = Arc::new(Mutex::new(None::<(Value, Fetched<K>)>));
+        let (client, slot) = (self.clone(), Arc::clone(&found));
+        let last = move |operation: Operation| -> BoxFuture<'static, _> {
+            let (client, slot) = (client.clone(), Arc::clone(&slot));
             Box::pin(async move {
-                match client.cached::<Lazy<K>>(&operation).await {
-                    Ok(Some(object)) => typed_value(&operation, &object),
-                    Ok(None) => Err(super::error::not_found(&operation)),
-                    Err(cause) => Err(super::error::unread(&operation, cause)),
-                }
+                let object = client.cached_object::<K>(&operation).await;
+                let object = object.map_err(|cause| super::error::unread(&operation, cause))?;
+                let object = object.ok_or_else(|| super::error::not_found(&operation))?;
+                let value = object.json().map_err(|cause| super::write::encode(&operation, cause))?;
+                *slot.lock() = Some((value.clone(), object));
+                Ok(value)
             })
         };
-        match super::Next::new(self, Arc::new(last)).run(operation).await {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(WriteError::Read { cause, .. }) => Err(*cause),
-            Err(error) => Err(error.into()),
+        let Some(value) = self.intercepted(operation, last).await? else { return Ok(None) };
+        let found = found.lock().take();
+        match found {
+            Some((passed, object)) if passed == value => Ok(Some(object)),
+            // An interceptor changed a view that may lack fields of the object.
+            Some((_, object)) if object.whole().is_none() => {
+                Ok(Some(Fetched::of_part(value).map_err(|cause| not_a::<K>(&attempt, &cause))?))
+            }
+            _ => Ok(Some(fetched(&attempt, value)?)),
         }
     }
 
@@ -206,27 +247,63 @@ impl Client {
             return Ok(self.list_values(&operation.kind, options).await?);
         }
         let (client, options) = (self.clone(), options.clone());
-        let last = move |operation: Operation| -> futures_util::future::BoxFuture<'static, _> {
+        let last = move |operation: Operation| -> BoxFuture<'static, _> {
             let (client, options) = (client.clone(), options.clone());
             Box::pin(async move {
                 let objects = client.cached_list::<Lazy<K>>(&operation.kind, &options).await;
                 let objects = objects.map_err(|cause| super::error::unread(&operation, cause))?;
-                let items = objects.iter().map(|object| typed_value(&operation, object));
-                Ok(serde_json::json!({"items": items.collect::<Result<Vec<_>, _>>()?}))
+                let mut items = Vec::with_capacity(objects.len());
+                for object in objects {
+                    let get = Operation::on(OperationVerb::Get, &operation.kind, object.key().as_str());
+                    match client.whole_value(get, &object).await {
+                        // It was deleted meanwhile.
+                        Err(error) if error.is_not_found() => {}
+                        item => items.push(item?),
+                    }
+                }
+                Ok(serde_json::json!({ "items": items }))
             })
         };
+        Ok(items_of(self.intercepted(operation, last).await?))
+    }
+
+    /// Passes a read of the cache through the interceptors. `None` if the cache or an interceptor answers that the object does not
+    /// exist.
+    pub(super) async fn intercepted(
+        &self,
+        operation: Operation,
+        last: impl Fn(Operation) -> BoxFuture<'static, Result<Value, WriteError>> + Send + Sync + 'static,
+    ) -> Result<Option<Value>, ReadError> {
         match super::Next::new(self, Arc::new(last)).run(operation).await {
-            Ok(mut list) => match list["items"].take() {
-                Value::Array(items) => Ok(items),
-                _ => Ok(Vec::new()),
-            },
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(WriteError::Read { cause, .. }) => Err(*cause),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn typed_value<K: KubeObject>(operation: &Operation, object: &Lazy<K>) -> Result<Value, WriteError> {
-    let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
-    json.and_then(|json| serde_json::from_str(&json)).map_err(|cause| super::write::encode(operation, cause))
+impl Client {
+    /// The whole object as JSON: from the cache, or from the server if the cached one may lack fields. `get`
+    /// is a read of this object.
+    async fn whole_value<K: KubeObject>(
+        &self,
+        get: Operation,
+        object: &Lazy<K>,
+    ) -> Result<Value, WriteError> {
+        // Called first: it makes the cache read a partial object again.
+        let json = object.json().map_err(<serde_json::Error as serde::de::Error>::custom);
+        if object.is_partial() {
+            return self.send(get).await;
+        }
+        json.and_then(|json| serde_json::from_str(&json)).map_err(|cause| super::write::encode(&get, cause))
+    }
+}
+
+/// The items of a list that interceptors have seen.
+pub(super) fn items_of(list: Option<Value>) -> Vec<Value> {
+    match list.map(|mut list| list["items"].take()) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
 }

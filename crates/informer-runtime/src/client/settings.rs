@@ -5,21 +5,61 @@ use super::operation::{Operation, OperationVerb};
 use super::{Client, Intercept, WriteError};
 use crate::BoxError;
 
-/// Who applied fields belong to, unless the client says otherwise.
-const FIELD_OWNER: &str = "informer";
+/// The longest field owner that the API server accepts, in bytes.
+pub(crate) const FIELD_OWNER_BYTES_MAX: usize = 128;
 
 /// What a client does with everything that it sends.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Settings {
     pub(super) dry_run: bool,
-    pub(super) force: bool,
+    /// `None`: the program did not choose, so `default_owner` decides.
+    pub(super) force: Option<bool>,
+    /// `None`: the program did not choose, so `default_owner` decides.
     pub(super) field_owner: Option<Arc<str>>,
+    pub(super) default_owner: DefaultOwner,
     pub(super) field_validation: Option<FieldValidation>,
     pub(super) namespace: Option<Arc<str>>,
     /// The last one is asked first.
     pub(super) interceptors: Vec<Arc<dyn Intercept>>,
     /// All of them have to let a write pass.
     pub(super) fences: Vec<Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>>,
+}
+
+/// The field owner of a client for which the program chose none.
+#[derive(Clone)]
+pub(super) enum DefaultOwner {
+    /// The client belongs to no controller. Applies do not force.
+    Program(Arc<str>),
+    /// The client belongs to the controller of this name. Applies force.
+    Controller(Arc<str>),
+}
+
+impl DefaultOwner {
+    fn name(&self) -> &str {
+        match self {
+            Self::Program(name) | Self::Controller(name) => name,
+        }
+    }
+
+    fn forces(&self) -> bool {
+        matches!(self, Self::Controller(_))
+    }
+}
+
+/// Returns why the API server would reject a field owner, if it would.
+pub(crate) fn field_owner_problem(owner: &str) -> Option<&'static str> {
+    match owner {
+        "" => Some("is empty"),
+        owner if owner.len() > FIELD_OWNER_BYTES_MAX => Some("is longer than 128 bytes"),
+        owner if !owner.chars().all(is_printable) => Some("has characters that cannot be printed"),
+        _ => None,
+    }
+}
+
+/// The API server accepts letters, marks, numbers, punctuation, symbols and the ASCII space. Unassigned
+/// characters and some format characters pass here and are left to the server.
+fn is_printable(char: char) -> bool {
+    char == ' ' || !(char.is_control() || char.is_whitespace())
 }
 
 /// What a server does about fields that it does not know.
@@ -55,20 +95,39 @@ impl Client {
         self.with(|settings| settings.dry_run = true)
     }
 
-    /// A client whose writes own their fields under this name. `informer` by default for [`apply`](Self::apply), and what the
-    /// server makes of the User-Agent for other writes.
+    /// Returns a client whose writes own their fields under this name (`fieldManager` on the wire).
+    ///
+    /// The client of a [controller](crate::Context) uses the name of the controller by default. Any other
+    /// client uses the [name of the program](informer_client::program_name).
+    ///
+    /// An owner has 1 to 128 bytes of printable characters. Writes of a client with an invalid one fail with
+    /// [`WriteError::FieldOwner`], and nothing is sent.
     pub fn field_owner(&self, owner: impl Into<Arc<str>>) -> Self {
         self.with(|settings| settings.field_owner = Some(owner.into()))
     }
 
-    /// A client that takes over the fields of others when it applies, in place of a conflict: what controllers should do with
-    /// what they own.
+    /// Returns a client that takes over fields of other owners when it [applies](Self::apply), instead of
+    /// failing with a conflict.
+    ///
+    /// The client of a [controller](crate::Context) does so by default, so that it restores fields that it owns
+    /// after another field manager changed them.
     pub fn force(&self) -> Self {
-        self.with(|settings| settings.force = true)
+        self.with(|settings| settings.force = Some(true))
     }
 
-    /// A client whose writes say what the server does about fields that it does not know. Nothing of
-    /// [`apply`](Self::apply), which always refuses them.
+    /// Returns a client that fails with a [conflict](WriteError::is_conflict) when it [applies](Self::apply)
+    /// a different value to a field of another owner. This is the default outside of controllers.
+    pub fn without_force(&self) -> Self {
+        self.with(|settings| settings.force = Some(false))
+    }
+
+    /// Returns the client for the reconciler of a controller. Explicit settings of this client are kept.
+    pub(crate) fn of_controller(&self, name: &str) -> Self {
+        self.with(|settings| settings.default_owner = DefaultOwner::Controller(name.into()))
+    }
+
+    /// Returns a client whose writes choose how the server treats unknown fields. [`apply`](Self::apply) is not affected: the
+    /// server always rejects unknown fields in it.
     pub fn field_validation(&self, validation: FieldValidation) -> Self {
         self.with(|settings| settings.field_validation = Some(validation))
     }
@@ -92,6 +151,34 @@ impl Client {
 }
 
 impl Settings {
+    pub(super) fn new() -> Self {
+        Self {
+            dry_run: false,
+            force: None,
+            field_owner: None,
+            default_owner: DefaultOwner::Program(informer_client::program_name().into()),
+            field_validation: None,
+            namespace: None,
+            interceptors: Vec::new(),
+            fences: Vec::new(),
+        }
+    }
+
+    /// Fails if a write would have an invalid field owner.
+    pub(super) fn check_field_owner(&self, operation: &Operation) -> Result<(), WriteError> {
+        let Some(owner) = self.field_owner.as_deref().filter(|_| operation.verb.writes_fields()) else {
+            return Ok(());
+        };
+        match field_owner_problem(owner) {
+            None => Ok(()),
+            Some(problem) => Err(WriteError::FieldOwner {
+                attempt: operation.to_string(),
+                owner: owner.to_owned(),
+                problem,
+            }),
+        }
+    }
+
     /// The namespace that is meant where `asked` is.
     pub(super) fn namespace_of(
         &self,
@@ -122,12 +209,11 @@ impl Settings {
             parameters.push(("dryRun", "All".to_owned()));
         }
         let applies = *verb == OperationVerb::Apply;
-        if verb.writes_fields()
-            && let Some(owner) = self.field_owner.as_deref().or(applies.then_some(FIELD_OWNER))
-        {
+        if verb.writes_fields() {
+            let owner = self.field_owner.as_deref().unwrap_or(self.default_owner.name());
             parameters.push(("fieldManager", owner.to_owned()));
         }
-        if applies && self.force {
+        if applies && self.force.unwrap_or(self.default_owner.forces()) {
             parameters.push(("force", "true".to_owned()));
         }
         if let Some(validation) = self.field_validation.filter(|_| verb.writes_fields() && !applies) {

@@ -9,7 +9,8 @@ use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
 use super::{Client, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
 use crate::{KubeKind, KubeObject, ScopedKind};
-use informer_client::{CallError, PatchFormat};
+use informer_client::{CallError, ListKeys, PatchFormat};
+use informer_core::Gvk;
 
 impl Client {
     /// Creates an object, in the namespace of its metadata. Answers it as the server stored it.
@@ -62,8 +63,9 @@ impl Client {
         fetched(&operation.to_string(), answer)
     }
 
-    /// The patch, computed on whole objects; `None` where there is no difference.
-    async fn difference<K: KubeObject>(
+    /// The patch, computed on whole objects; `None` where there is no difference. All updates compute it
+    /// here.
+    pub(super) async fn difference<K: KubeObject>(
         &self,
         operation: &Operation,
         edited: &Edited<K>,
@@ -85,12 +87,18 @@ impl Client {
             Some("status") => json!({"status": whole["status"].clone()}),
             _ => whole,
         };
-        let became = carried(&whole, &old, &new);
+        let keys = self.list_keys(operation.kind.gvk());
+        let became = carried(&whole, &old, &new, keys.root());
         Ok(merge_patch(&whole, &became).filter(|patch| patch.is_object()))
     }
 
-    /// The object as the server has it, for a view that does not know all of it. Another version is a conflict when the patch
-    /// arrives.
+    /// The list map keys of a kind.
+    fn list_keys(&self, kind: &Gvk) -> ListKeys {
+        self.shared.list_keys.get(kind).cloned().unwrap_or_else(|| self.shared.api.list_keys(kind))
+    }
+
+    /// The object as the server has it, as JSON, for a view that does not know all of it. Another version is
+    /// a conflict when the patch arrives.
     async fn whole_of<K: KubeObject>(
         &self,
         operation: &Operation,
@@ -114,8 +122,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A [conflict](WriteError::is_conflict) where fields belong to somebody else, unless [`force`](Self::force) is on; otherwise
-    /// what the server says.
+    /// A [conflict](WriteError::is_conflict) if fields belong to another owner and have another value, unless
+    /// [`force`](Self::force) is on, as it is by default in controllers. Otherwise the error of the server.
     pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         self.apply_under(object, None).await
     }
@@ -184,17 +192,12 @@ impl Client {
             let client = client.clone();
             Box::pin(async move { client.send(operation).await })
         };
-        let about = operation.without_body();
-        let writing = self.shared.own_writes.as_ref().and_then(|own_writes| own_writes.begin(&about));
-        let answer = Next::new(self, Arc::new(last)).run(operation).await?;
-        if let Some(writing) = writing {
-            writing.answered(&about, &answer);
-        }
-        Ok(answer)
+        Next::new(self, Arc::new(last)).run(operation).await
     }
 
     /// What the settings of this client make of an operation.
     fn settle(&self, operation: &mut Operation) -> Result<(), WriteError> {
+        self.settings.check_field_owner(operation)?;
         operation.namespace = self.settings.namespace_of(operation, operation.namespace.as_deref())?;
         for (name, value) in self.settings.parameters(&operation.verb) {
             operation.query.push((name.to_owned(), value));
@@ -214,22 +217,30 @@ impl Client {
         Ok(())
     }
 
-    async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
+    pub(super) async fn send(&self, operation: Operation) -> Result<Value, WriteError> {
         if operation.verb.is_write() {
             let fenced = |cause| WriteError::Fenced { attempt: operation.to_string(), cause };
             self.settings.fences.iter().try_for_each(|fence| fence()).map_err(fenced)?;
         }
         let (call, begin) = (operation.call()?, tokio::time::Instant::now());
+        let began = self.shared.cache.write_begins();
         let answer = self.shared.api.call(call).await;
         let refused = |error: &CallError| error.status().map_or(0, |status| status.code);
         let code = answer.as_ref().map_or_else(refused, |_| 200);
         self.shared.metrics.request(operation.verb, operation.kind.gvk(), code, begin.elapsed());
         let text = answer?;
-        serde_json::from_slice(&text).map_err(|cause| WriteError::Answer {
+        let answer = serde_json::from_slice(&text).map_err(|cause| WriteError::Answer {
             attempt: operation.to_string(),
             expected: "JSON".to_owned(),
             cause: Some(cause.into()),
-        })
+        })?;
+        // Recorded before the caller sees the answer: reads that begin after that have to show the write.
+        if operation.is_own_write()
+            && let Some(write) = operation.own_write(&answer, began)
+        {
+            self.shared.cache.write_answered(&write);
+        }
+        Ok(answer)
     }
 }
 
@@ -269,7 +280,7 @@ pub(super) fn fetched<K: KubeObject>(attempt: &str, answer: Value) -> Result<Fet
 }
 
 /// What serde says may show a value: only the category is told.
-fn not_a<K: KubeKind>(attempt: &str, cause: &serde_json::Error) -> WriteError {
+pub(super) fn not_a<K: KubeKind>(attempt: &str, cause: &serde_json::Error) -> WriteError {
     let expected = K::kind(&()).into_owned();
     WriteError::Answer { attempt: attempt.to_owned(), expected, cause: Some(problem(cause).into()) }
 }

@@ -8,6 +8,7 @@ use super::options::ControllerOptions;
 use super::reconciler::DynReconciler;
 use super::sharded::KeyOf;
 use super::{BuildError, Context, ControllerHandle, Outcome, ReconcileError, Reconciler};
+use crate::client::field_owner_problem;
 use crate::handler::{Handler, enqueue_object, enqueue_owner_of};
 use crate::source::{Source, Watch, kind, watch};
 use crate::{KubeKind, ReconcileRequest, Request, ScopedKind, ShardGroup, Trigger};
@@ -90,7 +91,9 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         }
     }
 
-    /// Sets the name, which stands in logs and metrics and is unique within the manager.
+    /// Sets the name, which is unique within the manager. It appears in logs, metrics and events, and is the
+    /// [field owner](crate::Client::field_owner) of what the controller writes: 1 to 128 bytes of printable
+    /// characters.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -142,7 +145,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     ///
     /// let controller = Controller::new::<ConfigMap>("shouter").sharded(ShardGroup::new("shouter")).reconcile(
     ///     |request, ctx| async move {
-    ///         let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+    ///         let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
     ///         let mut edited = map.edit();
     ///         edited.data.iter_mut().flat_map(|data| data.values_mut()).for_each(|text| text.make_ascii_uppercase());
     ///         // Bound to the uid and the version that were read, and not sent if another replica may act on the key by now.
@@ -205,11 +208,16 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
         Controller { builder: self, reconciler: Box::new(reconciler) }
     }
 
-    /// The name, after everything was said.
+    /// Returns the given name, or that of the reconciled kind. Fails if it cannot be the field owner of the
+    /// controller's writes.
     pub(super) fn final_name(&self) -> Result<String, BuildError> {
         let of_kind = || self.kind.as_ref().map(|kind| kind.gvk().kind.to_lowercase());
         let name = self.name.clone().or_else(of_kind).filter(|name| !name.is_empty());
-        name.ok_or(BuildError::NoName)
+        let name = name.ok_or(BuildError::NoName)?;
+        match field_owner_problem(&name) {
+            None => Ok(name),
+            Some(problem) => Err(BuildError::InvalidName { controller: name, problem }),
+        }
     }
 
     /// The sources, or what is wrong with the description.

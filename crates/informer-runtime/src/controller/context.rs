@@ -55,13 +55,13 @@ impl Context {
     }
 }
 
-/// An object could not be looked up in the cache.
+/// An object could not be read from the cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// The cache does not have the kind yet.
+    /// The kind is not in the cache, or not synced yet.
     #[error(
-        "look up {key}: {kind} is not in the cache yet; let the controller watch it, or read it by `ctx.client.get`, which waits"
+        "get {kind} {key}: the kind is not in the cache; let the controller watch it, or read it with `ctx.client.get`"
     )]
     NotWatched {
         /// The kind.
@@ -78,14 +78,54 @@ pub enum LookupError {
 }
 
 impl Context {
-    /// An object of a kind that the controller watches, as the cache has it; `None` where it does not exist. Nothing is waited for, and
-    /// the server is not asked. Where the kind is watched in several forms, the lazy one is read before the typed and the packed one.
+    /// Reads an object of a watched kind from the cache. Returns `None` if it does not exist.
+    ///
+    /// The object shows the program's own writes: as [`Client::get`](crate::Client::get), the read waits until the cache shows the
+    /// writes to this object that have returned before. It waits at most for the
+    /// [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all without such a write. It
+    /// creates no informer, and sends no request unless the cache could not read all fields of the object. Of several
+    /// representations of the kind in the cache, the lazy one is read before the typed and the packed one.
     ///
     /// # Errors
     ///
-    /// When nothing watches the kind in one of these forms, or not for long enough to know its objects; when the namespace is
-    /// not cached; when the object does not fit its type.
-    pub fn get<K: KubeObject>(
+    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations.
+    /// - [`LookupError::Read`] otherwise, as [`Client::get`](crate::Client::get): with [`ReadError::Behind`] if the cache does not show
+    ///   an own write within the bound.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only waits.
+    pub async fn get<K: KubeObject>(
+        &self,
+        key: &(impl AsRef<str> + ?Sized),
+    ) -> Result<Option<Fetched<K>>, LookupError> {
+        let (kind, key) = (ScopedKind::of::<K>(), key.as_ref());
+        for synced in [true, false] {
+            if self.holds::<Lazy<K>>(&kind, synced) {
+                return Ok(self.client.get_as::<K, Lazy<K>>(&kind, key, Fetched::of_lazy).await?);
+            }
+            if self.holds::<Typed<K>>(&kind, synced) {
+                return Ok(self.client.get_as::<K, Typed<K>>(&kind, key, Fetched::of_typed).await?);
+            }
+            #[cfg(feature = "packed")]
+            if self.holds::<Packed<K>>(&kind, synced) {
+                return Ok(self.client.get_as::<K, Packed<K>>(&kind, key, Fetched::of_packed).await?);
+            }
+        }
+        Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
+    }
+
+    /// Reads an object of a watched kind from the cache without waiting. Returns `None` if the cache does not have it.
+    ///
+    /// The object may be older than this controller's own writes: an object that it has just created may be missing, and one that it
+    /// has just changed may be shown as before. [`get`](Self::get) waits for own writes.
+    ///
+    /// # Errors
+    ///
+    /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations, or it is not synced.
+    /// - [`LookupError::Read`] if the namespace is not cached.
+    /// - [`LookupError::Decode`] if the object does not fit the type.
+    pub fn get_cached<K: KubeObject>(
         &self,
         key: &(impl AsRef<str> + ?Sized),
     ) -> Result<Option<Fetched<K>>, LookupError> {
@@ -101,6 +141,11 @@ impl Context {
             return Ok(packed.get(key)?.map(Fetched::of_packed).transpose()?);
         }
         Err(LookupError::NotWatched { kind: kind.to_string(), key: key.to_owned() })
+    }
+
+    /// Returns true if the cache has the kind in this representation; if `synced` is set, only after its first list.
+    fn holds<O: Representation>(&self, kind: &ScopedKind, synced: bool) -> bool {
+        self.cache.held::<O>(kind.gvk()).is_some_and(|informer| !synced || informer.has_synced())
     }
 
     /// The informer of a kind and form, if it knows its objects.

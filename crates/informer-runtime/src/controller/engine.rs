@@ -113,6 +113,7 @@ impl<R: ReconcileRequest> Engine<R> {
             return Err(ControllerError::StartedTwice { controller: self.controller() });
         }
         let _employed = self.instruments.employ(self.settings.workers);
+        let _detaches = DetachesOnDrop { engine: &self, only_unused: false };
         let ended = self.clone().start_and_work(&stop).await;
         self.end().await;
         self.life.lock().end();
@@ -121,6 +122,7 @@ impl<R: ReconcileRequest> Engine<R> {
 
     /// Starts the sources ahead of the run, and keeps them for it; ends them where it does not come.
     pub(super) async fn warm_up(self: Arc<Self>, stop: CancellationToken) -> Result<(), ControllerError> {
+        let _detaches = DetachesOnDrop { engine: &self, only_unused: true };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -255,7 +257,8 @@ impl<R: ReconcileRequest> Engine<R> {
         self.feed.spawn(async move {
             let started = engine.start_source(&*source).await;
             if let Err(error) = &started {
-                tracing::error!(controller = engine.name(), %error, "a source that was added cannot be started");
+                let (controller, error) = (engine.name(), error as &dyn std::error::Error);
+                tracing::error!(controller, error, "a source that was added cannot be started");
             }
             let _ = told.send(started);
         });
@@ -311,6 +314,24 @@ impl<R: ReconcileRequest> Engine<R> {
             shard: self.sharded.as_ref().map(Sharded::state),
             sources,
             busy: self.slots.iter().filter_map(Slot::busy).collect(),
+        }
+    }
+}
+
+/// Detaches the sources when a run or a warm-up ends. A future that is dropped before it was stopped, as at the deadline of the
+/// manager, cannot do it itself, and sources that stay attached keep their tasks and the cache alive.
+struct DetachesOnDrop<'a, R: ReconcileRequest> {
+    engine: &'a Engine<R>,
+    /// Leaves the sources to a run that has begun.
+    only_unused: bool,
+}
+
+impl<R: ReconcileRequest> Drop for DetachesOnDrop<'_, R> {
+    fn drop(&mut self) {
+        let unused = self.engine.life.lock().phase() == ControllerPhase::Created;
+        if unused || !self.only_unused {
+            self.engine.detach();
+            self.engine.queue.shut_down();
         }
     }
 }

@@ -9,6 +9,14 @@ pub enum BuildError {
     /// It has no name, and no kind to be named after.
     #[error("a controller needs a name: it stands in its logs and metrics; use `named`")]
     NoName,
+    /// The name of the controller is not a valid field owner.
+    #[error("controller {controller:?}: its name {problem}; use 1 to 128 bytes of printable characters")]
+    InvalidName {
+        /// The controller.
+        controller: String,
+        /// What is wrong with the name.
+        problem: &'static str,
+    },
     /// Two kinds are reconciled.
     #[error(
         "controller {controller}: `for_` names the one kind that is reconciled, and was called twice; use `watches` for others"

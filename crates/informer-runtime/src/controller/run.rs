@@ -50,6 +50,7 @@ impl<R: ReconcileRequest> Controller<R> {
         let sharded = member.as_ref().zip(key_of).map(|(member, of)| Sharded::new(member, of, shards()));
         let mut services = environment.services;
         services.recorder = services.recorder.of(&name);
+        services.client = services.client.of_controller(&name);
         let engine = Arc::new(Engine::new(Parts {
             name: name.into(),
             kind,
@@ -73,6 +74,7 @@ impl<R: ReconcileRequest> IntoRunnable for Controller<R> {
             manager.claim_name(runnable.engine.name())?;
         }
         if let Some(member) = runnable.member.take() {
+            manager.observe_lease(&member.health());
             manager.add(member)?;
         }
         Ok(Box::new(runnable))

@@ -1,5 +1,6 @@
 mod build;
 mod life;
+mod logs;
 mod metrics;
 mod panics;
 mod results;

@@ -124,27 +124,35 @@ async fn turn<R: ReconcileRequest>(
     let took = begin.elapsed();
     drop(active);
     span.in_scope(|| {
-        let settled = catch_unwind(AssertUnwindSafe(|| settle(engine, item, ended, took)));
-        settled.unwrap_or_else(|panic| unsettled(engine, request.as_ref(), panic_text(&*panic), took))
+        let settled = catch_unwind(AssertUnwindSafe(|| settle(engine, item, id, ended, took)));
+        settled.unwrap_or_else(|panic| unsettled(engine, request.as_ref(), id, panic_text(&*panic), took))
     })
 }
 
-/// What the outcome of a request asked for could not be done, since the rate limiter panicked, which is the program's. The request was
-/// dropped on the way, so that it comes again.
+/// Handles a panic of the program's rate limiter while the outcome of a reconcile was acted on. The guard of
+/// the request was dropped, so the request is retried.
 fn unsettled<R: ReconcileRequest>(
     engine: &Engine<R>,
     request: Option<&R>,
+    id: ReconcileId,
     panic: &str,
     took: Duration,
 ) -> Result<Option<Item<R>>, ControllerError> {
     engine.instruments.panicked();
+    let request = request.map(R::to_string).unwrap_or_default();
     if !engine.settings.recover_panic {
-        let request = request.map(R::to_string).unwrap_or_default();
         let (controller, message) = (engine.name().to_owned(), format!("its rate limiter: {panic}"));
         return Err(ControllerError::Panicked { controller, request, message });
     }
     engine.instruments.reconciled(ReconcileResult::Error, took);
-    tracing::error!(panic, "the rate limiter panicked, and the request is tried again");
+    tracing::error!(
+        controller = engine.name(),
+        kind = &*engine.kind,
+        key = request,
+        reconcile_id = %id,
+        panic,
+        "the rate limiter panicked; the request is retried"
+    );
     Ok(None)
 }
 
@@ -182,6 +190,7 @@ async fn call<R: ReconcileRequest>(engine: &Engine<R>, request: R, context: Cont
 fn settle<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
+    id: ReconcileId,
     ended: Ended,
     took: Duration,
 ) -> Result<Option<Item<R>>, ControllerError> {
@@ -205,7 +214,7 @@ fn settle<R: ReconcileRequest>(
             ReconcilePanic::new(&message).into()
         }
     };
-    let done = settle_failure(engine, item, &error);
+    let done = settle_failure(engine, item, id, &error);
     engine.instruments.reconciled(ReconcileResult::Error, took);
     Ok(done)
 }
@@ -238,20 +247,24 @@ fn settle_success<R: ReconcileRequest>(
     (follow_verdict(item, verdict), result)
 }
 
-/// A terminal error keeps the failures of its request, as upstream does: what comes next may well fail again.
+/// Retries a request, unless its error is terminal. A terminal error keeps the failure count of its request:
+/// the next attempt may well fail again.
 fn settle_failure<R: ReconcileRequest>(
     engine: &Engine<R>,
     item: Item<R>,
+    id: ReconcileId,
     error: &ReconcileError,
 ) -> Option<Item<R>> {
-    let (retries, terminal) = (item.retries(), error.is_terminal());
+    let (key, retries, terminal) = (item.key().to_string(), item.retries(), error.is_terminal());
     let verdict = Verdict::of(state::Ended::Failed { terminal, priority: error.priority() });
     let done = follow_verdict(item, verdict);
+    // The fields repeat those of the span, which is not recorded by a subscriber for warnings or errors only.
+    let (controller, kind) = (engine.name(), &*engine.kind);
     if terminal {
         engine.instruments.terminal_error();
-        tracing::error!(%error, retries, "the reconcile failed, and is not tried again");
+        tracing::error!(controller, kind, key, reconcile_id = %id, %error, retries, "reconcile failed; not retried");
     } else {
-        tracing::warn!(%error, retries, "the reconcile failed, and is tried again");
+        tracing::warn!(controller, kind, key, reconcile_id = %id, %error, retries, "reconcile failed; retrying");
     }
     done
 }

@@ -4,18 +4,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use informer_apiserver::{ApiServer, Fault, FaultAction, FaultMatch, Kind, Verb};
-use informer_client::Client;
+use informer_client::{Client, Dynamic, Lazy, Representation, ResourceKind, Typed};
 use informer_core::Gvr;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{EventState, SERIES_MAX};
 use super::{EventKey, EventRecorder, EventSender, EventSubject, EventType, Recorded};
-use crate::{BoxError, Runnable};
+use crate::{BoxError, ListOptions, Runnable};
 
 struct Fixture {
     server: ApiServer,
@@ -75,6 +75,84 @@ async fn an_event_names_its_object_and_what_happened() {
     let regarding = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web", "uid": "4711"});
     assert_eq!(event["regarding"], regarding);
     assert!(event["eventTime"].is_string() && event["series"].is_null());
+}
+
+/// A server with a Pod, a client whose cache reads everything, and a recorder of events.
+fn pod_on_a_server() -> (Fixture, crate::Client) {
+    let fixture = Fixture::new();
+    let spec = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "i"}]}});
+    fixture.server.create(&Gvr::new("", "v1", "pods"), "shop", spec).expect("it is valid");
+    let cache = crate::Cache::new(Client::from_service(fixture.server.service(), "default"));
+    cache.start();
+    (fixture, crate::Client::new(&cache))
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_refer_to_objects_of_every_representation_in_full() {
+    let (fixture, client) = pod_on_a_server();
+    let (cache, pods, key) = (client.cache(), ResourceKind::of::<Pod>(), "shop/web");
+    let gvk = pods.gvk();
+    let dynamic = client.dynamic(pods.clone());
+    let subjects = [
+        ("Fetched", EventSubject::from(&client.get::<Pod>(key).await.unwrap().unwrap())),
+        ("Type", EventSubject::from(&**client.get::<Pod>(key).await.unwrap().unwrap().view())),
+        ("DynamicGet", EventSubject::of_dynamic(&dynamic.get(key).await.unwrap().unwrap())),
+        ("DynamicList", EventSubject::of_dynamic(&dynamic.list(&ListOptions::default()).await.unwrap()[0])),
+        ("Lazy", EventSubject::of(&*read::<Lazy<Pod>>(cache, &pods).await)),
+        ("Typed", EventSubject::of(&*read::<Typed<Pod>>(cache, &pods).await)),
+        ("Metadata", EventSubject::of(&*read::<informer_client::Metadata<Pod>>(cache, &pods).await)),
+        ("Dynamic", EventSubject::of_kind(gvk, &*read::<Dynamic>(cache, &pods).await)),
+        ("Untyped", EventSubject::of_kind(gvk, &*read::<informer_client::Metadata>(cache, &pods).await)),
+    ];
+    let stored = fixture.server.get(&Gvr::new("", "v1", "pods"), "shop", "web").unwrap();
+    let expected = json!({
+        "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web",
+        "uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"],
+    });
+    for (reason, subject) in subjects {
+        fixture.recorder.normal(subject, reason, "Testing", "x");
+    }
+    sleep(Duration::from_secs(1)).await;
+    let events = fixture.events();
+    assert_eq!(events.len(), 9);
+    for event in events {
+        assert_eq!(event["regarding"], expected, "{}", event["reason"]);
+    }
+}
+
+async fn read<O: Representation>(cache: &crate::Cache, kind: &ResourceKind) -> Arc<O> {
+    let informer = cache.informer_of::<O>(kind.clone());
+    informer.wait_for_sync(Duration::from_secs(10)).await.expect("the kind is served");
+    informer.get("shop/web").expect("the namespace is cached").expect("the Pod is there")
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_about_cluster_scoped_objects_are_in_the_default_namespace_with_uid() {
+    let fixture = Fixture::new();
+    let mut node = k8s_openapi::api::core::v1::Node::default();
+    node.metadata.name = Some("worker-1".to_owned());
+    node.metadata.uid = Some("4711".to_owned());
+    fixture.recorder.normal(&node, "Full", "Testing", "x");
+    sleep(Duration::from_secs(1)).await;
+    let event = fixture.events().pop().expect("it is there");
+    assert_eq!(event["metadata"]["namespace"], "default");
+    assert_eq!(
+        event["regarding"],
+        json!({"apiVersion": "v1", "kind": "Node", "name": "worker-1", "uid": "4711"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_about_versions_of_one_object_are_one_series() {
+    let fixture = Fixture::new();
+    for version in ["1", "2"] {
+        let mut pod = pod();
+        pod.metadata.resource_version = Some(version.to_owned());
+        fixture.recorder.normal(&pod, "Changed", "Testing", "x");
+    }
+    sleep(Duration::from_secs(1)).await;
+    let events = fixture.events();
+    assert_eq!((events.len(), &events[0]["series"]["count"]), (1, &json!(2)));
 }
 
 #[tokio::test(start_paused = true)]

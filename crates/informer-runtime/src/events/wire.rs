@@ -8,18 +8,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::{Write, Written};
-use super::{EventSubject, EventType};
+use super::{EventKey, EventSubject, EventType};
 
 /// Where events about objects without a namespace are kept, as upstream.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Sends a request. `Err` where it may work later.
+/// Sends a request. `Err` if it may succeed later.
 pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Result<Written, String> {
     let Ok(request) = request(write, instance) else {
-        tracing::warn!(
-            namespace = write.key.regarding.namespace,
-            "no event can be in a namespace of this name"
-        );
+        warn(write, "the namespace of its object is invalid");
         return Ok(Written::Refused);
     };
     let response = client.request(request).await.map_err(|error| error.to_string())?;
@@ -31,10 +28,24 @@ pub(super) async fn send(client: &Client, write: &Write, instance: &str) -> Resu
             Err(format!("the server said {}", status.as_u16()))
         }
         status => {
-            tracing::warn!(status = status.as_u16(), event = write.name, "the server takes no event");
+            warn(write, &format!("the server rejected it with {}", status.as_u16()));
             Ok(Written::Refused)
         }
     }
+}
+
+fn warn(write: &Write, problem: &str) {
+    let EventKey { controller, regarding, reason, .. } = &write.key;
+    tracing::warn!(
+        event = write.name,
+        controller = &**controller,
+        kind = regarding.kind,
+        namespace = regarding.namespace,
+        name = regarding.name,
+        reason,
+        problem,
+        "an event was dropped"
+    );
 }
 
 fn request(write: &Write, instance: &str) -> Result<Request<Bytes>, http::Error> {
@@ -90,7 +101,12 @@ fn series(write: &Write) -> Value {
 fn reference(subject: &EventSubject) -> Value {
     let mut reference =
         json!({"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name});
-    for (name, value) in [("namespace", &subject.namespace), ("uid", &subject.uid)] {
+    let optional = [
+        ("namespace", &subject.namespace),
+        ("uid", &subject.uid),
+        ("resourceVersion", &subject.resource_version),
+    ];
+    for (name, value) in optional {
         if !value.is_empty() {
             reference[name] = json!(value);
         }

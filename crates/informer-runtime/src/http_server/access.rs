@@ -1,21 +1,27 @@
-//! Who may ask a server: told by the API server, and remembered for a while.
+//! Authentication and authorization of requests by the API server (TokenReview and SubjectAccessReview), with
+//! a cache.
 //!
 //! # Invariants
 //!
-//! 1. Nobody is let in whom the API server has not let in within [`ALLOWED_FOR`]. 2. Tokens stand in no log and no error.
+//! 1. No request is served that the API server has not allowed within [`ALLOWED_FOR`].
+//! 2. Tokens are in no log and in no error, and none is kept in memory: the cache knows a keyed hash.
+//! 3. Requests that the API server refuses cause at most [`limit::UNKNOWN_BURST`] reviews of each type at
+//!    once, and [`limit::UNKNOWN_PER_SECOND`] after that.
 //!
 //! # Lock order
 //!
-//! One of `users` and `permissions`, for a look or a note; the server is asked under none.
+//! One lock at a time. No request is sent under a lock.
 //!
 //! # Shutdown
 //!
 //! Nothing runs by itself.
 
+mod limit;
 mod memory;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
@@ -28,7 +34,8 @@ use serde_json::{Value, json};
 
 use crate::leader::driver::now;
 use crate::leader::lease::{exchange, json_request};
-use memory::Memory;
+use limit::Limit;
+use memory::{Known, Memory};
 
 /// How long a user is remembered for a token, as upstream.
 const USER_FOR: Duration = Duration::from_secs(60);
@@ -48,6 +55,8 @@ pub(super) enum Refused {
     Unknown,
     #[error("403 forbidden: the user of the token may not do this")]
     Forbidden,
+    #[error("429 too many requests: reviews of unknown clients are limited; try again in a second")]
+    TooMany,
     #[error("500: the API server could not be asked who this is, and what is allowed")]
     Unasked,
 }
@@ -57,25 +66,40 @@ impl Refused {
         match self {
             Self::Unknown => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Unasked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
-/// The spec of a SubjectAccessReview, as text: what is remembered by.
+/// The spec of a SubjectAccessReview as text.
 type Question = String;
 
-/// Asks the API server about those who ask.
+/// A keyed hash of a token, of 128 bits.
+type TokenHash = [u64; 2];
+
+/// Authenticates and authorizes requests.
 pub(super) struct Access {
     client: Client,
-    /// By token; nothing where it is nobody's.
-    users: Mutex<Memory<Option<Value>>>,
-    permissions: Mutex<Memory<bool>>,
+    /// The keys of [`TokenHash`], drawn at random.
+    keys: [RandomState; 2],
+    /// By token; `None` for invalid ones.
+    users: Mutex<Memory<TokenHash, Option<Value>>>,
+    permissions: Mutex<Memory<Question, bool>>,
+    unknown_tokens: Mutex<Limit>,
+    denials: Mutex<Limit>,
 }
 
 impl Access {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, users: Mutex::default(), permissions: Mutex::default() }
+        Self {
+            client,
+            keys: [RandomState::new(), RandomState::new()],
+            users: Mutex::default(),
+            permissions: Mutex::default(),
+            unknown_tokens: Mutex::default(),
+            denials: Mutex::default(),
+        }
     }
 
     /// Whether a request is to be answered.
@@ -102,24 +126,41 @@ impl Access {
         }
     }
 
+    /// Returns the user of a token; `None` for an invalid token.
     async fn user(&self, token: &str) -> Result<Option<Value>, Refused> {
-        if let Some(user) = self.users.lock().get(token, now()) {
-            return Ok(user);
-        }
+        let hash = self.keys.each_ref().map(|key| key.hash_one(token));
+        let known = self.users.lock().get(&hash, now());
+        // A token that was valid before is reviewed without a limit: it is not part of a flood of guessed ones.
+        let limited = match known {
+            Known::Valid(user) => return Ok(user),
+            Known::Expired(Some(_)) => None,
+            Known::Expired(None) | Known::Nothing => Some(&self.unknown_tokens),
+        };
+        take(limited)?;
         let kind = ("authentication.k8s.io", "TokenReview", "tokenreviews");
         let status = self.review(kind, json!({"token": token})).await?;
         let user = (status["authenticated"] == true).then(|| status["user"].clone());
-        self.users.lock().put(token.to_owned(), user.clone(), now() + USER_FOR, now());
+        if user.is_some() {
+            give_back(limited);
+        }
+        self.users.lock().put(hash, user.clone(), now() + USER_FOR, now());
         Ok(user)
     }
 
     async fn allows(&self, question: Value) -> Result<bool, Refused> {
         let text: Question = question.to_string();
-        if let Some(allowed) = self.permissions.lock().get(&text, now()) {
-            return Ok(allowed);
-        }
+        let known = self.permissions.lock().get(&text, now());
+        let limited = match known {
+            Known::Valid(allowed) => return Ok(allowed),
+            Known::Expired(true) => None,
+            Known::Expired(false) | Known::Nothing => Some(&self.denials),
+        };
+        take(limited)?;
         let kind = ("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews");
         let allowed = self.review(kind, question).await?["allowed"] == true;
+        if allowed {
+            give_back(limited);
+        }
         let keep = if allowed { ALLOWED_FOR } else { DENIED_FOR };
         self.permissions.lock().put(text, allowed, now() + keep, now());
         Ok(allowed)
@@ -138,9 +179,22 @@ impl Access {
             Ok((status, answer)) => {
                 format!("{}: {}", status.as_u16(), answer["message"].as_str().unwrap_or("without a reason"))
             }
-            Err(problem) => problem,
+            Err(failure) => failure.problem,
         };
-        tracing::warn!(kind, problem, "a review failed, and so nobody is let in");
+        tracing::warn!(kind, problem, "a review failed; denying the request");
         Err(Refused::Unasked)
+    }
+}
+
+fn take(limited: Option<&Mutex<Limit>>) -> Result<(), Refused> {
+    match limited.is_none_or(|limit| limit.lock().take(now())) {
+        true => Ok(()),
+        false => Err(Refused::TooMany),
+    }
+}
+
+fn give_back(limited: Option<&Mutex<Limit>>) {
+    if let Some(limit) = limited {
+        limit.lock().give_back(now());
     }
 }

@@ -15,14 +15,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::access::Access;
 use super::impatient::Impatient;
+use super::slots::{Slot, Slots};
 use super::tls::Acceptor;
 use super::{
     ANSWER_TIMEOUT, Address, CONNECTIONS_MAX, DRAIN_TIMEOUT, HEADER_TIMEOUT, HttpServer, ListenError,
@@ -52,7 +52,8 @@ pub(super) async fn run(server: HttpServer, stop: CancellationToken) -> Result<(
     bound.send_replace(listener.local_addr().ok());
     let site = Site { routes, access, body_max, stop: stop.clone() };
     let connections = TaskTracker::new();
-    let accepting = accept(&listener, tls.as_ref(), &site, &connections);
+    let slots = Slots::new(CONNECTIONS_MAX);
+    let accepting = accept(&listener, tls.as_ref(), (&slots, &site), &connections);
     let watching = async {
         match &tls {
             Some(tls) => tls.watch().await,
@@ -83,41 +84,61 @@ async fn listen(name: &str, address: Address) -> Result<TcpListener, ListenError
     }
 }
 
-async fn accept(listener: &TcpListener, tls: Option<&Acceptor>, site: &Site, connections: &TaskTracker) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Accepts connections until it is dropped. A connection is accepted even if no slot is free, so that it can displace an idle one.
+async fn accept(
+    listener: &TcpListener,
+    tls: Option<&Acceptor>,
+    server: (&Slots, &Site),
+    connections: &TaskTracker,
+) {
+    let (slots, site) = server;
     loop {
-        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
+                let slot = Arc::new(slots.take().await);
                 let (tls, site) = (tls.map(Acceptor::acceptor), site.clone());
                 connections.spawn(async move {
-                    connection(stream, tls, site).await;
-                    drop(place);
+                    tokio::select! {
+                        biased;
+                        () = slot.closed() => tracing::debug!("a connection was closed to make room for another"),
+                        () = connection(stream, tls, site, Arc::clone(&slot)) => {}
+                    }
                 });
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot take a connection");
+                let address = listener.local_addr().ok();
+                tracing::warn!(
+                    ?address,
+                    error = &error as &dyn std::error::Error,
+                    "accepting a connection failed"
+                );
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, site: Site) {
-    let Some(tls) = tls else { return exchange(stream, site).await };
-    // A peer that does not finish its handshake is one that sends no head.
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    tls: Option<TlsAcceptor>,
+    site: Site,
+    slot: Arc<Slot>,
+) {
+    let Some(tls) = tls else { return exchange(stream, site, slot).await };
     match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, site).await,
+        Ok(Ok(stream)) => exchange(stream, site, slot).await,
         Ok(Err(error)) => tracing::debug!(error = &error as &dyn std::error::Error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, site: Site) {
+/// Serves the requests of a connection. A peer is disconnected if it sends no complete head within [`HEADER_TIMEOUT`], at first
+/// or after an answer.
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, site: Site, slot: Arc<Slot>) {
     let stop = site.stop.clone();
     let service = service_fn(move |request| {
-        let site = site.clone();
-        async move { Ok::<_, Infallible>(answer(request, &site).await.map(Full::new)) }
+        let (site, slot) = (site.clone(), Arc::clone(&slot));
+        async move { Ok::<_, Infallible>(answer(request, &site, &slot).await.map(Full::new)) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -131,7 +152,7 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let _ = connection.await;
 }
 
-async fn answer(request: Request<Incoming>, site: &Site) -> Response<Bytes> {
+async fn answer(request: Request<Incoming>, site: &Site, slot: &Slot) -> Response<Bytes> {
     let Some(handler) = site.routes.find(request.uri().path()) else {
         return text(StatusCode::NOT_FOUND, "404 page not found\n");
     };
@@ -149,6 +170,7 @@ async fn answer(request: Request<Incoming>, site: &Site) -> Response<Bytes> {
             }
             Err(_) => return text(StatusCode::BAD_REQUEST, "the body broke off\n"),
         };
+        let _serving = slot.serve();
         // The call is inside, so that its own panic is contained as well.
         AssertUnwindSafe(async { handler(Request::from_parts(head, body)).await })
             .catch_unwind()

@@ -117,7 +117,7 @@ async fn a_port_in_use_ends_the_manager_with_an_error_that_names_it() {
 }
 
 /// A certificate of its own authority in files, and what trusts it.
-fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
+pub(super) fn certificate(folder: &std::path::Path) -> (Tls, RootCertStore) {
     let made = rcgen::generate_simple_self_signed(["here".to_owned()]).expect("a valid name");
     std::fs::write(folder.join("tls.crt"), made.cert.pem()).expect("the folder is ours");
     std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("the folder is ours");
@@ -176,7 +176,7 @@ async fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
     let key = folder.path().join("tls.key");
     std::fs::write(&key, "garbage").expect("the folder is ours");
     let error = acceptor.renew().await.expect_err("the key is broken").to_string();
-    assert!(error.ends_with("the key is no PEM"), "{error}");
+    assert!(error.ends_with("the key is not PEM"), "{error}");
     assert!(shakes_hands(&acceptor, &first).await, "the old pair stays");
 
     let (_, second) = certificate(folder.path());
@@ -255,4 +255,66 @@ async fn a_client_authority_that_is_replaced_counts_for_the_next_connection() {
     write(after.certificate());
     assert!(acceptor.renew().await.expect("valid files"));
     assert!(taken(Some(&new)).await && !taken(Some(&old)).await && !taken(None).await);
+}
+
+/// A certificate in a folder of its own below another one, as a version of a mounted Secret.
+fn version(folder: &std::path::Path, name: &str) -> RootCertStore {
+    let version = folder.join(name);
+    std::fs::create_dir(&version).expect("the folder is ours");
+    certificate(&version).1
+}
+
+#[tokio::test]
+async fn certificate_is_reloaded_after_the_symlink_swap_of_a_mounted_secret() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let swap = |name: &str| {
+        symlink(name, path("..data_tmp")).expect("the folder is ours");
+        std::fs::rename(path("..data_tmp"), path("..data")).expect("the folder is ours");
+    };
+    let first = version(folder.path(), "..1");
+    swap("..1");
+    for name in ["tls.crt", "tls.key"] {
+        symlink(format!("..data/{name}"), path(name)).expect("the folder is ours");
+    }
+    let tls = Tls::files(path("tls.crt"), path("tls.key"), default_provider());
+    let acceptor = tls.load().await.expect("a valid pair");
+    assert!(shakes_hands(&acceptor, &first).await);
+
+    let second = version(folder.path(), "..2");
+    assert!(!acceptor.renew().await.expect("nothing has changed"));
+    swap("..2");
+    std::fs::remove_dir_all(path("..1")).expect("the folder is ours");
+    assert!(acceptor.renew().await.expect("a valid pair"));
+    assert!(shakes_hands(&acceptor, &second).await);
+    assert!(!shakes_hands(&acceptor, &first).await);
+}
+
+#[tokio::test]
+async fn certificate_is_reloaded_after_files_are_renamed_over_it_or_removed_and_written_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (tls, first) = certificate(folder.path());
+    let acceptor = tls.load().await.expect("a valid pair");
+
+    let second = version(folder.path(), "2");
+    std::fs::rename(path("2/tls.crt"), path("tls.crt")).expect("the folder is ours");
+    let error = acceptor.renew().await.expect_err("half of a pair").to_string();
+    assert!(error.ends_with("certificate and key do not make a pair"), "{error}");
+    assert!(shakes_hands(&acceptor, &first).await, "the old pair stays");
+    std::fs::rename(path("2/tls.key"), path("tls.key")).expect("the folder is ours");
+    assert!(acceptor.renew().await.expect("a valid pair"));
+    assert!(shakes_hands(&acceptor, &second).await);
+
+    for name in ["tls.crt", "tls.key"] {
+        std::fs::remove_file(path(name)).expect("it exists");
+        let error = acceptor.renew().await.expect_err("a file is missing").to_string();
+        assert!(error.ends_with("a file cannot be read"), "{error}");
+        assert!(shakes_hands(&acceptor, &second).await, "the old pair stays");
+    }
+    let (_, third) = certificate(folder.path());
+    assert!(acceptor.renew().await.expect("a valid pair"));
+    assert!(shakes_hands(&acceptor, &third).await && !shakes_hands(&acceptor, &second).await);
 }

@@ -137,7 +137,7 @@ impl Tls {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(authorities) {
             let added = authority.map_err(BoxError::from).and_then(|authority| Ok(roots.add(authority)?));
-            added.map_err(|error| self.error("a client authority is no certificate", error))?;
+            added.map_err(|error| self.error("a client authority is not a certificate", error))?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider));
         verifier.build().map_err(|error| self.error("there is no client authority", error))
@@ -146,9 +146,9 @@ impl Tls {
     fn parse(&self, Files { certificate, key, .. }: &Files) -> Result<CertifiedKey, TlsError> {
         let chain: Result<Vec<CertificateDer<'static>>, _> =
             CertificateDer::pem_slice_iter(certificate).collect();
-        let chain = chain.map_err(|error| self.error("the certificate is no PEM", error))?;
+        let chain = chain.map_err(|error| self.error("the certificate is not PEM", error))?;
         let key =
-            PrivateKeyDer::from_pem_slice(key).map_err(|error| self.error("the key is no PEM", error))?;
+            PrivateKeyDer::from_pem_slice(key).map_err(|error| self.error("the key is not PEM", error))?;
         let pair = CertifiedKey::from_der(chain, key, &self.provider);
         pair.map_err(|error| self.error("certificate and key do not make a pair", error))
     }
@@ -212,7 +212,8 @@ impl Acceptor {
                     tracing::info!(certificate = %self.tls.certificate.display(), "a new certificate is served")
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the old certificate stays");
+                    let certificate = self.tls.certificate.display();
+                    tracing::warn!(%certificate, error = &error as &dyn std::error::Error, "the old certificate stays");
                 }
             }
         }

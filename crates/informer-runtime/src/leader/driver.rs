@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -11,14 +11,15 @@ use http_body_util::BodyExt;
 use informer_client::Client;
 use informer_core::panics::panic_text;
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::lease::LeaseLock;
+use super::failures::Failure;
+use super::health::{LeaseHealth, LeaseUse};
+use super::lease::{LeaseLock, Reply};
 use super::{ElectionConfigError, LeaderElection, LeaderLost, Leadership, Observer};
 use crate::{BoxError, EventRecorder, Runnable, RunnableGroup};
-use informer_control::election::{Action, Answer, ElectorState, Notice};
+use informer_control::election::{Action, ElectorState, Notice};
 
 /// How soon a watch of the Lease that was refused or broke off is tried again. Nothing depends on it: the Lease is looked at
 /// all the same.
@@ -37,12 +38,13 @@ pub struct LeaderElector {
     /// Until when a leader's lease holds off others.
     held_until: watch::Sender<Option<Instant>>,
     pub(crate) recorder: Option<EventRecorder>,
+    health: Arc<LeaseHealth>,
     #[cfg(feature = "prometheus")]
     pub(crate) status: Option<prometheus_client::metrics::gauge::Gauge>,
 }
 
 /// A request on its way; never resolves where there is none.
-type InFlight = Option<Pin<Box<dyn Future<Output = (Answer, Option<Value>)> + Send>>>;
+type InFlight = Option<BoxFuture<'static, Reply>>;
 
 impl LeaderElector {
     pub(crate) fn new(
@@ -53,7 +55,12 @@ impl LeaderElector {
         let identity = election.identity.unwrap_or_else(own_identity);
         let namespace = election.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         ElectionConfigError::check(&election.name, &namespace, &identity, election.times)?;
+        let client = if election.share_connections { client } else { client.with_separate_connections() };
+        let tolerance = election.times.renew;
+        let health =
+            LeaseHealth::new(LeaseUse::LeaderElection, &namespace, &election.name, &identity, tolerance);
         Ok(Self {
+            health,
             request_timeout: (election.times.renew / 2).max(Duration::from_secs(1)),
             state: ElectorState::new(identity.clone(), election.times, election.release, now()),
             lock: LeaseLock::new(client, &namespace, &election.name),
@@ -66,6 +73,11 @@ impl LeaderElector {
             #[cfg(feature = "prometheus")]
             status: None,
         })
+    }
+
+    /// The record of its failures.
+    pub(crate) fn health(&self) -> Arc<LeaseHealth> {
+        Arc::clone(&self.health)
     }
 
     /// The label of its metrics.
@@ -113,22 +125,31 @@ impl LeaderElector {
         let mut watching = Some(watch_lease(self.lock.client().clone(), self.lock.watch(), hint).boxed());
         let mut in_flight: InFlight = None;
         let mut stopping = false;
+        // True if the last request has succeeded; the round has, too, unless another request follows.
+        let mut succeeded = false;
         loop {
             self.state.tick(now());
             self.held_until.send_replace(self.state.held_until());
             if let Some(end) = self.tell(&mut watching) {
                 return end;
             }
-            if let Some(action) = self.state.poll_action() {
-                in_flight = Some(self.send(&action));
+            match self.state.poll_action() {
+                Some(action) => in_flight = Some(self.send(&action)),
+                None if succeeded => self.health.succeeded(),
+                None => {}
             }
+            succeeded = false;
             // An answer counts before a deadline that passed with it.
             tokio::select! {
                 biased;
-                (answer, seen) = answer(&mut in_flight) => {
+                reply = reply(&mut in_flight) => {
                     in_flight = None;
-                    self.lock.keep(seen);
-                    self.state.answer(answer, now(), rand::random());
+                    succeeded = reply.failure.is_none();
+                    if let Some(failure) = reply.failure {
+                        self.health.failed(failure);
+                    }
+                    self.lock.keep(reply.lease);
+                    self.state.answer(reply.answer, now(), rand::random());
                 }
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
@@ -141,14 +162,12 @@ impl LeaderElector {
         }
     }
 
-    fn send(&self, action: &Action) -> Pin<Box<dyn Future<Output = (Answer, Option<Value>)> + Send>> {
+    fn send(&self, action: &Action) -> BoxFuture<'static, Reply> {
         let request = self.lock.request(action, Timestamp::now());
         let (client, timeout) = (self.lock.client().clone(), self.request_timeout);
         async move {
-            match tokio::time::timeout(timeout, LeaseLock::send(client, request)).await {
-                Ok(answer) => answer,
-                Err(_) => (Answer::Failed(format!("no answer in {timeout:?}")), None),
-            }
+            let reply = tokio::time::timeout(timeout, LeaseLock::send(client, request)).await;
+            reply.unwrap_or_else(|_| Reply::failed(Failure::timed_out(timeout)))
         }
         .boxed()
     }
@@ -159,6 +178,7 @@ impl LeaderElector {
             match notice {
                 Notice::Holder(holder) => {
                     tracing::info!(lease = self.name, holder, "the lease has another holder");
+                    self.health.set_holder(&holder);
                     self.observers.iter().for_each(|observer| self.observe(observer, &holder));
                 }
                 Notice::Leading(fence) => {
@@ -206,6 +226,7 @@ impl LeaderElector {
         if let Some(status) = &self.status {
             status.set(i64::from(leadership.is_leading()));
         }
+        self.health.set_active(leadership.is_leading());
         self.leadership.send_replace(leadership);
     }
 }
@@ -242,7 +263,7 @@ pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-async fn answer(in_flight: &mut InFlight) -> (Answer, Option<Value>) {
+async fn reply(in_flight: &mut InFlight) -> Reply {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,

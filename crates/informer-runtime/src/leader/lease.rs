@@ -8,6 +8,7 @@ use informer_core::{Gvr, ResourceVersion};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::failures::{Failure, FailureKind};
 use crate::EventSubject;
 
 use informer_control::election::{Action, Answer, LeaseRecord, LeaseWrite};
@@ -17,6 +18,24 @@ const LEASE_BYTES_MAX: usize = 1 << 20;
 
 /// How long the server may keep a watch of the Lease open.
 const WATCH_SECONDS: u32 = 300;
+
+/// The result of a request.
+pub(super) struct Reply {
+    pub(super) answer: Answer,
+    /// The Lease as the server has it now.
+    pub(super) lease: Option<Value>,
+    pub(super) failure: Option<Failure>,
+}
+
+impl Reply {
+    fn of(answer: Answer) -> Self {
+        Self { answer, lease: None, failure: None }
+    }
+
+    pub(super) fn failed(failure: Failure) -> Self {
+        Self { answer: Answer::Failed(failure.problem.clone()), lease: None, failure: Some(failure) }
+    }
+}
 
 /// One Lease of one server.
 pub(super) struct LeaseLock {
@@ -56,20 +75,22 @@ impl LeaseLock {
         }
     }
 
-    /// Asks the server. The answer is kept by [`keep`](Self::keep), so that a request that is given up leaves nothing half done.
-    pub(super) async fn send(client: Client, request: Request<Bytes>) -> (Answer, Option<Value>) {
+    /// Sends a request. [`keep`](Self::keep) stores the Lease of the reply, so that a request that is given up changes
+    /// nothing here.
+    pub(super) async fn send(client: Client, request: Request<Bytes>) -> Reply {
+        let creates = request.method() == Method::POST;
         match exchange(&client, request, LEASE_BYTES_MAX).await {
             Ok((status, body)) if status.is_success() => match read_record(&body) {
-                Some((record, version)) => (Answer::Seen(record, version), Some(body)),
-                None => (Answer::Failed("the answer is no Lease".to_owned()), None),
+                Some((record, version)) => {
+                    Reply { answer: Answer::Seen(record, version), lease: Some(body), failure: None }
+                }
+                None => Reply::failed(Failure::new(FailureKind::Refused, "the answer is not a Lease")),
             },
-            Ok((StatusCode::NOT_FOUND, _)) => (Answer::Missing, None),
-            Ok((StatusCode::CONFLICT, _)) => (Answer::Conflict, None),
-            Ok((status, body)) => {
-                let message = body["message"].as_str().unwrap_or("without a reason");
-                (Answer::Failed(format!("the server said {}: {message}", status.as_u16())), None)
-            }
-            Err(problem) => (Answer::Failed(problem), None),
+            // For a creation, 404 means that the namespace or the resource is missing.
+            Ok((StatusCode::NOT_FOUND, _)) if !creates => Reply::of(Answer::Missing),
+            Ok((StatusCode::CONFLICT, _)) => Reply::of(Answer::Conflict),
+            Ok((status, body)) => Reply::failed(Failure::of_status(status, &body)),
+            Err(failure) => Reply::failed(failure),
         }
     }
 
@@ -77,9 +98,17 @@ impl LeaseLock {
         self.last = seen.or(self.last.take());
     }
 
-    /// What events about it refer to.
+    /// Returns a reference for events: to the Lease as it was last seen.
     pub(super) fn subject(&self) -> EventSubject {
-        EventSubject::new("coordination.k8s.io/v1", "Lease", &self.namespace, &self.name)
+        let text = |name: &str| {
+            let seen = self.last.as_ref().and_then(|lease| lease["metadata"][name].as_str());
+            seen.unwrap_or_default().to_owned()
+        };
+        EventSubject {
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+            ..EventSubject::new("coordination.k8s.io/v1", "Lease", &self.namespace, &self.name)
+        }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -106,12 +135,20 @@ pub(crate) async fn exchange(
     client: &Client,
     request: Request<Bytes>,
     bytes_max: usize,
-) -> Result<(StatusCode, Value), String> {
-    let response = client.request(request).await.map_err(|error| error.to_string())?;
+) -> Result<(StatusCode, Value), Failure> {
+    let unreachable = |problem: String| Failure::new(FailureKind::Unreachable, problem);
+    let response = client.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
     let status = response.status();
     let body = Limited::new(response.into_body(), bytes_max).collect().await;
-    let body = body.map_err(|_| "the answer broke off, or is too large".to_owned())?.to_bytes();
+    let broken = |_| unreachable("the answer broke off, or is too large".to_owned());
+    let body = body.map_err(broken)?.to_bytes();
     Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+}
+
+/// An error with its causes.
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Reads what makes sense: anybody may have written the Lease, and what is garbage is as good as nothing.

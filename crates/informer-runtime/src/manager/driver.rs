@@ -153,7 +153,11 @@ impl Driver {
 
     /// The first error ends all; errors after it, or while stopping, are told as well.
     fn fail(&mut self, error: PartError) {
-        tracing::error!(error = &error as &dyn std::error::Error, "a part of the manager failed");
+        tracing::error!(
+            part = error.name(),
+            error = &error as &dyn std::error::Error,
+            "a part of the manager failed"
+        );
         let timeout = error.lease_left().unwrap_or(Duration::MAX).min(self.options.stop_timeout);
         if self.first.is_none() && !self.state.is_stopping() {
             self.first = Some(error);

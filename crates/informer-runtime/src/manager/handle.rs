@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AddError, BoxError, ManagerStatus};
 use crate::controller::{ControllerMetricsProvider, Environment};
 use crate::events::EventSender;
+use crate::leader::health::LeaseHealth;
 use crate::observed::Observed;
 use crate::{
     ControllerDefaults, EventRecorder, HealthChecks, IntoRunnable, Leadership, Probe, Runnable,
@@ -91,7 +92,7 @@ impl ManagerHandle {
         let (ping, pings) = mpsc::channel(PINGS_MAX);
         let (events, recorder) = EventSender::new(client.api().clone());
         let (health, ready) = (HealthChecks::default(), Arc::new(AtomicBool::new(false)));
-        own_checks(&health, &ping, &ready);
+        own_checks(&health, &ping, &ready, &observed);
         let shared = Shared {
             services: Services::new(client, recorder.clone()),
             defaults: Mutex::default(),
@@ -171,6 +172,15 @@ impl ManagerHandle {
         &self.shared.health
     }
 
+    /// Shows an election or a shard membership on `/readyz`, in metrics and on the debug page.
+    pub(crate) fn observe_lease(&self, lease: &Arc<LeaseHealth>) {
+        let checked = Arc::clone(lease);
+        self.health().add(Probe::Ready, lease.check_name(), move || std::future::ready(checked.ready()));
+        #[cfg(feature = "prometheus")]
+        lease.count_in(&self.shared.observed.prometheus.leases);
+        self.shared.observed.show_lease(Arc::clone(lease));
+    }
+
     /// A recorder of events that names `controller` as the one who reports.
     pub fn recorder(&self, controller: &str) -> EventRecorder {
         self.shared.recorder.of(controller)
@@ -235,7 +245,17 @@ impl ManagerHandle {
 }
 
 /// The checks that every manager has. They hold parts of it, not the manager, which holds them.
-fn own_checks(health: &HealthChecks, ping: &mpsc::Sender<Ping>, ready: &Arc<AtomicBool>) {
+fn own_checks(
+    health: &HealthChecks,
+    ping: &mpsc::Sender<Ping>,
+    ready: &Arc<AtomicBool>,
+    observed: &Arc<Observed>,
+) {
+    let observed = Arc::clone(observed);
+    health.add(Probe::Ready, "informers", move || {
+        let checked = observed.check_informers();
+        async move { Ok(checked?) }
+    });
     for probe in [Probe::Health, Probe::Ready, Probe::Live] {
         let ping = ping.clone();
         health.add(probe, "manager", move || {

@@ -1,4 +1,6 @@
 #[cfg(feature = "prometheus")]
+mod leases;
+#[cfg(feature = "prometheus")]
 mod shown;
 
 use std::sync::Arc;
@@ -349,6 +351,49 @@ async fn a_manager_that_has_ended_leaves_no_task_behind() {
     }
     let events = informer_core::Gvr::new("events.k8s.io", "v1", "events");
     assert!(server.list(&events, "default").expect("it is served").len() >= 2);
+}
+
+/// A manager with an election, a controller that owns objects, and one that shares its keys.
+fn whole_program(server: &ApiServer) -> Manager {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    let client = Client::from_service(server.service(), "default");
+    let maps = crate::Controller::new::<ConfigMap>("maps").owns::<Secret>();
+    let shared = crate::Controller::new::<Secret>("secrets").sharded(crate::ShardGroup::new("secrets"));
+    let feed = crate::source::function("feed", |feed| async move {
+        feed.spawn(std::future::pending());
+        Ok(())
+    });
+    Manager::new(client)
+        .leader_election(crate::LeaderElection::new("operator"))
+        .controller(maps.reconcile(|_, _| async { Ok(crate::Outcome::Done) }))
+        .controller(shared.source(feed).reconcile(|_, _| async { Ok(crate::Outcome::Done) }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_manager_leaves_no_task_behind() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    for millis in [0, 1, 100, 5_000, 60_000] {
+        let server = ApiServer::builder().build();
+        let running = whole_program(&server).run_until(std::future::pending::<()>());
+        let ended = tokio::time::timeout(Duration::from_millis(millis), running).await;
+        assert!(ended.is_err(), "it runs until it is dropped");
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(alive(), before, "dropped after {millis} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_that_does_not_stop_in_time_leaves_no_task_behind() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let server = ApiServer::builder().build();
+    // The member of the shard group waits for the others to see that it has left.
+    let manager = whole_program(&server).stop_timeout(Duration::ZERO);
+    let ended = manager.run_until(sleep(seconds(60))).await;
+    assert!(ended.is_err_and(|error| !error.unstopped().is_empty()));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(alive(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

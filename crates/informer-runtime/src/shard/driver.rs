@@ -13,10 +13,12 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::driver::{now, own_identity, sleep_until};
+use crate::leader::failures::Failure;
+use crate::leader::health::{LeaseHealth, LeaseUse};
 use crate::{BoxError, Runnable, RunnableGroup};
 
 use super::handle::{Sharding, Shared};
-use super::state::{Answer, ShardState};
+use super::state::{Action, Answer, ShardState};
 use super::wire::GroupLeases;
 use super::{ShardConfigError, ShardGroup};
 
@@ -28,20 +30,26 @@ pub struct ShardMember {
     request_timeout: Duration,
     leases: GroupLeases,
     sharding: Sharding,
+    health: Arc<LeaseHealth>,
 }
 
-type InFlight = Option<BoxFuture<'static, Answer>>;
+/// A request in flight. Resolves to whether it was a list, and its answer.
+type InFlight = Option<BoxFuture<'static, (bool, Answer)>>;
 
 impl ShardMember {
     pub(super) fn new(group: ShardGroup, client: Client) -> Result<Self, ShardConfigError> {
         let namespace = group.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
         ShardConfigError::check(&group, &namespace)?;
+        let client = if group.share_connections { client } else { client.with_separate_connections() };
         let name: Arc<str> = format!("{}-{}", group.name, uuid::Uuid::new_v4().simple()).into();
         let state = ShardState::new(Arc::clone(&name), group.times, now());
         let view = watch::Sender::new(Arc::clone(state.view()));
         let shared = Shared { state: Mutex::new(state), view, wake: Notify::new() };
         let identity = group.identity.unwrap_or_else(own_identity);
+        let tolerance = group.times.lease;
+        let health = LeaseHealth::new(LeaseUse::ShardGroup, &namespace, &group.name, &identity, tolerance);
         Ok(Self {
+            health,
             lease: group.times.lease,
             request_timeout: (group.times.lease / 5).max(Duration::from_millis(500)),
             leases: GroupLeases::new(client, &namespace, &group.name, (name, identity), group.times.lease),
@@ -53,6 +61,11 @@ impl ShardMember {
     /// Which keys this replica may act on: none, until it runs.
     pub fn sharding(&self) -> Sharding {
         self.sharding.clone()
+    }
+
+    /// The record of its failures.
+    pub(crate) fn health(&self) -> Arc<LeaseHealth> {
+        Arc::clone(&self.health)
     }
 
     pub(crate) fn lease_duration(&self) -> Duration {
@@ -70,6 +83,8 @@ impl ShardMember {
         let shared = Arc::clone(&self.sharding.shared);
         let mut in_flight: InFlight = None;
         let mut stopping = false;
+        // Whether the last write and the last list failed: a list that succeeds must not hide that writes are rejected.
+        let mut failing = [false; 2];
         loop {
             let (action, deadline, gone, view) = {
                 let mut state = shared.state.lock();
@@ -89,7 +104,9 @@ impl ShardMember {
                 }
                 changed
             });
+            self.health.set_active(shared.view.borrow().is_active());
             if gone {
+                self.health.stopped();
                 return;
             }
             if let Some(action) = action {
@@ -99,8 +116,12 @@ impl ShardMember {
             // An answer counts before a deadline that passed with it.
             tokio::select! {
                 biased;
-                answer = answer(&mut in_flight) => {
+                (is_list, answer) = answer(&mut in_flight) => {
                     in_flight = None;
+                    failing[usize::from(is_list)] = matches!(answer, Answer::Failed);
+                    if failing == [false; 2] {
+                        self.health.succeeded();
+                    }
                     shared.state.lock().answer(answer, now());
                 }
                 () = stop.cancelled(), if !stopping => {
@@ -113,17 +134,18 @@ impl ShardMember {
         }
     }
 
-    fn send(&self, action: super::state::Action) -> BoxFuture<'static, Answer> {
+    fn send(&self, action: Action) -> BoxFuture<'static, (bool, Answer)> {
+        let is_list = matches!(action, Action::List);
         let answer = self.leases.send(action, Timestamp::now());
-        let (timeout, group) = (self.request_timeout, self.group.clone());
+        let (timeout, health) = (self.request_timeout, Arc::clone(&self.health));
         async move {
-            let problem = match tokio::time::timeout(timeout, answer).await {
-                Ok(Ok(answer)) => return answer,
-                Ok(Err(problem)) => problem,
-                Err(_) => format!("no answer in {timeout:?}"),
-            };
-            tracing::warn!(group, problem, "a request about the leases of a shard group failed");
-            Answer::Failed
+            let answer = tokio::time::timeout(timeout, answer).await;
+            let answer =
+                answer.unwrap_or_else(|_| Err(Failure::timed_out(timeout))).unwrap_or_else(|failure| {
+                    health.failed(failure);
+                    Answer::Failed
+                });
+            (is_list, answer)
         }
         .boxed()
     }
@@ -150,7 +172,7 @@ impl fmt::Debug for ShardMember {
     }
 }
 
-async fn answer(in_flight: &mut InFlight) -> Answer {
+async fn answer(in_flight: &mut InFlight) -> (bool, Answer) {
     match in_flight {
         Some(request) => request.await,
         None => std::future::pending().await,

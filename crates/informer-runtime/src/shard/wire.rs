@@ -10,6 +10,7 @@ use informer_core::{Gvr, ResourceVersion};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::leader::failures::{Failure, FailureKind};
 use crate::leader::lease::{exchange, json_request};
 
 use super::peer::{Claims, Record};
@@ -47,12 +48,12 @@ impl GroupLeases {
         Self { client, path, group: group.to_owned(), name, identity, lease }
     }
 
-    /// Asks the server. An error says what the trouble was.
+    /// Sends the request of an action.
     pub(super) fn send(
         &self,
         action: Action,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Answer, String>> + Send + 'static {
+    ) -> impl Future<Output = Result<Answer, Failure>> + Send + 'static {
         let request = self.request(&action, now);
         let client = self.client.clone();
         async move {
@@ -60,13 +61,10 @@ impl GroupLeases {
             match (status, &action) {
                 (StatusCode::NOT_FOUND, Action::Update(..) | Action::Delete(..)) => Ok(Answer::Missing),
                 (StatusCode::CONFLICT, _) => Ok(Answer::Conflict),
-                (status, Action::List) if status.is_success() => read_list(&body),
+                (status, Action::List) if status.is_success() => read_list(&body).map_err(invalid),
                 (status, Action::Delete(..)) if status.is_success() => Ok(Answer::Deleted),
-                (status, _) if status.is_success() => Ok(Answer::Written(version(&body)?)),
-                (status, _) => {
-                    let message = body["message"].as_str().unwrap_or("without a reason");
-                    Err(format!("the server said {}: {message}", status.as_u16()))
-                }
+                (status, _) if status.is_success() => Ok(Answer::Written(version(&body).map_err(invalid)?)),
+                (status, _) => Err(Failure::of_status(status, &body)),
             }
         }
     }
@@ -123,13 +121,17 @@ impl GroupLeases {
     }
 }
 
+fn invalid(problem: String) -> Failure {
+    Failure::new(FailureKind::Refused, problem)
+}
+
 fn version(object: &Value) -> Result<ResourceVersion, String> {
     let version = object["metadata"]["resourceVersion"].as_str();
     version.map(ResourceVersion::from).ok_or_else(|| "the answer has no version".to_owned())
 }
 
 fn read_list(list: &Value) -> Result<Answer, String> {
-    let items = list["items"].as_array().ok_or("the answer is no list")?;
+    let items = list["items"].as_array().ok_or("the answer is not a list")?;
     let records = items.iter().map(read_record).collect::<Result<_, _>>()?;
     Ok(Answer::Listed(version(list)?, records))
 }

@@ -1,9 +1,11 @@
 //! Admission reviews: from the request to the typed function, and from its answer to the response.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use informer_client::ListKeys;
 use informer_core::{Gvk, Gvr};
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
@@ -63,12 +65,47 @@ pub struct AdmissionRequest<K> {
     pub user: AdmissionUser,
     /// Whether nothing will be stored: then nothing must be done elsewhere either.
     pub dry_run: bool,
-    /// The object as it is to be; none for a deletion.
+    /// The new object. `None` for a deletion, and for a [connection](AdmissionOperation::Connect), whose
+    /// object is of another kind.
     pub object: Option<K>,
-    /// The object as it is; none for a creation.
-    pub old_object: Option<K>,
-    /// The options of the request.
+    /// The options of the request. For a [connection](AdmissionOperation::Connect) they are the object of the
+    /// review, such as `PodExecOptions`.
     pub options: Value,
+    /// The stored object as it was received.
+    old: Value,
+    typed: PhantomData<fn() -> K>,
+}
+
+impl<K: DeserializeOwned> AdmissionRequest<K> {
+    /// Decodes the stored object: the one that is changed or deleted. `None` for a creation and for a
+    /// connection. Each call decodes it again.
+    ///
+    /// # Errors
+    ///
+    /// When the stored object does not fit the type, for example because it was stored under an older schema.
+    /// With `?`, a validator denies the request. It may allow the request instead: if it denies every change and
+    /// deletion of such an object, the object can be neither repaired nor removed.
+    pub fn old_object(&self) -> Result<Option<K>, UndecodableObject> {
+        decoded(&self.old, "oldObject")
+    }
+}
+
+/// An object of a review that does not fit the type of its webhook. The message names the field and none of
+/// its values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name} cannot be decoded: the value of {field} does not fit the type of the webhook; correct the object"
+)]
+pub struct UndecodableObject {
+    name: &'static str,
+    field: String,
+}
+
+impl From<UndecodableObject> for Denied {
+    /// Denies the request with code 400.
+    fn from(error: UndecodableObject) -> Self {
+        Self::new(error.to_string()).code(400)
+    }
 }
 
 impl<K> std::fmt::Debug for AdmissionRequest<K> {
@@ -200,11 +237,8 @@ struct WireResource {
     resource: String,
 }
 
-/// Reads a request, and the objects in it. Also answers the object as it came.
-fn read<K>(mut review: Value) -> Result<(AdmissionRequest<K>, Value), Denied>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
-{
+/// Reads the request of a review. Its objects are not decoded.
+fn read<K: Resource<DynamicType = ()>>(mut review: Value) -> Result<Wire, Denied> {
     let wrong = |message: String| Denied::new(message).code(400);
     let kind = review["kind"].as_str().unwrap_or_default();
     if kind != "AdmissionReview" {
@@ -214,46 +248,58 @@ where
     if !matches!(version, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1") {
         return Err(wrong(format!("this webhook knows v1 and v1beta1 of admission.k8s.io, not {version}")));
     }
-    // serde names a field and what it expected, and for scalars the value: of a request's head that is none of the object's.
+    // The error of serde has the field and may show a scalar value. The head of a request has no values of
+    // the object.
     let wire: Wire = serde_json::from_value(review["request"].take())
         .map_err(|error| wrong(format!("the request cannot be read: {error}")))?;
-    if (&*wire.kind.group, &*wire.kind.kind) != (&*K::group(&()), &*K::kind(&())) {
+    // The object of a connection is the options of the subresource, such as PodExecOptions.
+    if !wire.is_of::<K>() && wire.operation != AdmissionOperation::Connect {
         let message = format!("this webhook is for {}, and was sent a {}", K::kind(&()), wire.kind.kind);
         return Err(wrong(message));
     }
-    let object = typed(&wire.object, "object")?;
-    let old_object = typed(&wire.old_object, "oldObject")?;
-    let request = AdmissionRequest {
-        uid: wire.uid,
-        operation: wire.operation,
-        kind: Gvk::new(&wire.kind.group, &wire.kind.version, &wire.kind.kind),
-        resource: Gvr::new(&wire.resource.group, &wire.resource.version, &wire.resource.resource),
-        subresource: wire.sub_resource,
-        name: wire.name,
-        namespace: wire.namespace,
-        user: wire.user_info,
-        dry_run: wire.dry_run.unwrap_or(false),
-        object,
-        old_object,
-        options: wire.options,
-    };
-    Ok((request, wire.object))
+    Ok(wire)
 }
 
-/// An object, if there is one. The error names the field and no value.
-fn typed<K: DeserializeOwned>(object: &Value, name: &str) -> Result<Option<K>, Denied> {
+impl Wire {
+    fn is_of<K: Resource<DynamicType = ()>>(&self) -> bool {
+        (&*self.kind.group, &*self.kind.kind) == (&*K::group(&()), &*K::kind(&()))
+    }
+
+    /// Decodes the new object, unless it is of another kind. Also returns it as it was received.
+    fn decode<K>(self) -> Result<(AdmissionRequest<K>, Value), UndecodableObject>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let of_another_kind = !self.is_of::<K>();
+        let object = if of_another_kind { None } else { decoded(&self.object, "object")? };
+        let (options, raw) =
+            if of_another_kind { (self.object, Value::Null) } else { (self.options, self.object) };
+        let request = AdmissionRequest {
+            uid: self.uid,
+            operation: self.operation,
+            kind: Gvk::new(&self.kind.group, &self.kind.version, &self.kind.kind),
+            resource: Gvr::new(&self.resource.group, &self.resource.version, &self.resource.resource),
+            subresource: self.sub_resource,
+            name: self.name,
+            namespace: self.namespace,
+            user: self.user_info,
+            dry_run: self.dry_run.unwrap_or(false),
+            object,
+            options,
+            old: self.old_object,
+            typed: PhantomData,
+        };
+        Ok((request, raw))
+    }
+}
+
+/// Decodes an object of a review, if there is one.
+fn decoded<K: DeserializeOwned>(object: &Value, name: &'static str) -> Result<Option<K>, UndecodableObject> {
     if object.is_null() {
         return Ok(None);
     }
     let read: Result<K, _> = serde_path_to_error::deserialize(object);
-    let failed = |error: serde_path_to_error::Error<serde_json::Error>| {
-        Denied::new(format!(
-            "{name} cannot be read: the field {} is not what the webhook expects",
-            error.path()
-        ))
-        .code(400)
-    };
-    read.map(Some).map_err(failed)
+    read.map(Some).map_err(|error| UndecodableObject { name, field: error.path().to_string() })
 }
 
 pub(super) async fn validate<K, F, Fut>(review: Value, validator: &F) -> Value
@@ -262,7 +308,8 @@ where
     F: Fn(AdmissionRequest<K>) -> Fut,
     Fut: Future<Output = Result<Allowed, Denied>>,
 {
-    let decided = match read(review) {
+    let read = read::<K>(review).and_then(|wire| Ok(wire.decode::<K>()?));
+    let decided = match read {
         Ok((request, _)) => validator(request).await,
         Err(denied) => Err(denied),
     };
@@ -272,13 +319,13 @@ where
     }
 }
 
-pub(super) async fn default<K, F, Fut>(review: Value, defaulter: &F) -> Value
+pub(super) async fn default<K, F, Fut>(review: Value, defaulter: &F, keys: &ListKeys) -> Value
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone,
     F: Fn(AdmissionRequest<K>, K) -> Fut,
     Fut: Future<Output = Result<K, Denied>>,
 {
-    match defaulted(review, defaulter).await {
+    match defaulted(review, defaulter, keys).await {
         Ok(Some(operations)) => {
             let patch = STANDARD.encode(Value::Array(operations).to_string());
             json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
@@ -288,20 +335,32 @@ where
     }
 }
 
-async fn defaulted<K, F, Fut>(review: Value, defaulter: &F) -> Result<Option<Vec<Value>>, Denied>
+async fn defaulted<K, F, Fut>(
+    review: Value,
+    defaulter: &F,
+    keys: &ListKeys,
+) -> Result<Option<Vec<Value>>, Denied>
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone,
     F: Fn(AdmissionRequest<K>, K) -> Fut,
     Fut: Future<Output = Result<K, Denied>>,
 {
-    let (request, raw) = read::<K>(review)?;
-    let changes = matches!(request.operation, AdmissionOperation::Create | AdmissionOperation::Update);
-    let Some(object) = request.object.clone().filter(|_| changes) else { return Ok(None) };
+    let wire = read::<K>(review)?;
+    if !matches!(wire.operation, AdmissionOperation::Create | AdmissionOperation::Update) {
+        return Ok(None);
+    }
+    // An undecodable object in deletion needs no defaults, but its finalizers must be removable.
+    let in_deletion = !wire.object["metadata"]["deletionTimestamp"].is_null();
+    let (request, raw) = match wire.decode::<K>() {
+        Err(_) if in_deletion => return Ok(None),
+        read => read?,
+    };
+    let Some(object) = request.object.clone() else { return Ok(None) };
     let written = |object: &K| {
         serde_json::to_value(object).map_err(|_| Denied::new("the object cannot be written").code(500))
     };
     let before = written(&object)?;
     let after = written(&defaulter(request, object).await?)?;
-    let operations = patch::between(&raw, &before, &after);
+    let operations = patch::between(&raw, &before, &after, keys);
     Ok((!operations.is_empty()).then_some(operations))
 }

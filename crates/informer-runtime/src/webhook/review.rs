@@ -46,10 +46,10 @@ fn read(request: &Request<Bytes>) -> Result<(Value, Value), (StatusCode, String)
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a review as application/json\n".to_owned()));
     }
-    // serde says where a text is no JSON, and quotes nothing of it.
+    // serde says where a text is not JSON, and quotes nothing of it.
     let body: Value = serde_json::from_slice(request.body())
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {error}\n")))?;
-    let advice = "the body is no review: it needs apiVersion, kind and a request with a uid\n";
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}\n")))?;
+    let advice = "the body is not a review: it needs apiVersion, kind and a request with a uid\n";
     let head = head(&body).ok_or_else(|| (StatusCode::BAD_REQUEST, advice.to_owned()))?;
     Ok((body, head))
 }

@@ -441,6 +441,45 @@ async fn a_handler_of_several_namespaces_sees_all_of_them_one_event_at_a_time() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removed_handler_of_several_namespaces_is_not_called_for_events_that_wait_for_their_turn() {
+    let server = Server::start();
+    for key in ["a/one", "b/two", "c/three"] {
+        server.pod(key);
+    }
+    let cache = server.cache().namespaces(["a", "b", "c"]).build();
+    let (calls, go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let (counted, waits) = (Arc::clone(&calls), Arc::clone(&go_on));
+    let handler = on_event_async(move |_| {
+        let (counted, waits) = (Arc::clone(&counted), Arc::clone(&waits));
+        async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            waits.notified().await;
+        }
+    });
+    let registration = cache.informer::<Pod>().add_handler(handler).unwrap();
+    cache.start();
+    cache.wait_for_sync(SOON).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "the others wait for the first call");
+    registration.remove();
+    go_on.notify_one();
+    tokio::time::timeout(SOON, registration.remove_and_wait()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "a call began after the handler was removed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_built_in_cluster_scoped_kind_that_is_given_by_name_has_one_informer_in_a_cache_of_namespaces() {
+    let server = Server::start();
+    server.create("nodes", "n1", json!({}));
+    let cache = server.cache().namespaces(["a", "b"]).build();
+    cache.start();
+    let nodes = cache.dynamic(ResourceKind::new("", "v1", "Node", "nodes"));
+    nodes.wait_for_sync(SOON).await.unwrap();
+    assert_eq!((nodes.parts().len(), nodes.len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_pinned_to_a_form_is_refused_in_others() {
     let server = Server::start();
     server.pod("default/web-0");
@@ -484,26 +523,4 @@ async fn a_cache_runs_once_for_a_manager_and_needs_no_leadership() {
     assert!(cache.states().iter().all(|state| !state.running), "it has stopped whole");
     let error = cache.get::<ConfigMap>("default/m").await.unwrap_err();
     assert!(matches!(error, ReadError::Stopped { .. }), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_index_whose_name_is_taken_in_one_namespace_is_added_in_none() {
-    let server = Server::start();
-    for key in ["a/one", "b/two", "c/three"] {
-        server.pod(key);
-    }
-    let cache = server.cache().namespaces(["a", "b", "c"]).build();
-    cache.start();
-    let pods = cache.informer::<Pod>();
-    pods.wait_for_sync(SOON).await.unwrap();
-    let of_b = pods.part_of(Some("b")).unwrap();
-    of_b.indexer().add_index("name", field("metadata.uid")).unwrap();
-    let error = pods.add_index("name", field("metadata.name")).unwrap_err();
-    assert_eq!(error.names().collect::<Vec<_>>(), ["name"]);
-    for part in pods.parts() {
-        let indexed = part.informer.by_index("name", "one").is_ok();
-        assert_eq!(indexed, std::ptr::eq(&part.informer, of_b), "{}", part.scope);
-    }
-    pods.add_index("node", field("metadata.name")).unwrap();
-    assert_eq!(pods.by_index("node", "three").unwrap().len(), 1);
 }

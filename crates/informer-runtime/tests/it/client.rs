@@ -6,11 +6,11 @@ use informer_apiserver::Verb;
 use informer_client::Typed;
 use informer_runtime::{
     Client, DeleteOptions, FieldValidation, ListOptions, MissingInformer, Next, Operation, OperationResult,
-    OperationVerb, Patch, ReadError, ScopedKind, WriteError,
+    Patch, ReadError, ScopedKind, WriteError,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
 use kube_core::DynamicObject;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use crate::fixture::{SOON, Server};
 use crate::old_types::OldDeployment;
 
 /// A deployment that a server takes.
-fn deployable() -> Value {
+pub(crate) fn deployable() -> Value {
     let containers = json!([{"name": "main", "image": "a:1"}]);
     json!({"spec": {
         "replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"type": "Recreate"},
@@ -30,9 +30,10 @@ fn deployable() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
-    let server = Server::start();
+    let server = crate::newer_server::newer();
     let resources = json!({"requests": {"cpu": "1"}});
-    let main = json!({"name": "main", "image": "a:1", "resources": resources, "command": ["run"]});
+    let main =
+        json!({"name": "main", "image": "a:1", "resources": resources, "command": ["run"], "shells": ["sh"]});
     let spec = json!({
         "replicas": 1,
         "minReadySeconds": 5,
@@ -55,6 +56,7 @@ async fn unknown_and_pruned_fields_survive_a_read_modify_write() {
     let made = &stored["spec"]["template"]["spec"]["containers"];
     assert_eq!((made[1].is_null(), &made[0]["image"]), (true, &json!("a:2")), "{stored}");
     assert_eq!((&made[0]["resources"], &made[0]["command"]), (&resources, &json!(["run"])), "{stored}");
+    assert_eq!(made[0]["shells"], json!(["sh"]), "the table of the client does not know it: {stored}");
     assert_eq!((&stored["spec"]["replicas"], &stored["spec"]["minReadySeconds"]), (&json!(3), &json!(5)));
     assert!(stored["metadata"]["managedFields"].is_array(), "{stored}");
 }
@@ -90,7 +92,7 @@ async fn what_is_created_comes_into_the_cache_and_goes_from_it() {
     assert!(client.delete::<ConfigMap>("default/m").await.unwrap_err().is_not_found());
 }
 
-fn config_map(key: &str, color: &str) -> ConfigMap {
+pub(crate) fn config_map(key: &str, color: &str) -> ConfigMap {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let mut map = json!({"metadata": {"name": name}, "data": {"color": color}});
     if !namespace.is_empty() {
@@ -99,7 +101,7 @@ fn config_map(key: &str, color: &str) -> ConfigMap {
     serde_json::from_value(map).expect("the fields are those of a config map")
 }
 
-fn color(map: &ConfigMap) -> &str {
+pub(crate) fn color(map: &ConfigMap) -> &str {
     map.data.as_ref().and_then(|data| data.get("color")).map_or("", String::as_str)
 }
 
@@ -233,29 +235,15 @@ async fn scale_eviction_and_token_have_doors_of_their_own() {
         "metadata": {"name": "web-0", "namespace": "default"}, "deleteOptions": {"gracePeriodSeconds": 0},
     });
     let _: Value = client.subresource("eviction").create::<Pod, _>("default/web-0", &eviction).await.unwrap();
+    assert!(client.get::<Pod>("default/web-0").await.unwrap().is_none());
+    server.create("serviceaccounts", "default/robot", json!({}));
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}});
+    let made: Value =
+        client.subresource("token").create::<ServiceAccount, _>("default/robot", &request).await.unwrap();
+    assert!(made["status"]["token"].as_str().is_some_and(|token| !token.is_empty()), "{made}");
     let error = client.subresource("nonsense").read::<Pod, Value>("default/web-0").await.unwrap_err();
     assert!(error.is_not_found(), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_verb_of_a_dry_run_changes_nothing() {
-    let server = Server::start();
-    let client = server.client();
-    let map = client.create(&config_map("default/m", "red")).await.unwrap();
-    let before = server.api.version();
-    let dry = client.dry_run();
-    dry.create(&config_map("default/other", "red")).await.unwrap();
-    let mut edited = map.edit();
-    edited.data = None;
-    dry.update(&edited).await.unwrap();
-    dry.patch::<ConfigMap>("default/m", &Patch::merge(json!({"data": {"color": "blue"}}))).await.unwrap();
-    dry.replace(&config_map("default/m", "green")).await.unwrap();
-    dry.delete::<ConfigMap>("default/m").await.unwrap();
-    dry.delete_all::<ConfigMap>(&ListOptions::default().namespace("default"), &DeleteOptions::default())
-        .await
-        .unwrap();
-    assert_eq!(server.api.version(), before);
-    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,6 +257,24 @@ async fn a_field_owner_and_validation_go_with_every_write_and_the_last_word_coun
     assert_eq!(last_write(&server).2, "fieldManager=second&fieldValidation=Ignore");
     let unknown = client.patch::<ConfigMap>("default/m", &Patch::merge(json!({"unknown": 1}))).await;
     assert!(unknown.is_err(), "strictly");
+    let options = "fieldManager=first&fieldValidation=Strict";
+    let mut edited = client.live().get::<ConfigMap>("default/m").await.unwrap().unwrap().edit();
+    edited.data.get_or_insert_default().insert("b".to_owned(), "2".to_owned());
+    client.update(&edited).await.unwrap();
+    assert_eq!(last_write(&server).2, options, "update");
+    client.replace(&config_map("default/m", "blue")).await.unwrap();
+    assert_eq!(last_write(&server).2, options, "replace");
+    client.force().apply(&config_map("default/m", "green")).await.unwrap();
+    assert_eq!(
+        last_write(&server).2,
+        "fieldManager=first&force=true",
+        "an apply is always validated strictly"
+    );
+    server.pod("default/web-0");
+    let patch = Patch::merge(json!({"status": {"phase": "Running"}}));
+    client.status().patch::<Pod>("default/web-0", &patch).await.unwrap();
+    assert_eq!(last_write(&server).1, "status");
+    assert_eq!(last_write(&server).2, options, "patch of a subresource");
     client.delete::<ConfigMap>("default/m").await.unwrap();
     assert_eq!(last_write(&server).2, "", "a deletion writes no fields");
 }
@@ -349,7 +355,8 @@ async fn live_lists_come_page_by_page_and_whole() {
     let two = ListOptions::default().limit(2);
     let first = live.page::<Pod>(&two, None).await.unwrap();
     assert_eq!(first.items.len(), 2);
-    let second = live.page::<Pod>(&two, first.continue_token.as_deref()).await.unwrap();
+    let token = first.continue_token.as_deref();
+    let second = live.page::<Pod>(&two, token).await.unwrap();
     assert_eq!(second.items.len(), 2);
     let third = live.page::<Pod>(&two, second.continue_token.as_deref()).await.unwrap();
     assert_eq!((third.items.len(), third.continue_token), (1, None));
@@ -357,6 +364,10 @@ async fn live_lists_come_page_by_page_and_whole() {
     assert_eq!(live.list::<Pod>(&two).await.unwrap().len(), 2);
     let one = ListOptions::default().fields("metadata.name=web-3".parse().unwrap());
     assert_eq!(live.list::<Pod>(&one).await.unwrap().len(), 1);
+    server.pod("default/web-5");
+    server.api.compact();
+    let expired = live.page::<Pod>(&two, token).await.unwrap_err();
+    assert!(expired.to_string().contains("continue parameter is too old"), "{expired}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -449,61 +460,6 @@ async fn a_status_is_patched_apart_from_the_rest() {
     let (web, result) = client.create_or_patch(web(), change(3, 6)).await.unwrap();
     assert_eq!(result, OperationResult::Unchanged);
     assert_eq!((web.spec.replicas, web.status.as_ref().unwrap().observed_generation), (Some(3), Some(6)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_interceptor_sees_every_verb_and_decides() {
-    let server = Server::start();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    let client = server.client().intercept(move |operation: Operation, next: Next| {
-        log.lock().push(operation.to_string());
-        async move {
-            match operation.verb {
-                OperationVerb::Delete => {
-                    Err(WriteError::Stopped { attempt: operation.to_string(), cause: "not today".into() })
-                }
-                _ => next.run(operation).await,
-            }
-        }
-    });
-    let map = client.create(&config_map("default/m", "red")).await.unwrap();
-    let mut edited = map.edit();
-    edited.data = None;
-    client.update(&edited).await.unwrap();
-    assert!(client.get::<ConfigMap>("default/m").await.unwrap().is_some());
-    assert!(client.get::<ConfigMap>("default/none").await.unwrap().is_none());
-    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
-    client.live().get::<ConfigMap>("default/m").await.unwrap();
-    client.delete::<ConfigMap>("default/m").await.unwrap_err();
-    client.status().patch::<Pod>("default/none", &Patch::merge(json!({}))).await.unwrap_err();
-    let wanted = [
-        "create configmaps default/m",
-        "patch configmaps default/m",
-        "get configmaps default/m",
-        "get configmaps default/none",
-        "list configmaps",
-        "get configmaps default/m",
-        "delete configmaps default/m",
-        "patch pods/status default/none",
-    ];
-    assert_eq!(*seen.lock(), wanted);
-    assert_eq!(server.api.count_requests(Verb::Delete, "configmaps"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_interceptor_is_asked_first_and_may_change_what_is_sent() {
-    let server = Server::start();
-    let paint = |wanted: &'static str| {
-        move |mut operation: Operation, next: Next| async move {
-            operation.body["data"][wanted] = operation.body["data"]["color"].clone();
-            operation.body["data"]["color"] = json!(wanted);
-            next.run(operation).await
-        }
-    };
-    let client = server.client().intercept(paint("blue")).intercept(paint("green"));
-    let map = client.create(&config_map("default/m", "red")).await.unwrap();
-    assert_eq!(json!(map.data), json!({"color": "blue", "green": "red", "blue": "green"}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use informer_client::{Dynamic, Metadata, ResourceKind};
 use informer_core::Gvr;
 use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
-use informer_runtime::source::{watch, watch_metadata, watch_of, watch_typed};
+use informer_runtime::source::{Feed, function, watch, watch_metadata, watch_of, watch_typed};
 use informer_runtime::{
     Cache, CancellationToken, Client, Controller, ControllerBuilder, ControllerDefaults, ControllerHandle,
     ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, ScopedKind,
@@ -155,7 +155,7 @@ async fn what_is_watched_typed_is_looked_up_typed() {
     let controller = controller.reconcile(move |request: Request, ctx| {
         let heard = heard.clone();
         async move {
-            let map = ctx.get::<ConfigMap>(&request.key)?.ok_or("it is there")?;
+            let map = ctx.get::<ConfigMap>(&request.key).await?.ok_or("it is there")?;
             heard.0.lock().extend(map.data.iter().flatten().map(|(name, value)| format!("{name}={value}")));
             Ok(Outcome::Done)
         }
@@ -200,12 +200,22 @@ async fn other_kinds_are_mapped_and_predicates_hold_for_their_own_kind_alone() {
 async fn an_event_filter_holds_for_every_kind() {
     let (server, seen) = (Server::start(), Seen::default());
     let builder = Controller::new::<ConfigMap>("maps").owns::<Secret>();
-    let controller = seen.by(builder.event_filter(|event| event.key().namespace() != Some("ignored")));
+    let builder = builder.event_filter(|event| event.key().namespace() != Some("ignored"));
+    let raw = function("raw", |feed: Feed<Request>| async move {
+        feed.enqueue(0).add("ignored/raw".parse().unwrap());
+        Ok(())
+    });
+    let controller = seen.by(builder.source(raw));
     let running = Running::start(Manager::new(server.api_client()).controller(controller));
     config_map(&server, "ignored/x");
     config_map(&server, "a/x");
+    let owner =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "u", "controller": true}]);
+    for key in ["ignored/child", "a/child"] {
+        server.create("secrets", key, json!({"metadata": {"ownerReferences": owner}}));
+    }
     quiet().await;
-    assert_eq!(seen.take(), ["a/x"]);
+    assert_eq!(seen.sorted(), ["a/owner", "a/x", "ignored/raw"]);
     running.stop().await.unwrap();
 }
 
@@ -215,8 +225,8 @@ async fn a_reconciler_reads_the_cache_and_writes_to_the_server() {
     config_map(&server, "a/web");
     let controller = Controller::new::<ConfigMap>("copies").watches::<Secret>(enqueue_object()).reconcile(
         |request, ctx| async move {
-            let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
-            if ctx.get::<Secret>(&request.key)?.is_none() {
+            let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
+            if ctx.get::<Secret>(&request.key).await?.is_none() {
                 let mut secret =
                     Secret { type_: map.data.as_ref().map(|data| data["a"].clone()), ..Secret::default() };
                 secret.metadata.name = map.metadata.name.clone();
@@ -245,8 +255,10 @@ async fn a_lookup_of_a_kind_that_is_not_watched_says_so_and_makes_no_informer() 
     let controller = Controller::new::<ConfigMap>("maps").reconcile(move |request, ctx| {
         let heard = Arc::clone(&heard);
         async move {
-            let error = ctx.get::<Pod>(&request.key).expect_err("nobody watches pods");
+            let error = ctx.get::<Pod>(&request.key).await.expect_err("nobody watches pods");
             heard.lock().push(error.to_string());
+            let cached = ctx.get_cached::<Pod>(&request.key).expect_err("nobody watches pods");
+            assert_eq!(cached.to_string(), error.to_string());
             Ok(Outcome::Done)
         }
     });
@@ -255,7 +267,7 @@ async fn a_lookup_of_a_kind_that_is_not_watched_says_so_and_makes_no_informer() 
     assert_eq!(
         *said.lock(),
         [
-            "look up a/web: Pod.v1 is not in the cache yet; let the controller watch it, or read it by `ctx.client.get`, which waits"
+            "get Pod.v1 a/web: the kind is not in the cache; let the controller watch it, or read it with `ctx.client.get`"
         ]
     );
     assert!(server.api.requests().iter().all(|request| !format!("{:?}", request.gvr).contains("pods")));

@@ -2,11 +2,20 @@
 
 mod apply;
 mod cache;
+mod cache_indexes;
 mod client;
+mod connections;
 mod controller;
+mod credentials;
+mod dry_run;
+mod field_owner;
 mod fixture;
+mod intercept;
+mod newer_server;
 mod old_types;
 mod own_writes;
 mod packed;
+mod representations;
 mod sharded;
+mod skew;
 mod writes;

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer_apiserver::{Fault, FaultMatch};
-use informer_client::Metadata;
+use informer_apiserver::{Fault, FaultAction, FaultMatch, Verb};
+use informer_client::{HashShares, Metadata};
 use informer_core::Gvk;
-use informer_runtime::{Client, ClientMetrics, ListOptions, Patch, ReadError, ScopedKind};
+use informer_runtime::{
+    Cache, CancellationToken, Client, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
+    Outcome, Patch, ReadError, ScopedKind,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -31,7 +34,15 @@ impl ClientMetrics for Waits {
 /// A client whose cache is synced, then told nothing.
 async fn deaf(server: &Server, bound: Duration) -> (Client, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
-    let cache = server.cache().build();
+    with_stalled_watches(server, server.cache().build(), bound).await
+}
+
+/// A client of a cache that syncs its config maps and then receives no more events.
+async fn with_stalled_watches(
+    server: &Server,
+    cache: Cache,
+    bound: Duration,
+) -> (Client, Arc<Waits>, [Fault; 2]) {
     cache.start();
     let maps = cache.informer::<ConfigMap>();
     maps.wait_for_sync(SOON).await.expect("the server answers");
@@ -160,4 +171,203 @@ async fn each_form_of_a_kind_is_waited_for_by_itself() {
     assert_eq!(informer_core::Object::labels(&*metadata).get("a"), Some("1"));
     let forms = client.cache().held::<Metadata<ConfigMap>>(ScopedKind::of::<ConfigMap>().gvk());
     assert!(forms.is_some());
+}
+
+fn map(key: &str, metadata: serde_json::Value) -> ConfigMap {
+    let (namespace, name) = key.split_once('/').expect("a key with a namespace");
+    let mut map = json!({"metadata": metadata, "data": {"color": "red"}});
+    map["metadata"]["name"] = json!(name);
+    map["metadata"]["namespace"] = json!(namespace);
+    serde_json::from_value(map).expect("the fields are those of a config map")
+}
+
+#[tokio::test(start_paused = true)]
+async fn cached_reads_succeed_after_the_server_is_restored_from_a_backup() {
+    let server = Server::start();
+    let client = server.client();
+    client.create(&map("default/m", json!({}))).await.unwrap();
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
+    let backup = server.api.version();
+    for number in 0..10 {
+        let patch = Patch::merge(json!({"data": {"color": format!("blue {number}")}}));
+        client.patch::<ConfigMap>("default/m", &patch).await.unwrap();
+    }
+    client.create(&map("default/lost", json!({}))).await.unwrap();
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "blue 9");
+    client.create(&map("default/never-cached", json!({}))).await.unwrap();
+    server.api.rewind(backup).unwrap();
+    let maps = client.cache().informer::<ConfigMap>();
+    let is_restored =
+        |maps: &informer_store::Indexer<_>| maps.resource_version() == backup.to_string().as_str();
+    maps.parts()[0].informer.wait_until_for(Duration::from_secs(3600), is_restored).await.unwrap();
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
+    assert!(client.get::<ConfigMap>("default/lost").await.unwrap().is_none());
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+    // Writes after the restore have versions that were used before it.
+    client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "blue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_waits_ends_when_its_informer_follows_a_restore() {
+    let server = Server::start();
+    let (client, _, refused) = deaf(&server, Duration::from_secs(3600)).await;
+    let backup = server.api.version();
+    client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.get::<ConfigMap>("default/m").await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!reading.is_finished());
+    server.api.rewind(backup - 1).unwrap();
+    refused.iter().for_each(Fault::remove);
+    assert!(reading.await.unwrap().unwrap().is_none(), "it was created after the backup");
+}
+
+/// More keys than a client remembers one by one.
+const MANY: usize = 4_200;
+
+#[tokio::test(start_paused = true)]
+async fn many_writes_in_one_namespace_do_not_delay_reads_of_another() {
+    let server = Server::start();
+    let cache = server.cache().namespaces(["busy", "quiet"]).build();
+    cache.start();
+    let waits = Arc::new(Waits::default());
+    let client = Client::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
+    client.create(&map("quiet/m", json!({}))).await.unwrap();
+    let quiet = ListOptions::default().namespace("quiet");
+    assert_eq!(client.list::<ConfigMap>(&quiet).await.unwrap().len(), 1);
+    for number in 0..MANY {
+        client.create(&map(&format!("busy/m-{number}"), json!({}))).await.unwrap();
+    }
+    waits.0.lock().clear();
+    assert!(client.get::<ConfigMap>("quiet/m").await.unwrap().is_some());
+    assert_eq!(client.list::<ConfigMap>(&quiet).await.unwrap().len(), 1);
+    assert!(waits.0.lock().is_empty(), "{:?}", waits.0.lock());
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), MANY + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_created_after_many_others_is_not_missing_from_a_label_selected_cache() {
+    let server = Server::start();
+    let labels = InformerOptions::default().labels("app=web".parse().unwrap());
+    let cache = server.cache().kind::<ConfigMap>(labels).build();
+    let (client, waits, refused) = with_stalled_watches(&server, cache, BOUND).await;
+    let unselected = json!({"labels": {"app": "other"}});
+    for number in 0..4_096 {
+        client.create(&map(&format!("default/m-{number}"), unselected.clone())).await.unwrap();
+    }
+    assert!(client.get::<ConfigMap>("default/m-7").await.unwrap().is_none());
+    assert!(waits.0.lock().is_empty(), "unselected objects are not waited for: {:?}", waits.0.lock());
+    client.create(&map("default/web", json!({"labels": {"app": "web"}}))).await.unwrap();
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.get::<ConfigMap>("default/web").await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    refused.iter().for_each(Fault::remove);
+    assert!(reading.await.unwrap().unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_in_one_namespace_does_not_wait_for_writes_in_another() {
+    let server = Server::start();
+    server.create("configmaps", "a/m", json!({}));
+    let cache = server.cache().namespaces(["a", "b"]).build();
+    cache.start();
+    let waits = Arc::new(Waits::default());
+    let client = Client::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+    client.create(&map("b/m", json!({}))).await.unwrap();
+    client.delete::<ConfigMap>("a/m").await.unwrap();
+    // Gives the informer of the namespace time to receive the deletion.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(client.get::<ConfigMap>("a/m").await.unwrap().is_none());
+    assert!(waits.0.lock().is_empty(), "{:?}", waits.0.lock());
+}
+
+/// Reads an object just after its creation, from a cache whose watches are stalled; `None` if the read waits.
+async fn read_after_create(options: InformerOptions, key: &str) -> Option<Option<String>> {
+    let server = Server::start();
+    let cache = server.cache().kind::<ConfigMap>(options).build();
+    let (client, ..) = with_stalled_watches(&server, cache, BOUND).await;
+    client.create(&map(key, json!({}))).await.expect("the object is valid");
+    match client.get::<ConfigMap>(key).await {
+        Ok(found) => Some(found.map(|map| color(&map).to_owned())),
+        Err(ReadError::Behind { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_selected_by_a_field_waits_for_the_objects_that_the_field_selects() {
+    let named = |selector: &str| InformerOptions::default().fields(selector.parse().unwrap());
+    assert_eq!(read_after_create(named("metadata.name=web"), "default/web").await, None);
+    assert_eq!(read_after_create(named("metadata.name!=web"), "default/web").await, Some(None));
+    assert_eq!(read_after_create(named("metadata.name=web"), "default/other").await, Some(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_of_a_hash_share_waits_for_the_objects_of_its_share() {
+    let all = InformerOptions::default().shares(HashShares::new(2, [0, 1]).unwrap());
+    assert_eq!(read_after_create(all, "default/web").await, None);
+    let by_namespace = |share| {
+        let shares = HashShares::new(2, [share]).unwrap().by(informer_client::HashKey::Namespace);
+        InformerOptions::default().shares(shares)
+    };
+    let of_each = [
+        read_after_create(by_namespace(0), "default/web").await,
+        read_after_create(by_namespace(1), "default/web").await,
+    ];
+    assert!(of_each.contains(&None) && of_each.contains(&Some(None)), "{of_each:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_does_not_delay_reads() {
+    let server = Server::start();
+    let (client, waits, refused) = deaf(&server, BOUND).await;
+    refused.iter().for_each(Fault::remove);
+    let hung = server.api.faults().on(FaultMatch::verb(Verb::Patch)).then(FaultAction::NeverAnswer);
+    let writing = tokio::spawn({
+        let client = client.clone();
+        async move { client.patch::<ConfigMap>("default/m", &blue()).await }
+    });
+    while hung.fired() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
+    assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
+    assert!(waits.0.lock().is_empty(), "{:?}", waits.0.lock());
+    assert!(!writing.is_finished());
+    writing.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_reads_its_own_writes_and_cached_reads_may_be_older() {
+    let server = Server::start();
+    server.api.faults().on(FaultMatch::watch("configmaps")).then(FaultAction::Lag { millis: 500 });
+    server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let controller = Controller::new::<ConfigMap>("painter").reconcile(move |request, ctx| {
+        let log = Arc::clone(&log);
+        async move {
+            let map = ctx.get::<ConfigMap>(&request.key).await?.ok_or("it exists")?;
+            if color(&map) == "red" {
+                ctx.client.patch::<ConfigMap>(&request.key, &blue()).await?;
+                let cached = ctx.get_cached::<ConfigMap>(&request.key)?.ok_or("it exists")?;
+                let read = ctx.get::<ConfigMap>(&request.key).await?.ok_or("it exists")?;
+                log.lock().push([color(&cached), color(&read)].map(str::to_owned));
+            }
+            Ok(Outcome::Done)
+        }
+    });
+    let stop = CancellationToken::new();
+    let manager = Manager::new(server.api_client()).controller(controller);
+    let running = tokio::spawn(manager.run_until(stop.clone().cancelled_owned()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*seen.lock(), [["red", "blue"]]);
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }

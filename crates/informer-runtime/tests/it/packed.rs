@@ -174,7 +174,7 @@ async fn a_controller_of_packed_objects_looks_them_up_and_is_told_of_their_chang
         move |request, ctx| {
             let log = Arc::clone(&log);
             async move {
-                let map = ctx.get::<ConfigMap>(&request.key)?;
+                let map = ctx.get::<ConfigMap>(&request.key).await?;
                 let color = map.map(|map| map.data.as_ref().unwrap()["color"].clone());
                 log.lock().push(format!("{}: {color:?}", request.key));
                 Ok(Outcome::Done)

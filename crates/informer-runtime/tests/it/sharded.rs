@@ -156,7 +156,7 @@ async fn a_write_is_not_sent_once_the_lease_is_uncertain() {
         let told = Arc::clone(&tell);
         async move {
             after(30).await;
-            let Some(map) = ctx.get::<ConfigMap>(&request.key)? else { return Ok(Outcome::Done) };
+            let Some(map) = ctx.get::<ConfigMap>(&request.key).await? else { return Ok(Outcome::Done) };
             let mut edited = map.edit();
             edited.data.get_or_insert_default().insert("late".to_owned(), "true".to_owned());
             let written = ctx.client.update(&edited).await;

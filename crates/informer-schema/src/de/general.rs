@@ -6,7 +6,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::{Error, refused};
+use super::{Cause, Error, Unknown, refused};
 use crate::transcode::is_type_meta;
 use crate::transcode::view::{Found, Many, MessageView, View};
 
@@ -14,19 +14,54 @@ use crate::transcode::view::{Found, Many, MessageView, View};
 pub(super) struct Members<'s, 'a, 't> {
     pub(super) message: MessageView<'s, 'a>,
     pub(super) type_meta: Option<(&'t str, &'t str)>,
+    pub(super) unknown: Unknown,
 }
 
-impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+impl<'a> Members<'_, 'a, '_> {
+    fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_map(MemberAccess {
             innermost: Frame::new(self.message)?,
             outer: Vec::new(),
             type_meta: self.type_meta,
             names: Vec::new(),
             value: None,
+            unknown: self.unknown,
         })
+    }
+
+    /// Returns true if the message itself has fields that the table does not know, and that is an error.
+    fn is_refused(&self) -> Result<bool, Error> {
+        Ok(self.unknown == Unknown::Refused && self.message.has_unknown_members()?)
+    }
+}
+
+impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
+    type Error = Error;
+
+    /// Called for types that accept any member, such as `serde_json::Value`.
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.is_refused()? {
+            true => Err(Error::new(Cause::Newer)),
+            false => self.visit(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let message = self.message.schema.message_at(self.message.id);
+        let asks_for_more = || fields.iter().any(|name| message.field(name).is_none());
+        match self.is_refused()? && asks_for_more() {
+            true => Err(Error::new(Cause::Newer)),
+            false => self.visit(visitor),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -44,7 +79,7 @@ impl<'a> Deserializer<'a> for Members<'_, 'a, '_> {
     forward_to_deserialize_any! {
         <W: Visitor<'a>>
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct enum identifier ignored_any
+        tuple_struct map enum identifier
     }
 }
 
@@ -69,6 +104,7 @@ struct MemberAccess<'s, 'a, 't> {
     /// The names of the object, the last one first.
     names: Vec<(&'static str, &'t str)>,
     value: Option<(&'s str, View<'s, 'a>)>,
+    unknown: Unknown,
 }
 
 impl<'s, 'a> MemberAccess<'s, 'a, '_> {
@@ -113,12 +149,12 @@ impl<'a> de::MapAccess<'a> for MemberAccess<'_, 'a, '_> {
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
-        seed.deserialize(Value(view)).map_err(|error| error.within(name))
+        seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 }
 
 /// One value.
-pub(super) struct Value<'s, 'a>(pub(super) View<'s, 'a>);
+pub(super) struct Value<'s, 'a>(pub(super) View<'s, 'a>, pub(super) Unknown);
 
 impl<'a> Deserializer<'a> for Value<'_, 'a> {
     type Error = Error;
@@ -132,11 +168,13 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
             View::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
             View::Text(Cow::Owned(text)) => visitor.visit_string(text),
             View::Json(json) => embedded(json, visitor),
-            View::Message(message) => Members { message, type_meta: None }.deserialize_any(visitor),
-            View::List(many) => visitor.visit_seq(EntryAccess { many, at: 0 }),
+            View::Message(message) => {
+                Members { message, type_meta: None, unknown: self.1 }.deserialize_any(visitor)
+            }
+            View::List(many) => visitor.visit_seq(EntryAccess { many, at: 0, unknown: self.1 }),
             View::Map(many) => {
                 let entries = many.sorted()?;
-                visitor.visit_map(MapAccess { rest: entries.into_iter(), value: None })
+                visitor.visit_map(MapAccess { rest: entries.into_iter(), value: None, unknown: self.1 })
             }
         }
     }
@@ -168,6 +206,21 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
         }
     }
 
+    fn deserialize_struct<V: Visitor<'a>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.0 {
+            View::Message(message) => {
+                let members = Members { message, type_meta: None, unknown: self.1 };
+                members.deserialize_struct(name, fields, visitor)
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
@@ -175,7 +228,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     forward_to_deserialize_any! {
         <W: Visitor<'a>>
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        tuple_struct map identifier
     }
 }
 
@@ -190,6 +243,7 @@ fn embedded<'a, V: Visitor<'a>>(json: &'a [u8], visitor: V) -> Result<V::Value, 
 struct EntryAccess<'s, 'a> {
     many: Many<'s, 'a>,
     at: usize,
+    unknown: Unknown,
 }
 
 impl<'a> de::SeqAccess<'a> for EntryAccess<'_, 'a> {
@@ -198,7 +252,7 @@ impl<'a> de::SeqAccess<'a> for EntryAccess<'_, 'a> {
     fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some(raw) = self.many.raws.get(self.at) else { return Ok(None) };
         let view = self.many.entry(*raw).map_err(Error::from);
-        let value = view.and_then(|view| seed.deserialize(Value(view)));
+        let value = view.and_then(|view| seed.deserialize(Value(view, self.unknown)));
         let value = value.map_err(|error| error.within(&format!("[{}]", self.at)))?;
         self.at += 1;
         Ok(Some(value))
@@ -212,6 +266,7 @@ impl<'a> de::SeqAccess<'a> for EntryAccess<'_, 'a> {
 struct MapAccess<'s, 'a> {
     rest: std::vec::IntoIter<(&'a str, View<'s, 'a>)>,
     value: Option<(&'a str, View<'s, 'a>)>,
+    unknown: Unknown,
 }
 
 impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
@@ -225,7 +280,7 @@ impl<'a> de::MapAccess<'a> for MapAccess<'_, 'a> {
 
     fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let (name, view) = self.value.take().ok_or_else(|| refused("a name before each value"))?;
-        seed.deserialize(Value(view)).map_err(|error| error.within(name))
+        seed.deserialize(Value(view, self.unknown)).map_err(|error| error.within(name))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -108,25 +108,23 @@ impl<'s, 'a> Frame<'s, 'a> {
         })
     }
 
-    /// Reads the next field that the table knows. One that was there before is an error: runs of lists and maps were passed as
-    /// one.
+    /// Reads the next field. One that the table does not know is an error, as is one that was there before:
+    /// runs of lists and maps were passed as one.
     #[inline]
     fn next(&mut self, raw: &mut Raw<'a>) -> Result<Option<&'s FieldData>, Error> {
-        loop {
-            self.before = self.reader.position();
-            let number = self.reader.read(raw)?;
-            if number == 0 {
-                return Ok(None);
-            }
-            if let Some(place) = place(self.numbers, number) {
-                let (field, bit) = (&self.fields[place], 1 << place);
-                if self.seen & bit != 0 || is_packed(field, raw) {
-                    return Err(Error::new(Cause::Irregular));
-                }
-                self.seen |= bit;
-                return Ok(Some(field));
-            }
+        self.before = self.reader.position();
+        let number = self.reader.read(raw)?;
+        if number == 0 {
+            return Ok(None);
         }
+        // A newer server wrote a number that the table does not know: `general` decides how to treat it.
+        let Some(place) = place(self.numbers, number) else { return Err(Error::new(Cause::Irregular)) };
+        let (field, bit) = (&self.fields[place], 1 << place);
+        if self.seen & bit != 0 || is_packed(field, raw) {
+            return Err(Error::new(Cause::Irregular));
+        }
+        self.seen |= bit;
+        Ok(Some(field))
     }
 
     fn next_absent(&mut self) -> Option<&'s FieldData> {

@@ -1,9 +1,10 @@
 //! Reads the table. Names are slices of the text itself.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::OnceLock;
 
-use super::{MessageId, Schema};
+use super::{MessageId, Releases, Schema};
 use crate::field::{Base, Extra, FieldData, Flags, Shape};
 use crate::kind::{KindData, MessageData};
 use crate::resource::{GroupVersionData, Names, ResourceData};
@@ -11,7 +12,22 @@ use crate::resource::{GroupVersionData, Names, ResourceData};
 /// Why the table is what this reader expects: a test of this crate reads it, and it never comes from elsewhere.
 const MADE_HERE: &str = "the table is part of the crate and was read by its tests";
 
-pub(super) fn parse(text: &'static str) -> Schema {
+/// Fields of one message at most: sets of fields are bits of one number. The largest type has 44.
+pub(super) const FIELDS_MAX: usize = 64;
+
+/// Reads the table.
+pub(super) fn parse(text: &'static str, releases: Releases) -> Schema {
+    match parse_and_extend(text, releases, |_| Ok::<(), Infallible>(())) {
+        Ok(schema) => schema,
+    }
+}
+
+/// Reads the table. `extend` may add fields before the indexes are made.
+pub(super) fn parse_and_extend<E>(
+    text: &'static str,
+    releases: Releases,
+    extend: impl FnOnce(&mut Schema) -> Result<(), E>,
+) -> Result<Schema, E> {
     let mut schema = Schema {
         messages: Vec::with_capacity(1 << 11),
         fields: Vec::with_capacity(1 << 13),
@@ -28,6 +44,7 @@ pub(super) fn parse(text: &'static str) -> Schema {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (tag, rest) = line.split_once('\t').expect(MADE_HERE);
         match tag {
+            "" | "K" if releases == Releases::Served && is_newer(rest) => {}
             "" => field(&mut schema, rest),
             "M" => message(&mut schema, rest),
             "K" => kind(&mut schema, rest),
@@ -38,11 +55,18 @@ pub(super) fn parse(text: &'static str) -> Schema {
             _ => served(&mut schema, tag, rest),
         }
     }
+    extend(&mut schema)?;
     number(&mut schema);
     // The table is sorted as text, where a slash stands between the parts.
     schema.kinds.sort_unstable_by_key(|data| (data.group, data.version, data.kind));
     schema.by_kind = by_kind(&schema.kinds);
-    schema
+    Ok(schema)
+}
+
+/// Returns true if a kind or a field is of a release newer than the server: it has the key `since`, which is the first one
+/// after four cells.
+fn is_newer(rest: &str) -> bool {
+    rest.splitn(5, '\t').nth(4).is_some_and(|extra| extra.starts_with("since="))
 }
 
 fn by_kind(kinds: &[KindData]) -> Box<[u16]> {
@@ -98,28 +122,32 @@ fn field(schema: &mut Schema, rest: &'static str) {
             u16::try_from(schema.extras.len()).expect(MADE_HERE)
         }
     };
-    let (shape, base) = base(schema, kind);
+    let (shape, base) = base(schema, kind).expect(MADE_HERE);
     let flags = Flags::parse(flags);
+    // An older server does not have the field, so JSON has it only if the wire has it. A newer server always writes to the
+    // wire what it always writes to JSON.
+    let quiet = is_newer(rest) || base.is_quiet(shape, flags);
     schema.fields.push(FieldData {
         name: name(json),
         number: number.parse().expect(MADE_HERE),
         shape,
         base,
         flags,
-        quiet: base.is_quiet(shape, flags),
+        quiet,
         extra,
     });
     schema.messages.last_mut().expect(MADE_HERE).fields.end += 1;
 }
 
-fn base(schema: &Schema, kind: &'static str) -> (Shape, Base) {
+/// Reads a type of values; `None` if the table has no such type.
+pub(super) fn base(schema: &Schema, kind: &'static str) -> Option<(Shape, Base)> {
     let (shape, rest) = match kind.as_bytes() {
         [b'*', ..] => (Shape::Pointer, &kind[1..]),
         [b'[', ..] => (Shape::List, &kind[2..]),
         [b'{', ..] => (Shape::Map, &kind[2..]),
         _ => (Shape::Value, kind),
     };
-    let id = |name: &str| *schema.by_name.get(name).expect(MADE_HERE);
+    let id = |name: &str| schema.by_name.get(name).copied();
     let base = match rest {
         "string" => Base::String,
         "bool" => Base::Bool,
@@ -136,15 +164,15 @@ fn base(schema: &Schema, kind: &'static str) -> (Shape, Base) {
         "fields" => Base::Fields,
         "json" => Base::Json,
         "any" => Base::Any,
-        "schemaorarray" => Base::SchemaOrArray(id("apiextensions.v1.JSONSchemaProps")),
-        "schemaorbool" => Base::SchemaOrBool(id("apiextensions.v1.JSONSchemaProps")),
-        "schemaorstrings" => Base::SchemaOrStrings(id("apiextensions.v1.JSONSchemaProps")),
+        "schemaorarray" => Base::SchemaOrArray(id("apiextensions.v1.JSONSchemaProps")?),
+        "schemaorbool" => Base::SchemaOrBool(id("apiextensions.v1.JSONSchemaProps")?),
+        "schemaorstrings" => Base::SchemaOrStrings(id("apiextensions.v1.JSONSchemaProps")?),
         other => match other.strip_prefix('%') {
-            Some(wrapped) => Base::Strings(id(wrapped)),
-            None => Base::Message(id(other)),
+            Some(wrapped) => Base::Strings(id(wrapped)?),
+            None => Base::Message(id(other)?),
         },
     };
-    (shape, base)
+    Some((shape, base))
 }
 
 fn kind(schema: &mut Schema, rest: &'static str) {
@@ -199,8 +227,7 @@ fn number(schema: &mut Schema) {
     for message in &mut schema.messages {
         let fields = &schema.fields[message.fields.start as usize..message.fields.end as usize];
         let start = schema.numbers.len();
-        // Sets of fields are bits of one number; the largest type has 44.
-        assert!(fields.len() <= 64, "{} has more fields than a set holds", message.short);
+        assert!(fields.len() <= FIELDS_MAX, "{} has more fields than a set holds", message.short);
         let loud = fields.iter().zip(0..64).filter(|(field, _)| !field.quiet);
         message.always = loud.fold(0, |set, (_, place)| set | 1 << place);
         let highest = fields.iter().map(|field| usize::from(field.number)).max().unwrap_or(0);

@@ -124,6 +124,26 @@ impl<'s, 'a> MessageView<'s, 'a> {
         Ok(Found { pairs, at: 0, left })
     }
 
+    /// Returns true if the message itself, or a type embedded in it, has fields that the table does not know.
+    /// Values are not looked into.
+    pub(crate) fn has_unknown_members(&self) -> Result<bool, Problem> {
+        let (fields, mut unknown) = (self.fields(), false);
+        for piece in self.pieces.as_slice() {
+            super::each(piece, |number, raw| {
+                match self.schema.place_of(self.id, number).map(|place| &fields[place]) {
+                    None => unknown = true,
+                    Some(FieldData { base: Base::Message(id), flags, .. }) if flags.inline => {
+                        let embedded = MessageView::new(self.schema, *id, raw.bytes()?);
+                        unknown |= embedded.has_unknown_members()?;
+                    }
+                    Some(_) => {}
+                }
+                Ok(())
+            })?;
+        }
+        Ok(unknown)
+    }
+
     /// The value of a key in a map; of a key that is there twice the last one counts.
     pub(crate) fn entry(&self, field: &FieldData, wanted: &str) -> Result<Option<View<'s, 'a>>, Fault> {
         let mut found = None;

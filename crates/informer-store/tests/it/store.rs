@@ -151,6 +151,21 @@ fn a_transaction_returns_what_each_key_held_before_and_is_one_version() {
 }
 
 #[test]
+fn a_snapshot_returns_the_objects_of_its_version_by_key() {
+    let mut writer = store::<Pod>();
+    let (first, second) = (versioned("ns/a", "1"), versioned("ns/a", "2"));
+    writer.apply([Change::upsert(Arc::clone(&first))]).unwrap();
+    let before = writer.snapshot();
+    writer.apply([Change::upsert(Arc::clone(&second)), Change::upsert(bare("ns/b"))]).unwrap();
+    let after = writer.snapshot();
+    assert!(
+        Arc::ptr_eq(before.get("ns/a").unwrap(), &first) && Arc::ptr_eq(after.get("ns/a").unwrap(), &second)
+    );
+    assert_eq!((before.contains("ns/a"), before.contains("ns/b"), before.get("ns/b")), (true, false, None));
+    assert_eq!((after.contains(&key("ns/b")), after.len(), before.len()), (true, 2, 1));
+}
+
+#[test]
 fn the_debug_form_of_a_store_and_its_parts_shows_no_object() {
     let pod = Header::new(key("default/a")).with_labels([("secret", "hunter2")]);
     let mut writer = StoreBuilder::new().resource("pods").index("x", values).writer();

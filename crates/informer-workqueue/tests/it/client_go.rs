@@ -74,6 +74,34 @@ async fn every_key_of_many_producers_is_handed_out_once_before_a_drain_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_added_during_a_shutdown_or_a_drain_are_rejected() {
+    for drain in [false, true] {
+        let queue = queue::<&str>();
+        queue.add("foo");
+        let item = queue.get().await.expect("the queue is open");
+        let ending = tokio::spawn({
+            let queue = queue.clone();
+            async move {
+                match drain {
+                    true => queue.shut_down_with_drain(Duration::from_secs(60)).await.is_ok(),
+                    false => {
+                        queue.shut_down();
+                        true
+                    }
+                }
+            }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(ending.is_finished(), !drain, "a drain waits for the key in process");
+        assert!(!queue.add("bar") && !queue.add("foo"), "a key was accepted, drain: {drain}");
+        assert!(!queue.add_after("bar", MS), "a delayed key was accepted, drain: {drain}");
+        item.done();
+        assert!(ending.await.expect("no panic"));
+        assert!(queue.get().await.is_none() && queue.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_its_worker_adds_again_comes_once_more() {
     let queue = queue::<u32>();
     let mut workers = JoinSet::new();

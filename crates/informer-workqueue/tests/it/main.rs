@@ -8,4 +8,5 @@ mod getters;
 mod metrics;
 mod orders;
 mod rate_limits;
+mod state_machine;
 mod workers;

@@ -124,6 +124,24 @@ fn the_orders_of_the_crate_do_the_same_when_they_are_given_as_such() {
     }
 }
 
+#[test]
+fn turn_of_another_group_at_the_same_priority_does_not_count_towards_ageing() {
+    fn group<'k>(key: &'k &'static str) -> Cow<'k, str> {
+        key[..1].into()
+    }
+    let queue = WorkQueue::builder().priorities(Ageing::Every(3)).fair_by(group).build();
+    for key in ["a1", "a2", "b1"] {
+        queue.add(key);
+    }
+    let next = || *queue.try_get().expect("the queue holds a key").key();
+    // The turn of group `b` passes over `a2`, which is older and has the same priority.
+    assert_eq!([next(), next()], ["a1", "b1"]);
+    for key in ["h1", "h2", "h3"] {
+        queue.add_with(key, AddOptions::new().priority(1));
+    }
+    assert_eq!(rest(&queue), ["h1", "h2", "a2", "h3"]);
+}
+
 /// Arrival, until a switch says what is to go wrong.
 #[derive(Default)]
 struct Hostile {

@@ -72,16 +72,21 @@ func (k kind) object(seed int64, n, size int) runtime.Object {
 	return object
 }
 
-func corpus(out io.Writer, seed int64, count, size int) error {
+// corpus writes objects of each kind, except of the kinds of another catalog.
+func corpus(out io.Writer, without *catalog, seed int64, count, size int) error {
 	s, kinds, err := allKinds()
 	if err != nil {
 		return err
+	}
+	skip := map[string]bool{}
+	for _, k := range without.Kinds {
+		skip[k.Group+"/"+k.Version+"/"+k.Kind] = true
 	}
 	both := newCodecs(s)
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	for index, k := range kinds {
-		if !reflect.PointerTo(k.typ).Implements(wrapper) {
+		if skip[k.name()] || !reflect.PointerTo(k.typ).Implements(wrapper) {
 			continue
 		}
 		for n := 0; n < count; n++ {

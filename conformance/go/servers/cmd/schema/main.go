@@ -13,11 +13,13 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("usage: schema table|served|corpus|patches [flags]"))
+		fail(fmt.Errorf("usage: schema types|table|served|corpus|patches [flags]"))
 	}
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	config := flags.String("kubeconfig", "", "of a kube-apiserver that serves every version")
 	usual := flags.String("default-kubeconfig", "", "of a kube-apiserver as it is without flags")
+	servedTypes := flags.String("served-types", "", "output of `types` of a program with the types of the server")
+	without := flags.String("without", "", "output of `types` of a program whose kinds a corpus leaves out")
 	seed := flags.Int64("seed", 1, "seed of the random objects")
 	count := flags.Int("count", 2, "objects of each kind")
 	size := flags.Int("size", 60, "values in one object, about")
@@ -26,11 +28,21 @@ func main() {
 	var err error
 	switch os.Args[1] {
 	case "table":
-		err = table(out, *config, *usual)
+		err = table(out, *config, *usual, *servedTypes)
+	case "types":
+		err = types(out)
 	case "served":
 		err = packed(out, func(out io.Writer, _ int64, _, _ int) error { return served(out, *config) }, 0, 0, 0)
 	case "corpus":
-		err = packed(out, corpus, *seed, *count, *size)
+		others := &catalog{}
+		if *without != "" {
+			others, err = readCatalog(*without)
+		}
+		if err == nil {
+			err = packed(out, func(out io.Writer, seed int64, count, size int) error {
+				return corpus(out, others, seed, count, size)
+			}, *seed, *count, *size)
+		}
 	case "patches":
 		err = packed(out, patches, *seed, *count, *size)
 	default:

@@ -3,15 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"reflect"
-	"runtime/debug"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
-// table writes the whole table. Its grammar is told in docs/schema.md.
-func table(out io.Writer, config, usual string) error {
+// table writes the whole table. docs/schema.md describes its grammar.
+func table(out io.Writer, config, usual, servedTypes string) error {
 	all, err := newPeer(config)
 	if err != nil {
 		return err
@@ -20,18 +18,16 @@ func table(out io.Writer, config, usual string) error {
 	if err != nil {
 		return err
 	}
-	_, kinds, err := allKinds()
+	c, err := ownCatalog()
 	if err != nil {
 		return err
 	}
-	w := &walker{messages: map[string]*message{}, seen: map[reflect.Type]string{}}
-	lines := make([]string, 0, len(kinds))
-	for _, k := range kinds {
-		alias, err := w.message(k.typ)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, row("K", or(k.gvk.Group, "-"), k.gvk.Version, k.gvk.Kind, alias))
+	served, err := readCatalog(servedTypes)
+	if err != nil {
+		return err
+	}
+	if err := c.add(served); err != nil {
+		return err
 	}
 	models, err := all.models()
 	if err != nil {
@@ -42,11 +38,15 @@ func table(out io.Writer, config, usual string) error {
 		return err
 	}
 	fmt.Fprintln(out, "# Made by `cargo xtask schema`. Do not edit.")
-	fmt.Fprintln(out, row("V", "1", version, apiVersion()))
-	if err := w.write(out, models); err != nil {
+	fmt.Fprintln(out, row("V", "1", version, c.Version))
+	if err := c.write(out, models); err != nil {
 		return err
 	}
-	for _, line := range lines {
+	for _, k := range c.Kinds {
+		line := row("K", or(k.Group, "-"), k.Version, k.Kind, k.Alias)
+		if k.Since != "" {
+			line += "\tsince=" + k.Since
+		}
 		fmt.Fprintln(out, line)
 	}
 	return resources(out, all, plain)
@@ -54,63 +54,55 @@ func table(out io.Writer, config, usual string) error {
 
 func row(cells ...string) string { return strings.Join(cells, "\t") }
 
-// apiVersion is the version of the module that the types are of.
-func apiVersion() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, dependency := range info.Deps {
-		if dependency.Path == "k8s.io/api" {
-			if dependency.Replace != nil {
-				return dependency.Replace.Version
-			}
-			return dependency.Version
-		}
+func (c *catalog) write(out io.Writer, models map[string]*model) error {
+	from, err := newSources()
+	if err != nil {
+		return err
 	}
-	return "-"
-}
-
-func (w *walker) write(out io.Writer, models map[string]*model) error {
-	names := make([]string, 0, len(w.messages))
-	for name := range w.messages {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		m := w.messages[name]
-		published := models[m.model]
+	for _, name := range slices.Sorted(maps.Keys(c.Messages)) {
+		m := c.Messages[name]
+		published := models[m.Model]
 		if published == nil {
 			published = &model{}
 		}
-		line := row("M", m.alias, strings.TrimSuffix(m.model, m.alias))
+		line := row("M", m.Alias, strings.TrimSuffix(m.Model, m.Alias))
 		if published.MapType != "" {
 			line += "\tmap=" + published.MapType
 		}
 		fmt.Fprintln(out, line)
-		for _, f := range m.fields {
-			fmt.Fprintln(out, f.row(published))
+		for _, f := range m.Fields {
+			p, required := published.Properties[f.Name], slices.Contains(published.Required, f.Name)
+			if (f.Since != "" || m.Since != "") && f.GoName != "" && !f.Inline {
+				if p, required, err = from.property(f); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintln(out, f.row(p, required))
 		}
 	}
 	return nil
 }
 
-func (f field) row(published *model) string {
+func (f field) row(p *property, required bool) string {
 	flags := ""
 	for _, flag := range []struct {
 		letter string
 		set    bool
-	}{{"e", f.omitempty}, {"z", f.zero}, {"i", f.inline}, {"r", slices.Contains(published.Required, f.name)}} {
+	}{{"e", f.OmitEmpty}, {"z", f.Zero}, {"i", f.Inline}, {"r", required}} {
 		if flag.set {
 			flags += flag.letter
 		}
 	}
-	line := row("", or(f.name, "-"), fmt.Sprint(f.number), f.typ, or(flags, "-"))
+	line := row("", or(f.Name, "-"), fmt.Sprint(f.Number), f.Type, or(flags, "-"))
 	extra := func(key, value string) {
 		if value != "" {
 			line += "\t" + key + "=" + value
 		}
 	}
-	extra("strategy", f.strategy)
-	extra("merge", f.merge)
-	if p := published.Properties[f.name]; p != nil {
+	extra("since", f.Since)
+	extra("strategy", f.Strategy)
+	extra("merge", f.Merge)
+	if p != nil {
 		extra("list", p.ListType)
 		extra("keys", strings.Join(p.ListKeys, ","))
 		extra("map", p.MapType)

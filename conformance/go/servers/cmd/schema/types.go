@@ -28,18 +28,26 @@ var special = map[reflect.Type]string{
 	reflect.TypeOf(apiextensions.JSONSchemaPropsOrStringArray{}): "schemaorstrings",
 }
 
+// field is one field of a message. It is exported because it is written as JSON by the command `types`.
 type field struct {
-	name            string
-	number          int
-	typ             string
-	omitempty, zero bool
-	inline          bool
-	strategy, merge string
+	Name            string
+	Number          int
+	Type            string
+	OmitEmpty, Zero bool
+	Inline          bool
+	Strategy, Merge string
+	// Since is the first release that has the field, as 1.37; empty if the server has it.
+	Since string
+	// Where the field is in the Go source, to find its comment markers.
+	Package, Struct, GoName string
 }
 
+// message is a struct of the Go types. Alias is the last three parts of Model.
 type message struct {
-	alias, model string
-	fields       []field
+	Alias, Model string
+	// Since is the first release that has the message, as 1.37; empty if the server has it.
+	Since  string
+	Fields []field
 }
 
 // walker collects the messages that kinds are made of.
@@ -70,13 +78,13 @@ func (w *walker) message(typ reflect.Type) (string, error) {
 	parts := strings.Split(model, ".")
 	alias := strings.Join(parts[len(parts)-3:], ".")
 	if other, ok := w.messages[alias]; ok {
-		return "", fmt.Errorf("%s and %s have one short name", model, other.model)
+		return "", fmt.Errorf("%s and %s have one short name", model, other.Model)
 	}
 	w.seen[typ] = alias
-	m := &message{alias: alias, model: model}
+	m := &message{Alias: alias, Model: model}
 	w.messages[alias] = m
 	if typ.Kind() == reflect.Slice {
-		m.fields = []field{{name: "items", number: 1, typ: "[]string"}}
+		m.Fields = []field{{Name: "items", Number: 1, Type: "[]string"}}
 		return alias, nil
 	}
 	for i := 0; i < typ.NumField(); i++ {
@@ -85,7 +93,8 @@ func (w *walker) message(typ reflect.Type) (string, error) {
 			return "", fmt.Errorf("%s.%s: %w", model, typ.Field(i).Name, err)
 		}
 		if ok {
-			m.fields = append(m.fields, f)
+			f.Package, f.Struct, f.GoName = typ.PkgPath(), typ.Name(), typ.Field(i).Name
+			m.Fields = append(m.Fields, f)
 		}
 	}
 	return alias, nil
@@ -104,28 +113,28 @@ func (w *walker) field(f reflect.StructField) (field, bool, error) {
 		return field{}, false, nil
 	}
 	parts := strings.Split(tag, ",")
-	out := field{name: parts[0], strategy: f.Tag.Get("patchStrategy"), merge: f.Tag.Get("patchMergeKey")}
+	out := field{Name: parts[0], Strategy: f.Tag.Get("patchStrategy"), Merge: f.Tag.Get("patchMergeKey")}
 	for _, option := range parts[1:] {
 		switch option {
 		case "omitempty":
-			out.omitempty = true
+			out.OmitEmpty = true
 		case "omitzero":
-			out.zero = true
+			out.Zero = true
 		}
 	}
-	out.inline = f.Anonymous && out.name == ""
-	if out.name == "" && !out.inline {
-		out.name = f.Name
+	out.Inline = f.Anonymous && out.Name == ""
+	if out.Name == "" && !out.Inline {
+		out.Name = f.Name
 	}
 	if proto := strings.Split(f.Tag.Get("protobuf"), ","); len(proto) > 1 {
 		number, err := strconv.Atoi(proto[1])
 		if err != nil {
 			return out, false, err
 		}
-		out.number = number
+		out.Number = number
 	}
 	var err error
-	out.typ, err = w.typeOf(f.Type)
+	out.Type, err = w.typeOf(f.Type)
 	return out, true, err
 }
 

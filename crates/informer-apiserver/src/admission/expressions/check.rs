@@ -4,13 +4,12 @@
 //! has declared, and results whose type is sure to be another one.
 
 use kube_cel::cel::common::ast::Expr;
-use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{IdedExpr, ParseErrors};
 
 use super::functions::is_function;
 use super::made;
 use super::types::type_of;
-use crate::custom::{calls_of, members_of, names_of};
+use crate::custom::{self, calls_of, members_of, names_of, on_large_stack};
 
 const REQUEST: [&str; 12] = [
     "dryRun",
@@ -51,9 +50,6 @@ const ALWAYS: [&str; 18] = [
 const LIBRARIES: [&str; 9] =
     ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
 
-/// Stack for the parser. It goes down a score of functions for each level of an expression, and takes 96 levels.
-const PARSER_BYTES: usize = 32 << 20;
-
 /// What an expression may use, besides what is there always.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
@@ -88,17 +84,20 @@ impl Declared {
 
     /// What is wrong with a variable; those after it may use it.
     pub(crate) fn declare(&mut self, name: &str, text: &str) -> Option<String> {
-        let compiled = self.compile(text);
-        let (type_, problem) = match &compiled {
-            Ok(expression) => (type_of(expression, self), None),
-            Err(why) => (Some("dyn".to_owned()), Some(why.clone())),
-        };
+        let (type_, problem) = on_large_stack(|| match self.compile(text) {
+            Ok(expression) => (type_of(&expression, self), None),
+            Err(why) => (Some("dyn".to_owned()), Some(why)),
+        });
         self.variables.get_or_insert_default().push((name.to_owned(), type_));
         problem
     }
 
     /// What is wrong with an expression that is to come to one of these types.
     pub(crate) fn problem(&self, text: &str, wanted: &[&str]) -> Option<String> {
+        on_large_stack(|| self.problem_here(text, wanted))
+    }
+
+    fn problem_here(&self, text: &str, wanted: &[&str]) -> Option<String> {
         let expression = match self.compile(text) {
             Ok(expression) => expression,
             Err(why) => return Some(why),
@@ -169,9 +168,9 @@ impl Declared {
     }
 }
 
-/// Reads an expression, with the signs for optional values that upstream knows.
+/// Parses an expression.
 pub(super) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
-    stacker::grow(PARSER_BYTES, || Parser::new().enable_optional_syntax(true).parse(text))
+    on_large_stack(|| custom::parse(text))
 }
 
 /// Whether an expression is a name that stands for something of no type.

@@ -14,7 +14,7 @@ use super::check::parse;
 use super::made::as_maps;
 use super::values::{extent, index_fields, missing, no_member, to_cel, to_json, worded};
 use super::{Asker, Failure, Outcome, Subject};
-use crate::custom::{cost_of_expression, makes_messages, members_of, names_of, parts};
+use crate::custom::{cost_of_expression, is_deeper, makes_messages, members_of, names_of, on_large_stack};
 
 /// Costs are reckoned before and are upper bounds, so twice upstream's limits hold.
 const LENIENCE: u64 = 2;
@@ -26,9 +26,6 @@ const NESTING_MAX: usize = 128;
 
 /// Levels of an expression that are evaluated on any stack; one takes some tens of kilobytes where nothing is optimised.
 const LEVELS_MAX: usize = 16;
-/// Stack for deeper ones, of which the parser takes some hundred levels.
-const STACK_BYTES: usize = 32 << 20;
-
 /// The functions that expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     let mut context = cel::Context::default().with_all();
@@ -69,15 +66,19 @@ struct Compiled {
 
 impl Compiled {
     fn new(written: IdedExpr) -> Self {
-        let mut strict = written.clone();
-        index_fields(&mut strict);
-        let is_deep = levels(&strict) > LEVELS_MAX;
+        let is_deep = is_deeper(&written, LEVELS_MAX);
+        let strict = || {
+            let mut strict = written.clone();
+            index_fields(&mut strict);
+            strict
+        };
+        let strict = if is_deep { on_large_stack(strict) } else { strict() };
         Self { written, strict, is_deep }
     }
 
     fn resolve(&self, context: &cel::Context<'static>) -> cel::ResolveResult {
         let resolve = || cel::Value::resolve(&self.strict, context);
-        if self.is_deep { stacker::grow(STACK_BYTES, resolve) } else { resolve() }
+        if self.is_deep { on_large_stack(resolve) } else { resolve() }
     }
 }
 
@@ -184,7 +185,8 @@ impl<'a> Run<'a> {
         self.prepare(program)?;
         let mut about = self.subject.clone();
         about.push(("variables", &self.variables.extents));
-        let cost = cost_of_expression(&program.written, &about);
+        let cost = || cost_of_expression(&program.written, &about);
+        let cost = if program.is_deep { on_large_stack(cost) } else { cost() };
         if cost > ONE_MAX.saturating_mul(LENIENCE) {
             return Ok(Err("operation cancelled: actual cost limit exceeded".to_owned()));
         }
@@ -228,7 +230,7 @@ impl<'a> Run<'a> {
             let outcome = match &expression.program {
                 Ok(_) if self.variables.nesting > NESTING_MAX => Ok(Err(too_deep())),
                 Ok(program) => self.execute(program).map(|value| match value {
-                    Ok(value) if is_deeper(&value, NESTING_MAX) => Err(too_deep()),
+                    Ok(value) if nests_deeper(&value, NESTING_MAX) => Err(too_deep()),
                     value => value.map_err(|why| format!("evaluate: {why}")),
                 }),
                 Err(why) => Ok(Err(format!("compile: {why}"))),
@@ -251,16 +253,12 @@ impl<'a> Run<'a> {
     }
 }
 
-fn levels(expr: &IdedExpr) -> usize {
-    1 + parts(expr).into_iter().map(levels).max().unwrap_or_default()
-}
-
 fn too_deep() -> String {
     format!("evaluate: it nests deeper than {NESTING_MAX}")
 }
 
-fn is_deeper(value: &cel::Value, levels: usize) -> bool {
-    let below = |value: &cel::Value| levels == 0 || is_deeper(value, levels - 1);
+fn nests_deeper(value: &cel::Value, levels: usize) -> bool {
+    let below = |value: &cel::Value| levels == 0 || nests_deeper(value, levels - 1);
     match value {
         cel::Value::List(items) => items.iter().any(below),
         cel::Value::Map(members) => members.map.values().any(below),

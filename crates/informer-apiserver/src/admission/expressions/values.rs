@@ -76,6 +76,8 @@ pub(super) fn extent(value: &cel::Value) -> Value {
             };
             members.map.iter().map(|(key, value)| (name(key), extent(value))).collect()
         }
+        cel::Value::Int(number) => Value::from(*number),
+        cel::Value::UInt(number) => Value::from(*number),
         _ => Value::Null,
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::super::parts::parts;
 use super::LOOKS_MAX;
+use super::functions;
 use super::shape::{Shape, size};
 
 /// A list, or an object, that a rule makes.
@@ -45,7 +46,9 @@ impl<'a, 'r> Reckoning<'a, 'r> {
             return (u64::MAX, Shape::Length(0));
         }
         let (cost, shape) = match &expr.expr {
-            Expr::Literal(LiteralValue::String(text)) => (0, Shape::Length(text.inner().len() as u64)),
+            Expr::Literal(LiteralValue::String(text)) => (0, Shape::Text(text.inner().into())),
+            Expr::Literal(LiteralValue::Int(number)) => (0, Shape::Number(number.inner().unsigned_abs())),
+            Expr::Literal(LiteralValue::UInt(number)) => (0, Shape::Number(*number.inner())),
             Expr::Literal(_) => (0, Shape::Length(0)),
             Expr::Ident(name) => (1, self.named(name)),
             Expr::Select(select) => {
@@ -84,18 +87,25 @@ impl<'a, 'r> Reckoning<'a, 'r> {
 
     fn made(&mut self, cost: u64, parts: Vec<&'r IdedExpr>) -> (u64, Shape<'a>) {
         let count = parts.len() as u64;
-        let (mut cost, mut item) = (cost, Shape::Length(0));
+        let (mut cost, mut item) = (cost, None);
         for part in parts {
             let (more, shape) = self.cost(part);
             cost = cost.saturating_add(more);
-            item = self.either(item, shape);
+            item = Some(match item {
+                Some(item) => self.either(item, shape),
+                None => shape,
+            });
         }
-        (cost, Shape::Items(count, Rc::new(item)))
+        (cost, Shape::Items(count, Rc::new(item.unwrap_or(Shape::Nothing))))
     }
 
     fn either(&self, one: Shape<'a>, other: Shape<'a>) -> Shape<'a> {
         match (one, other) {
-            (Shape::Length(0), shape) | (shape, Shape::Length(0)) => shape,
+            (Shape::Nothing, shape) | (shape, Shape::Nothing) => shape,
+            (Shape::Number(one), Shape::Number(other)) => Shape::Number(one.max(other)),
+            (Shape::Quantity(one), Shape::Quantity(other)) => Shape::Quantity(one.max(other)),
+            // The other one may be a number of any size.
+            (Shape::Length(0), shape) | (shape, Shape::Length(0)) if shape.number().is_none() => shape,
             (Shape::Values(one), Shape::Values(other)) => {
                 Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))
             }
@@ -103,7 +113,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
                 let item = self.either(Shape::clone(&of), Shape::clone(&others));
                 Shape::Items(one.max(other), Rc::new(item))
             }
-            (one, other) => Shape::Length(one.len().max(other.len()).max(self.whole)),
+            (one, other) => Shape::Length(one.total().max(other.total()).max(self.whole)),
         }
     }
 
@@ -114,6 +124,9 @@ impl<'a, 'r> Reckoning<'a, 'r> {
             all.iter().map(|(_, shape)| of(shape)).fold(0, u64::saturating_add)
         };
         let plain = all.iter().fold(1, |cost: u64, (more, _)| cost.saturating_add(*more));
+        if let Some((cost, shape)) = functions::cost(&call.func_name, &all) {
+            return (plain.saturating_add(cost), shape);
+        }
         match (call.func_name.as_str(), all.as_slice()) {
             ("_?_:_", [(asked, _), (one, first), (other, second)]) => {
                 let cost = asked.saturating_add(*one.max(other)).saturating_add(1);
@@ -122,12 +135,13 @@ impl<'a, 'r> Reckoning<'a, 'r> {
             ("_[_]" | "_[?_]", [(_, operand), _]) => (plain, operand.entries()),
             ("_+_", [(_, one), (_, other)]) if one.is_list() || other.is_list() => {
                 let item = self.either(one.items(), other.items());
+                let plain = plain.saturating_add(one.len()).saturating_add(other.len());
                 (plain, Shape::Items(one.len().saturating_add(other.len()), Rc::new(item)))
             }
             ("check", [_, _]) => (plain.saturating_add(CHECK_COST), Shape::Length(0)),
-            ("_&&_" | "_||_" | "!_" | "@not_strictly_false" | "size", _) => (plain, Shape::Length(0)),
+            ("_&&_" | "_||_" | "!_" | "@not_strictly_false", _) => (plain, Shape::Length(0)),
             ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "@in", _) => {
-                (plain.saturating_add(sum(&Shape::weight)), Shape::Length(0))
+                (plain.saturating_add(sum(&Shape::compared)), Shape::Length(0))
             }
             _ => (plain.saturating_add(sum(&Shape::weight)), Shape::Length(sum(&Shape::len))),
         }
@@ -143,7 +157,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
             self.names.push((second, range.entries()));
         }
         let gathers = init.is_list();
-        let gathered = if gathers { Shape::Items(steps, Rc::new(Shape::Length(0))) } else { init };
+        let gathered = if gathers { Shape::Items(steps, Rc::new(Shape::Nothing)) } else { init };
         self.names.push((&all.accu_var, gathered));
         let (asked, _) = self.cost(&all.loop_cond);
         let (step, shape) = self.cost(&all.loop_step);

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use serde_json::Value;
 
 /// Letters that a call goes through for one unit.
-const LETTERS: u64 = 10;
+pub(super) const LETTERS: u64 = 10;
+/// The longest number when it is written out, in characters.
+const NUMBER_LETTERS: u64 = 330;
 
 /// What a part of a rule may come to, as far as costs go.
 #[derive(Clone)]
@@ -16,6 +18,14 @@ pub(super) enum Shape<'a> {
     Items(u64, Rc<Self>),
     /// A text or anything else of this length at most.
     Length(u64),
+    /// A string literal of the rule.
+    Text(Rc<str>),
+    /// No value: the element of an empty list.
+    Nothing,
+    /// A number of at most this absolute value.
+    Number(u64),
+    /// A quantity that is written out in at most this many characters.
+    Quantity(u64),
 }
 
 impl<'a> Shape<'a> {
@@ -27,14 +37,67 @@ impl<'a> Shape<'a> {
         match self {
             Self::Values(values) => values.iter().map(|value| length(value)).max().unwrap_or_default(),
             Self::Items(length, _) | Self::Length(length) => *length,
+            Self::Text(text) => text.len() as u64,
+            Self::Nothing | Self::Number(_) | Self::Quantity(_) => 0,
         }
+    }
+
+    /// The number of characters and values, nested ones included: the size of a comparison and of the written value.
+    pub(super) fn total(&self) -> u64 {
+        match self {
+            Self::Values(values) => values.iter().map(|value| size(value)).max().unwrap_or_default(),
+            Self::Items(length, item) => length.saturating_mul(item.total().saturating_add(1)),
+            Self::Number(_) => NUMBER_LETTERS,
+            Self::Quantity(letters) => *letters,
+            Self::Nothing => 0,
+            Self::Length(_) | Self::Text(_) => self.len(),
+        }
+    }
+
+    /// The cost of a comparison. For lists that the rule makes it includes nested values.
+    pub(super) fn compared(&self) -> u64 {
+        match self {
+            Self::Items(..) => self.total(),
+            _ => self.weight(),
+        }
+    }
+
+    /// The largest absolute value; `None` if there is no bound.
+    pub(super) fn number(&self) -> Option<u64> {
+        let of_value = |value: &&Value| value.as_u64().or_else(|| value.as_i64().map(i64::unsigned_abs));
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Values(values) => {
+                values.iter().try_fold(0, |most: u64, value| Some(most.max(of_value(value)?)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The possible strings; `None` if they are not known.
+    pub(super) fn texts(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Text(text) => Some(vec![text]),
+            Self::Values(values) => values.iter().map(|value| value.as_str()).collect(),
+            _ => None,
+        }
+    }
+
+    /// The list with its nested lists replaced by their elements.
+    pub(super) fn flattened(&self) -> Self {
+        let item = self.items();
+        if !item.is_list() && !matches!(item, Self::Length(_)) {
+            return self.clone();
+        }
+        let count = self.len().saturating_mul(item.len().max(1));
+        Self::Items(count, Rc::new(item.items()))
     }
 
     pub(super) fn is_list(&self) -> bool {
         match self {
             Self::Values(values) => values.iter().any(|value| value.is_array()),
             Self::Items(..) => true,
-            Self::Length(_) => false,
+            Self::Length(_) | Self::Text(_) | Self::Nothing | Self::Number(_) | Self::Quantity(_) => false,
         }
     }
 
@@ -47,7 +110,8 @@ impl<'a> Shape<'a> {
         match self {
             Self::Values(values) => values.iter().map(weight).max().unwrap_or_default(),
             Self::Items(length, _) => *length,
-            Self::Length(length) => length / LETTERS,
+            Self::Length(_) | Self::Text(_) => self.len() / LETTERS,
+            Self::Nothing | Self::Number(_) | Self::Quantity(_) => 0,
         }
     }
 
@@ -63,7 +127,8 @@ impl<'a> Shape<'a> {
                 false => Self::gather(values, |value| value.as_array().into_iter().flatten()),
             },
             Self::Items(_, item) => Self::clone(item),
-            Self::Length(length) => Self::Length(*length),
+            Self::Nothing => Self::Nothing,
+            Self::Length(_) | Self::Text(_) | Self::Number(_) | Self::Quantity(_) => Self::Length(self.len()),
         }
     }
 

@@ -90,3 +90,45 @@ fn a_rule_about_a_change_costs_nothing_without_one() {
     assert!(excess(&compiled, &object, None).is_none());
     assert!(excess(&compiled, &object, Some(&object)).is_some());
 }
+
+#[test]
+fn results_that_are_longer_than_what_they_are_made_from_are_counted() {
+    let spec = json!({"s": "a".repeat(3_000), "l": numbers(2_000), "m": [{"p": numbers(1_000)}]});
+    for rule in [
+        "lists.range(1000000000).size() > 0",
+        "size(lists.range(20000 * 20000 + size(self.l))) > 0",
+        "self.l.map(x, lists.range(x * 1000)).size() > 0",
+        "lists.range(int(self.s)).size() > 0",
+        "lists.range(true ? int('1000000000') : 5).size() > 0",
+        "lists.range(2000).map(x, lists.range(2000)).flatten().size() > 0",
+        "self.s.replace('a', self.s).size() > 0 && self.s.replace('', self.s.replace('', self.s)) == ''",
+        "self.l.map(x, self.s + self.s + self.s + self.s).join(self.s) == ''",
+        "lists.range(2000).distinct().size() > 0",
+        "sets.contains(lists.range(2000), self.l)",
+        "'%.100000f'.format([1.0]) == ''",
+        "(self.s + '%.100000f').format([1.0]) == ''",
+        "string(quantity('1e-999999999')) == ''",
+        "string(quantity('1e-9' + '99999999')) == ''",
+        "lists.range(1000).all(x, lists.range(1000) == lists.range(1000) || lists.range(1000) == lists.range(1000))",
+    ] {
+        assert!(told(rule, spec.clone()).is_some(), "{rule}");
+    }
+}
+
+#[test]
+fn bounded_results_are_not_refused() {
+    let spec = json!({"s": "a-b-c", "l": numbers(200), "m": [{"p": numbers(100)}]});
+    for rule in [
+        "lists.range(size(self.l)).all(i, self.l[i] == i)",
+        "lists.range(10).map(i, i * 2).all(i, lists.range(i).size() <= 20)",
+        "self.m.map(i, i.p).flatten().size() == 100",
+        "self.s.split('-').join('.') == 'a.b.c' && self.s.replace('-', '.') == 'a.b.c'",
+        "'%s has %d and %.2f'.format([self.s, size(self.l), 1.5]) != ''",
+        "quantity('1e3').isGreaterThan(quantity('10Mi').sub(quantity('9Mi'))) || quantity('1Ei').isGreaterThan(quantity('1'))",
+        "quantity(self.s.size() > 0 ? '1Gi' : '2Gi').isLessThan(quantity('3Gi')) && string(quantity('1Gi')) != ''",
+        "self.l.distinct().size() == 200 && self.l.isSorted() && [80, 443].all(port, !(port in self.l) || port < 200)",
+        "self.l.all(x, x + 1 > 0 && x in [1, 2, 3] || x >= 0) && sets.contains(self.l, [1, 2])",
+    ] {
+        assert_eq!(told(rule, spec.clone()), None, "{rule}");
+    }
+}

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::browser;
 use super::heard::{UnderWay, Watched};
 use super::patience::HEAD_WAIT;
 use super::refused::Refused;
@@ -220,7 +221,7 @@ impl Answering {
         if let Some(peer) = &self.peer {
             request.extensions_mut().insert(peer.clone());
         }
-        let mut answer = self.service.answer(request).await;
+        let mut answer = self.service.answer_remote(request, browser::check).await;
         match answer.extensions_mut().remove() {
             Some(GoAway) if alone => {
                 answer.headers_mut().insert(http::header::CONNECTION, CLOSE);

@@ -9,7 +9,9 @@ use super::Fifo;
 use super::state::FifoState;
 use crate::Change;
 use crate::queue::fixture::{Foo, foo, gone, key, list};
-use crate::queue::{EnqueueError, Processed, Queue, QueueClosed, ReflectorStore};
+use crate::queue::{
+    DeltaFifo, DeltaFifoConfig, EnqueueError, InOrderQueue, Processed, Queue, QueueClosed, ReflectorStore,
+};
 
 fn queue(objects: &[(&str, u64)]) -> Fifo<Foo> {
     let queue = Fifo::new();
@@ -44,6 +46,18 @@ async fn two_writers_are_read_each_in_its_own_order() {
         assert_eq!(popped.value, next[lane]);
         next[lane] += 1;
     }
+}
+
+#[test]
+fn every_queue_reports_through_the_trait_when_it_is_closed() {
+    fn check(queue: impl Queue) {
+        assert!(!queue.is_closed());
+        queue.close();
+        assert!(queue.is_closed());
+    }
+    check(Fifo::<Foo>::new());
+    check(DeltaFifo::<Foo>::new(DeltaFifoConfig::default()));
+    check(InOrderQueue::<Foo>::new());
 }
 
 #[test]

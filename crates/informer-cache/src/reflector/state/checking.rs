@@ -47,8 +47,8 @@ impl<O: Object> ReflectorState<O> {
 
     pub(super) fn begin_check(&mut self, turn: &mut Turn<'_, O>) -> Phase<O> {
         let version = self.status.last_version.clone();
-        if version.is_any() || version.as_u64().is_none() {
-            // Versions that are no numbers are neither ahead nor behind.
+        if version.is_any() || version.as_u64().is_none() || self.status.unordered {
+            // Versions that are not numbers, or have no order, are neither ahead nor behind.
             return self.begin_watch(turn);
         }
         self.status.version_checks += 1;
@@ -70,7 +70,7 @@ impl<O: Object> ReflectorState<O> {
     ) -> Phase<O> {
         match input {
             Input::Opened => checking.open = true,
-            Input::Part(ListPart::End(end)) if end.version.is_older_than(&checking.plan.version) => {
+            Input::Part(ListPart::End(end)) if self.is_older(&end.version, &checking.plan.version) => {
                 let older = format!("the server is at version {}", end.version);
                 let error = self.error(SourceErrorKind::VersionTooLarge, &older);
                 return self.check_failed(error, turn);

@@ -50,6 +50,15 @@ impl<O: Object> Listing<O> {
         self.resume_at
     }
 
+    /// Returns true until the first page is requested.
+    pub(super) fn begins(&self) -> bool {
+        !self.open && self.plan.continue_token.is_none() && self.resume_at.is_none()
+    }
+
+    pub(super) fn withhold_known(&mut self) {
+        self.plan.use_known = false;
+    }
+
     /// A consistent read that relies on nothing held.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
@@ -106,6 +115,7 @@ impl<O: Object> ReflectorState<O> {
         let paged = match self.config.paging {
             Paging::Always => true,
             Paging::Never => false,
+            Paging::Auto if self.complete_lists => false,
             Paging::Auto => self.paged || version.is_empty() || version.is_any(),
         };
         paged.then_some(self.config.page_size)

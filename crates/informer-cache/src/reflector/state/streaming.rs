@@ -37,6 +37,14 @@ impl<O: Object> Streaming<O> {
         Step { action, until: Some(self.until(config)) }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(super) fn withhold_known(&mut self) {
+        self.plan.use_known = false;
+    }
+
     /// A consistent read that relies on nothing held.
     pub(super) fn is_truth(&self) -> bool {
         self.consistent && !self.plan.use_known
@@ -135,6 +143,7 @@ impl<O: Object> ReflectorState<O> {
         let collected = &mut streaming.collected;
         let put = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(Listed::Fresh(object)),
+            WatchEvent::Known(object) => collected.put(Listed::Known(object)),
             WatchEvent::Deleted(object) => {
                 collected.remove(object.key());
                 Put::Again

@@ -158,13 +158,19 @@ impl<O: Object> ReflectorState<O> {
         event: WatchEvent<O>,
         turn: &mut Turn<'_, O>,
     ) -> Result<(), SourceError> {
-        let is_initial = matches!(event, WatchEvent::Added(_) | WatchEvent::Undecodable(_));
+        let is_initial =
+            matches!(event, WatchEvent::Added(_) | WatchEvent::Known(_) | WatchEvent::Undecodable(_));
         watching.versions_count |= !is_initial;
         let counts = watching.versions_count;
         let change = match event {
             WatchEvent::Added(object) => {
                 self.seen(counts, object.resource_version(), turn);
                 Change::Added(object)
+            }
+            WatchEvent::Known(object) => {
+                // The cache shows this state already; only the version may be new.
+                self.seen_alone(counts, object.resource_version().clone(), turn);
+                return Ok(());
             }
             WatchEvent::Modified(object) => {
                 self.seen(counts, object.resource_version(), turn);
@@ -327,7 +333,7 @@ impl<O: Object> ReflectorState<O> {
     pub(super) fn count(&mut self, event: &WatchEvent<O>) {
         let counts = &mut self.status.events;
         match event {
-            WatchEvent::Added(_) => counts.added += 1,
+            WatchEvent::Added(_) | WatchEvent::Known(_) => counts.added += 1,
             WatchEvent::Modified(_) => counts.modified += 1,
             WatchEvent::Deleted(_) => counts.deleted += 1,
             WatchEvent::Bookmark { .. } => counts.bookmarks += 1,

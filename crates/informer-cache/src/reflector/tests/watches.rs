@@ -304,9 +304,12 @@ async fn a_version_that_has_expired_is_listed_from_and_a_broken_connection_is_no
 
 #[tokio::test(start_paused = true)]
 async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
-    for (code, reason, relists) in
-        [(410, "Expired", true), (410, "Gone", true), (500, "InternalError", true), (403, "Forbidden", true)]
-    {
+    for (code, reason, relist) in [
+        (410, "Expired", RelistReason::WatchExpired),
+        (410, "Gone", RelistReason::WatchExpired),
+        (500, "InternalError", RelistReason::WatchFailed),
+        (403, "Forbidden", RelistReason::WatchFailed),
+    ] {
         let mut world = World::start(ReflectorConfig::default());
         let watch = world.server.expect_sync([], 10).await;
         watch
@@ -316,9 +319,9 @@ async fn an_error_event_ends_the_watch_and_its_kind_decides_what_follows() {
         watch.dropped().await;
         assert_eq!(world.told().await[1..], ["Added(default/a @11)"], "nothing follows an error");
         assert_eq!(world.status().phase, ReflectorPhase::BackingOff);
-        assert!(relists);
         world.server.expect_list().await.assert_version("11").reply_page([], 13);
         let _open = world.server.expect_watch().await.assert_version("13").accept();
+        assert_eq!(world.relists(), [(RelistReason::First, 1), (relist, 1)], "{code} {reason}");
         assert_eq!(world.status().events.errors, 1);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use informer_core::Object;
@@ -10,13 +11,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{Log, SOON, quiet};
-use crate::SharedInformer;
 use crate::reflector::RelistReason;
 use crate::source::{
     ListEnd, ListPart, ListRequest, ListStream, ListWatch, Listed, Lister, SourceError, WatchRequest,
     WatchStream, Watcher,
 };
 use crate::testing::{TestObject, error_event, object};
+use crate::{HandlerOptions, SharedInformer};
 
 /// Objects, each of which costs a decode whenever it is not known already; its watch only ever expires.
 #[derive(Clone, Default)]
@@ -159,6 +160,53 @@ async fn a_transform_runs_once_for_each_state_and_never_for_one_that_is_held() {
     relist(&informer, &source).await;
     assert_eq!((transformed.load(Ordering::Relaxed), count.load(Ordering::Relaxed)), (1001, 1001));
     assert!(informer.indexer().list().iter().all(|object| object.text() == "transformed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_reads_and_resyncs_see_transformed_objects_only() {
+    const ROUNDS: u64 = 20;
+    let source = many();
+    let (transformed, resyncs, wrong) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&transformed);
+    let informer = SharedInformer::builder(source.clone())
+        .transform(move |object: Arc<TestObject>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(Arc::new((*object).clone().with_text(format!("{}transformed", object.text()))))
+        })
+        .build();
+    let (resynced, seen) = (Arc::clone(&resyncs), Arc::clone(&wrong));
+    let handler = crate::handler::on_event(move |event: crate::Event<TestObject>| {
+        let resync = matches!(event, crate::Event::Updated { resync: true, .. });
+        resynced.fetch_add(usize::from(resync), Ordering::Relaxed);
+        seen.fetch_add(usize::from(event.object().text() != "transformed"), Ordering::Relaxed);
+    });
+    let every_second = HandlerOptions::default().resync(Duration::from_secs(1));
+    informer.add_handler_with(every_second, handler).unwrap();
+    let _run = informer.start();
+    informer.wait_for_sync(SOON).await.unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = std::thread::spawn({
+        let (informer, done) = (informer.clone(), Arc::clone(&done));
+        move || {
+            let (mut objects, mut wrong) = (0, 0);
+            while !done.load(Ordering::Relaxed) || objects == 0 {
+                let list = informer.indexer().list();
+                objects += list.len();
+                wrong += list.iter().filter(|object| object.text() != "transformed").count();
+            }
+            wrong
+        }
+    });
+    for round in 0..ROUNDS {
+        source.set("o1", 2000 + round);
+        relist(&informer, &source).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    assert_eq!((reader.join().unwrap(), wrong.load(Ordering::Relaxed)), (0, 0));
+    assert!(resyncs.load(Ordering::Relaxed) >= 1000, "every object is resynced");
+    assert_eq!(transformed.load(Ordering::Relaxed), 1000 + ROUNDS as usize);
 }
 
 /// Asks an informer for its state at the very moment at which it says in the log that it is synced.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Log, SOON, informer, quiet};
+use super::{HANGS, Log, SOON, informer, quiet};
 use crate::handler::{EventHandler, filtered, handler_funcs, on_event, on_event_async};
 use crate::testing::{TestObject, added, deleted, modified, object};
 use crate::{BufferPolicy, Event, HandlerOptions};
@@ -287,7 +287,7 @@ async fn a_hundred_tasks_that_add_and_remove_handlers_disturb_nobody() {
             for round in 0..20 {
                 let handler = informer.add_handler(on_event(|_: Event<TestObject>| {})).unwrap();
                 if round % 3 == 0 {
-                    handler.wait_for_sync(Duration::from_secs(30)).await.unwrap();
+                    handler.wait_for_sync(HANGS).await.unwrap();
                 }
                 handler.remove();
             }
@@ -304,7 +304,7 @@ async fn a_hundred_tasks_that_add_and_remove_handlers_disturb_nobody() {
         abuser.await.unwrap();
     }
     let last = |cache: &informer_store::Indexer<TestObject>| cache.resource_version() == "2005";
-    informer.wait_until_for(Duration::from_secs(30), last).await.unwrap();
+    informer.wait_until_for(HANGS, last).await.unwrap();
     run.stop().await;
     assert_eq!(informer.state().handlers.len(), 1);
     // Stopped between two events, it has them still: whatever was told plus what waits is everything.

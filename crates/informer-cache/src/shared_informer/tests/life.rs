@@ -1,17 +1,21 @@
 //! Start, stop, start again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::{Log, SOON, informer, quiet};
+use super::{HANGS, Log, SOON, informer, quiet};
 use crate::Event;
 use crate::SharedInformer;
 use crate::handler::on_event_async;
 use crate::reflector::ReflectorConfig;
-use crate::source::SourceErrorKind;
+use crate::source::{
+    ListRequest, ListStream, ListWatch, Lister, SourceError, SourceErrorKind, WatchRequest, WatchStream,
+    Watcher,
+};
 use crate::testing::{ScriptedSource, TestObject, added, object};
 
 #[tokio::test(start_paused = true)]
@@ -187,23 +191,22 @@ async fn a_stream_that_waits_hears_of_every_event_and_a_dropped_next_loses_none(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_hook_is_contained_and_the_source_listed_anew() {
+async fn a_panicking_hook_is_counted_and_makes_no_request() {
     let (source, mut server) = ScriptedSource::new();
-    let once = Arc::new(AtomicBool::new(true));
     let mut config = ReflectorConfig::named("things");
-    config.on_version = Some(Arc::new(move |_| assert!(!once.swap(false, Ordering::Relaxed), "on purpose")));
+    config.on_version = Some(Arc::new(|_| panic!("on purpose")));
     let informer = SharedInformer::<TestObject>::builder(source).reflector(config).build();
     let _run = informer.start();
-    server.expect_list().await.reply_page([object("a", "1")], "5");
-    server.expect_list().await.reply_page([object("a", "1"), object("b", "6")], "7");
-    let _watch = server.expect_watch().await.accept();
+    let watch = server.expect_sync([object("a", "1")], "5").await;
+    watch.send(added(object("b", "6")));
     quiet().await;
-    assert_eq!((informer.indexer().len(), informer.state().panics), (2, 1));
+    assert_eq!((informer.indexer().len(), informer.state().panics), (2, 2));
     assert!(informer.state().running && informer.has_synced());
+    assert_eq!(server.requests().len(), 2, "a list and a watch");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_always_panics_slows_the_informer_down_and_does_not_end_it() {
+async fn an_error_hook_that_always_panics_changes_nothing_of_the_requests() {
     let (source, mut server) = ScriptedSource::new();
     let mut config = ReflectorConfig::named("things");
     config.on_error = Some(Arc::new(|_| panic!("on purpose")));
@@ -215,13 +218,58 @@ async fn a_hook_that_always_panics_slows_the_informer_down_and_does_not_end_it()
     let watch = server.expect_sync([object("a", "1")], "5").await;
     informer.wait_for_sync(SOON).await.unwrap();
     assert_eq!(informer.state().panics, 3);
-    // The list after the panic goes on from where the watch was.
     watch.send(added(object("b", "6"))).fail_with(SourceErrorKind::Connection);
-    server.expect_list().await.assert_version("6").reply_page([object("a", "1"), object("b", "6")], "7");
-    let _watch = server.expect_watch().await.accept();
+    let _watch = server.expect_watch().await.assert_version("6").accept();
     quiet().await;
     assert_eq!((informer.indexer().len(), informer.state().panics), (2, 4));
     assert!(informer.state().running && informer.has_synced());
+}
+
+/// A source that panics: in its lists, or in its watches after a list that works.
+struct Panicking {
+    lists: Arc<Mutex<Vec<Instant>>>,
+    in_watches: bool,
+}
+
+impl Lister<TestObject> for Panicking {
+    async fn list(&self, _: ListRequest<TestObject>) -> Result<ListStream<TestObject>, SourceError> {
+        self.lists.lock().push(Instant::now());
+        assert!(self.in_watches, "on purpose");
+        Ok(ListStream::complete([object("a", "1")], "5"))
+    }
+}
+
+impl Watcher<TestObject> for Panicking {
+    async fn watch(&self, _: WatchRequest<TestObject>) -> Result<WatchStream<TestObject>, SourceError> {
+        Ok(WatchStream::new(futures_util::stream::poll_fn(|_| panic!("on purpose"))))
+    }
+}
+
+impl ListWatch<TestObject> for Panicking {
+    fn describe(&self) -> String {
+        "things that panic".to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_is_listed_at_growing_intervals() {
+    for in_watches in [false, true] {
+        let lists = Arc::<Mutex<Vec<Instant>>>::default();
+        let informer = SharedInformer::new(Panicking { lists: Arc::clone(&lists), in_watches });
+        let run = informer.start();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let state = informer.state();
+        assert!(state.running && state.reflector.is_failing() || in_watches, "{state:?}");
+        let error = state.reflector.last_error.as_ref().unwrap().to_string();
+        assert!(error.contains("the source panicked: on purpose"), "{error}");
+        let lists = std::mem::take(&mut *lists.lock());
+        assert!(state.panics >= lists.len() as u64 - 1, "{state:?}");
+        assert!((10..=30).contains(&lists.len()), "{} lists in ten minutes", lists.len());
+        let waits: Vec<_> = lists.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let thirty = Duration::from_secs(30);
+        assert!(waits[6..].iter().all(|wait| *wait >= thirty), "the backoff did not grow: {waits:?}");
+        run.stop().await;
+    }
 }
 
 /// Runs on two threads: what is looked for are races.
@@ -233,7 +281,7 @@ async fn handlers_added_while_the_informer_starts_are_told_everything() {
         let adder = tokio::spawn(async move {
             let log = Log::default();
             let handler = adding.add_handler(log.handler()).unwrap();
-            handler.wait_for_sync(Duration::from_secs(30)).await.unwrap();
+            handler.wait_for_sync(HANGS).await.unwrap();
             log.take()
         });
         let _run = informer.start();

@@ -1,8 +1,14 @@
 use std::ptr;
+use std::sync::Arc;
 
+use informer_cache::UndecodableLog;
 use informer_core::{Header, Labels, Object, ObjectKey, OwnerReference};
 
 use super::{Interner, PLACES, STRIPES};
+use crate::ResourceKind;
+use crate::header::RawHeader;
+use crate::represent::{Metadata, Origin, RawBytes, RawObject, Representation};
+use crate::scan::Cursor;
 
 fn header(name: &str, app: &str) -> Header {
     let owner = OwnerReference::new("apps/v1", "ReplicaSet", app, "u-1", true);
@@ -42,4 +48,25 @@ fn labels_are_never_taken_for_annotations_and_nothing_is_kept_of_what_is_empty()
     assert_eq!(own, annotations);
     assert!(!ptr::eq(own.get("app").unwrap(), app(&labelled)));
     assert!(interner.annotations(Labels::default()).is_empty());
+}
+
+/// The metadata of an object that `kubectl apply` has written.
+fn applied(kind: &str, interner: &Arc<Interner>) -> Metadata {
+    let text = r#"{"metadata": {"name": "x", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"data\":1}"}}}"#;
+    let origin = Origin::new(ResourceKind::new("", "v1", kind, "things"), UndecodableLog::default());
+    let origin = Arc::new(origin.with_interner(Arc::clone(interner)));
+    let mut raw = RawHeader::default();
+    raw.scan(Cursor::new(text)).unwrap();
+    let bytes = RawBytes::Json { raw: &raw, text, cut_managed_fields: true };
+    Metadata::decode(RawObject { header: raw.build(text).unwrap(), bytes, origin: &origin }).unwrap()
+}
+
+#[test]
+fn annotations_of_secrets_are_not_kept_by_the_interner() {
+    let interner = Arc::new(Interner::default());
+    let secret = applied("Secret", &interner);
+    assert_eq!(secret.annotations().len(), 1);
+    assert_eq!(interner.annotations.held(), 0);
+    drop(applied("ConfigMap", &interner));
+    assert_eq!(interner.annotations.held(), 1, "those of other kinds are");
 }

@@ -113,6 +113,27 @@ fn what_objects_have_in_common_is_held_once_and_each_of_them_is_whole() {
 }
 
 #[test]
+fn groups_of_objects_with_different_parts_share_different_templates() {
+    let of_group = |name: &str, group: &str| {
+        let mut tree = pod(name, &group.repeat(64));
+        tree["metadata"]["labels"]["app"] = format!("app-of-{}", group.repeat(64)).into();
+        tree["metadata"]["ownerReferences"][0]["name"] = format!("owner-of-{}", group.repeat(64)).into();
+        tree
+    };
+    for (read, origin) in ways().take(8) {
+        let names = [("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a"), ("b3", "b")];
+        let trees = names.map(|(name, group)| of_group(name, group));
+        let pods = trees.each_ref().map(|tree| read(tree, &origin));
+        assert!(!common(&pods[2]).is_null() && !common(&pods[3]).is_null());
+        assert_eq!([common(&pods[2]), common(&pods[3])], [common(&pods[4]), common(&pods[5])]);
+        assert_ne!(common(&pods[2]), common(&pods[3]));
+        for (pod, tree) in pods.iter().zip(&trees) {
+            assert_whole(pod, tree);
+        }
+    }
+}
+
+#[test]
 fn a_part_of_its_own_stays_with_the_object() {
     for (read, origin) in ways() {
         let trees = ["a", "b", "c"].map(|name| pod(name, &name.repeat(64)));

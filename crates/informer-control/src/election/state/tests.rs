@@ -341,6 +341,18 @@ fn a_stop_without_an_answer_ends_at_the_renew_deadline() {
 }
 
 #[test]
+fn stopped_standby_writes_nothing_and_reports_it_once() {
+    let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
+    one.exchange(&mut server);
+    one.state.stop(one.now);
+    assert_eq!(one.notices().last(), Some(&Notice::Stopped));
+    one.state.stop(one.now);
+    one.state.tick(one.now + seconds(3600.0));
+    assert!(one.notices().is_empty() && one.state.poll_action().is_none());
+    assert_eq!((one.state.next_deadline(), server.writes), (None, 0));
+}
+
+#[test]
 fn a_hint_is_followed_at_once_but_not_by_a_storm() {
     let (mut one, mut server) = (One::new("a"), Server::held_by("b"));
     one.exchange(&mut server);

@@ -1,7 +1,14 @@
+use informer_client::ListKeys;
+use informer_core::Gvk;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+
+/// Without a schema.
+fn carried(whole: &Value, old: &Value, new: &Value) -> Value {
+    super::carried(whole, old, new, ListKeys::default().root())
+}
 
 /// What a server makes of a merge patch, by the rule of RFC 7386.
 fn merged(target: &Value, patch: &Value) -> Value {
@@ -70,6 +77,32 @@ fn elements_without_an_identity_are_found_by_their_equals_and_their_places() {
     assert_eq!(swapped, json!([{"v": 2, "x": 2}, {"v": 1, "x": 1}]));
     let removed = carried(&whole, &old, &json!([{"v": 2}]));
     assert_eq!(removed, json!([{"v": 2, "x": 2}]));
+}
+
+#[test]
+fn elements_are_matched_by_the_keys_of_their_kind() {
+    let keys = ListKeys::of_builtin(&Gvk::new("", "v1", "Pod"));
+    let pod = |mounts: Value, ports: Value| json!({"spec": {"containers": [{"name": "a", "volumeMounts": mounts, "ports": ports}]}});
+    let whole = pod(
+        json!([{"name": "v", "mountPath": "/a", "x": 1}, {"name": "w", "mountPath": "/b", "x": 2}]),
+        json!([{"containerPort": 80, "protocol": "TCP", "x": 1}, {"containerPort": 80, "protocol": "UDP", "x": 2}]),
+    );
+    let old = pod(
+        json!([{"name": "v", "mountPath": "/a"}, {"name": "w", "mountPath": "/b"}]),
+        json!([{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "UDP"}]),
+    );
+    let new = pod(
+        json!([{"name": "w", "mountPath": "/a"}, {"name": "w", "mountPath": "/c"}]),
+        json!([{"containerPort": 80, "protocol": "UDP", "hostPort": 1}, {"containerPort": 80, "hostPort": 2}]),
+    );
+    let expected = pod(
+        json!([{"name": "w", "mountPath": "/a", "x": 1}, {"name": "w", "mountPath": "/c"}]),
+        json!([
+            {"containerPort": 80, "protocol": "UDP", "hostPort": 1, "x": 2},
+            {"containerPort": 80, "hostPort": 2, "x": 1},
+        ]),
+    );
+    assert_eq!(super::carried(&whole, &old, &new, keys.root()), expected);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use informer_core::Gvk;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -31,14 +32,17 @@ struct KindLabels {
 
 /// Shows clients to Prometheus. A cheap handle; clones are one.
 ///
-/// `rest_client_requests_total` by code, method and host is client-go's; `informer_client_read_wait_seconds` and
-/// `informer_client_read_wait_timeouts_total` tell how long reads wait for the cache to show own writes, by group and kind.
+/// `rest_client_requests_total` by code, method and host is client-go's; `informer_client_read_wait_seconds`
+/// and `informer_client_read_wait_timeouts_total` tell how long reads wait for the cache to show own writes,
+/// by group and kind. `informer_client_unknown_fields` is 1 for each group and kind of which the server sends
+/// fields that this version of the library does not know.
 #[derive(Clone)]
 pub struct PrometheusClient {
     host: String,
     requests: Family<RequestLabels, Counter>,
     waits: Family<KindLabels, Histogram, fn() -> Histogram>,
     timeouts: Family<KindLabels, Counter>,
+    unknown_fields: Family<KindLabels, Gauge>,
 }
 
 impl PrometheusClient {
@@ -51,6 +55,7 @@ impl PrometheusClient {
             requests: Family::default(),
             waits: Family::new_with_constructor(histogram),
             timeouts: Family::default(),
+            unknown_fields: Family::default(),
         };
         let requests = "Number of HTTP requests, partitioned by status code, method, and host";
         registry.register("rest_client_requests", requests, metrics.requests.clone());
@@ -59,6 +64,9 @@ impl PrometheusClient {
         let timeouts =
             "Reads that gave up to wait for the cache to show what was written through the same client";
         registry.register("informer_client_read_wait_timeouts", timeouts, metrics.timeouts.clone());
+        let unknown =
+            "Whether the server sends fields of a kind that this version of the library does not know";
+        registry.register("informer_client_unknown_fields", unknown, metrics.unknown_fields.clone());
         metrics
     }
 }
@@ -87,6 +95,11 @@ impl ClientMetrics for PrometheusClient {
         if !shown {
             self.timeouts.get_or_create(&labels).inc();
         }
+    }
+
+    fn unknown_fields(&self, kind: &Gvk) {
+        let labels = KindLabels { group: kind.group.clone(), kind: kind.kind.clone() };
+        self.unknown_fields.get_or_create(&labels).set(1);
     }
 }
 

@@ -1,31 +1,49 @@
-//! Answers that hold for a while. Pure.
+//! Answers that are valid for a while. Pure: the time is an argument.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Instant;
 
-/// So many answers are remembered: those who ask for metrics are few, and tokens that are nobody's must not fill the memory.
-const ANSWERS_MAX: usize = 1_000;
+/// Answers that are remembered. Few clients ask for metrics, and answers for invalid tokens must not fill the
+/// memory.
+pub(super) const ANSWERS_MAX: usize = 1_000;
 
 /// Answers by question.
-pub(super) struct Memory<T> {
-    answers: HashMap<String, (T, Instant)>,
+#[derive(Debug)]
+pub(super) struct Memory<Q, T> {
+    answers: HashMap<Q, (T, Instant)>,
 }
 
-impl<T> Default for Memory<T> {
+/// The cached answer to a review.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Known<T> {
+    /// The answer is valid.
+    Valid(T),
+    /// The answer was valid once.
+    Expired(T),
+    /// There was no answer, or it was forgotten.
+    Nothing,
+}
+
+impl<Q, T> Default for Memory<Q, T> {
     fn default() -> Self {
         Self { answers: HashMap::new() }
     }
 }
 
-impl<T: Clone> Memory<T> {
-    /// The answer, while it holds.
-    pub(super) fn get(&self, question: &str, now: Instant) -> Option<T> {
-        self.answers.get(question).filter(|(_, until)| *until > now).map(|(answer, _)| answer.clone())
+impl<Q: Hash + Eq + Clone, T: Clone> Memory<Q, T> {
+    /// Returns the answer, and whether it is still valid.
+    pub(super) fn get(&self, question: &Q, now: Instant) -> Known<T> {
+        match self.answers.get(question) {
+            Some((answer, until)) if *until > now => Known::Valid(answer.clone()),
+            Some((answer, _)) => Known::Expired(answer.clone()),
+            None => Known::Nothing,
+        }
     }
 
-    /// Remembers an answer. Where there are too many, those that hold no longer go, and if that is not enough the one that would have gone
-    /// first.
-    pub(super) fn put(&mut self, question: String, answer: T, until: Instant, now: Instant) {
+    /// Remembers an answer. If there are too many, expired ones are removed, and if there are none, the one
+    /// that expires first.
+    pub(super) fn put(&mut self, question: Q, answer: T, until: Instant, now: Instant) {
         if self.answers.len() >= ANSWERS_MAX && !self.answers.contains_key(&question) {
             self.answers.retain(|_, (_, until)| *until > now);
         }
@@ -49,13 +67,14 @@ mod tests {
     fn answers_hold_for_their_time_and_are_bounded() {
         let (mut memory, now) = (Memory::default(), tokio::time::Instant::now().into_std());
         let second = Duration::from_secs(1);
-        memory.put("a".to_owned(), 1, now + second, now);
-        assert_eq!((memory.get("a", now), memory.get("a", now + second)), (Some(1), None));
-        for number in 0..2 * ANSWERS_MAX {
-            let until = now + second * 2 + Duration::from_millis(number as u64);
-            memory.put(number.to_string(), number, until, now);
+        memory.put(u32::MAX, 1, now + second, now);
+        assert_eq!(memory.get(&u32::MAX, now), Known::Valid(1));
+        assert_eq!(memory.get(&u32::MAX, now + second), Known::Expired(1));
+        for number in 0..2 * ANSWERS_MAX as u32 {
+            let until = now + second * 2 + Duration::from_millis(number.into());
+            memory.put(number, number, until, now);
         }
         assert_eq!(memory.answers.len(), ANSWERS_MAX);
-        assert_eq!((memory.get("0", now), memory.get("1999", now)), (None, Some(1999)));
+        assert_eq!((memory.get(&0, now), memory.get(&1999, now)), (Known::Nothing, Known::Valid(1999)));
     }
 }

@@ -5,6 +5,7 @@ use informer_apiserver::{ApiServer, FaultAction, FaultMatch, Tokens, User, Verb}
 use serde_json::json;
 use tower::ServiceExt;
 
+use super::limit::{UNKNOWN_BURST, UNKNOWN_PER_SECOND};
 use super::*;
 use crate::http_server::tests::{run, send};
 use crate::http_server::{HttpServer, text};
@@ -36,12 +37,17 @@ fn cluster() -> (ApiServer, Client) {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "scrapers"}],
     });
     server.create(&rbac("clusterrolebindings"), "", binding).expect("it is valid");
+    let client = operator_of(&server);
+    (server, client)
+}
+
+fn operator_of(server: &ApiServer) -> Client {
     let service = server.service().map_request(|mut request: Request<Full<Bytes>>| {
         let bearer = http::HeaderValue::from_static("Bearer operator");
         request.headers_mut().insert(AUTHORIZATION, bearer);
         request
     });
-    (server, Client::from_service(service, "default"))
+    Client::from_service(service, "default")
 }
 
 fn server() -> (ApiServer, Access) {
@@ -107,4 +113,79 @@ async fn a_server_calls_its_handlers_for_those_alone_whom_the_cluster_lets() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         assert_eq!(answer.ends_with("figures"), status == 200, "{answer}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_of_unknown_tokens_is_rate_limited_and_known_users_are_still_served() {
+    let (server, access) = server();
+    let reviews = || server.count_requests(Verb::Create, "tokenreviews");
+    let scrape = async || access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await;
+    assert_eq!(scrape().await, Ok(()));
+    let before = reviews();
+    let mut limited = 0;
+    for number in 0..1000 {
+        let token = format!("Bearer random-{number}");
+        match access.check(&head("GET", "/metrics", Some(&token))).await {
+            Err(Refused::Unknown) => {}
+            Err(Refused::TooMany) => limited += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((reviews() - before, limited), (UNKNOWN_BURST as usize, 1000 - UNKNOWN_BURST as usize));
+    assert_eq!(scrape().await, Ok(()), "remembered");
+    tokio::time::sleep(USER_FOR).await;
+    for number in 0..UNKNOWN_BURST {
+        let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer later-{number}")))).await;
+    }
+    let one_more = access.check(&head("GET", "/metrics", Some("Bearer one-more"))).await;
+    assert_eq!(one_more, Err(Refused::TooMany));
+    assert_eq!(scrape().await, Ok(()), "a token that was valid is reviewed again without a limit");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = reviews();
+    for number in 0..100 {
+        let _ = access.check(&head("GET", "/metrics", Some(&format!("Bearer last-{number}")))).await;
+    }
+    assert_eq!(reviews() - before, UNKNOWN_PER_SECOND as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_of_forbidden_requests_is_rate_limited() {
+    let (server, access) = server();
+    let reviews = || server.count_requests(Verb::Create, "subjectaccessreviews");
+    for number in 0..1000 {
+        let path = format!("/debug/{number}");
+        let refused = access.check(&head("GET", &path, Some("Bearer other"))).await.unwrap_err();
+        assert!(matches!(refused, Refused::Forbidden | Refused::TooMany), "{refused:?}");
+    }
+    assert_eq!(reviews(), UNKNOWN_BURST as usize);
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Err(Refused::TooMany));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer scraper"))).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn valid_tokens_do_not_use_up_the_limit_for_unknown_ones() {
+    let mut tokens = Tokens::default();
+    tokens.add("operator", User::new("operator").groups(["system:masters"]));
+    for number in 0..200 {
+        tokens.add(format!("admin-{number}"), User::new("admin").groups(["system:masters"]));
+    }
+    let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
+    for number in 0..200 {
+        let token = format!("Bearer admin-{number}");
+        assert_eq!(access.check(&head("GET", "/metrics", Some(&token))).await, Ok(()), "{number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_not_held_in_memory() {
+    let mut tokens = Tokens::default();
+    tokens.add("operator", User::new("operator").groups(["system:masters"]));
+    tokens.add("s3cret", User::new("jane").groups(["system:masters"]));
+    let access = Access::new(operator_of(&ApiServer::builder().tokens(tokens).rbac(true).build()));
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer s3cret"))).await, Ok(()));
+    assert_eq!(access.check(&head("GET", "/metrics", Some("Bearer gue55"))).await, Err(Refused::Unknown));
+    let held = format!("{:?} {:?}", access.users.lock(), access.permissions.lock());
+    assert!(held.contains("jane"), "the answers are held: {held}");
+    assert!(!held.contains("s3cret") && !held.contains("gue55"), "{held}");
 }

@@ -5,24 +5,38 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::super::{ANSWER_TIMEOUT, BODY_MAX, HttpServer, text};
-use super::{Site, exchange};
+use tokio_rustls::TlsAcceptor;
+
+use super::super::tests::certificate;
+use super::super::{ANSWER_TIMEOUT, BODY_MAX, HEADER_TIMEOUT, HttpServer, REQUEST_TIMEOUT, text};
+use super::{Site, Slots, accept, connection};
 
 const ANSWER: usize = 100_000;
 
-/// A connection with a small buffer, on which a large answer was asked for.
-async fn asked() -> (DuplexStream, JoinHandle<()>) {
+fn site() -> Site {
     let server = HttpServer::at("127.0.0.1:0")
-        .route("/", |_| async { text(http::StatusCode::OK, "x".repeat(ANSWER)) });
-    let site = Site {
+        .route("/", |_| async { text(http::StatusCode::OK, "x".repeat(ANSWER)) })
+        .route("/short", |_| async { text(http::StatusCode::OK, "short") });
+    Site {
         routes: server.routes,
         access: None::<Arc<super::Access>>,
         body_max: BODY_MAX,
         stop: CancellationToken::new(),
-    };
-    let (mut peer, here) = tokio::io::duplex(1024);
-    let task = tokio::spawn(exchange(here, site));
+    }
+}
+
+/// A connection with a small buffer.
+async fn connected(tls: Option<TlsAcceptor>) -> (DuplexStream, JoinHandle<()>) {
+    let (peer, here) = tokio::io::duplex(1024);
+    let slot = Arc::new(Slots::new(1).take().await);
+    (peer, tokio::spawn(connection(here, tls, site(), slot)))
+}
+
+/// A connection on which a large answer was asked for.
+async fn asked() -> (DuplexStream, JoinHandle<()>) {
+    let (mut peer, task) = connected(None).await;
     peer.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("it reads");
     (peer, task)
 }
@@ -64,4 +78,94 @@ async fn each_answer_that_is_read_in_time_has_time_of_its_own() {
     }
     drop(peer);
     task.await.expect("no panic");
+}
+
+/// Waits until the server has closed a connection, while the peer sends a byte a second of a text.
+async fn closed_within(limit: Duration, peer: DuplexStream, task: JoinHandle<()>, text: &str) {
+    let (mut read, mut write) = tokio::io::split(peer);
+    let send = async {
+        for byte in text.bytes() {
+            if write.write_all(&[byte]).await.is_err() {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await
+    };
+    let drain = async {
+        let _ = read.read_to_end(&mut Vec::new()).await;
+        std::future::pending::<()>().await
+    };
+    tokio::select! {
+        ended = timeout(limit, task) => ended.expect("the connection is closed").expect("no panic"),
+        () = send => {}
+        () = drain => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_sends_nothing_is_disconnected_after_the_header_timeout() {
+    let (peer, task) = connected(None).await;
+    closed_within(HEADER_TIMEOUT + Duration::from_secs(1), peer, task, "").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_head_is_disconnected_after_the_header_timeout() {
+    let (peer, task) = connected(None).await;
+    let head = format!("GET /short HTTP/1.1\r\n{}", "a: b\r\n".repeat(100));
+    closed_within(HEADER_TIMEOUT + Duration::from_secs(1), peer, task, &head).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_body_is_disconnected_after_the_timeouts_of_request_and_head() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"POST /short HTTP/1.1\r\nhost: here\r\ncontent-length: 1000\r\n\r\n")
+        .await
+        .expect("it reads");
+    let limit = REQUEST_TIMEOUT + HEADER_TIMEOUT + Duration::from_secs(1);
+    closed_within(limit, peer, task, &"x".repeat(999)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_is_idle_after_an_answer_is_disconnected_after_the_header_timeout() {
+    let (mut peer, task) = connected(None).await;
+    peer.write_all(b"GET /short HTTP/1.1\r\nhost: here\r\n\r\n").await.expect("it reads");
+    closed_within(HEADER_TIMEOUT + Duration::from_secs(1), peer, task, "").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_that_never_completes_its_tls_handshake_is_disconnected_after_the_header_timeout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tls, _) = certificate(folder.path());
+    let tls = tls.load().await.expect("a valid pair").acceptor();
+    // The head of a handshake record of 512 bytes, most of which never come.
+    let hello = "\x16\x03\x01\x02\x00\x01\x00\x01\x7c\x03\x03";
+    for hello in ["", hello] {
+        let (peer, task) = connected(Some(tls.clone())).await;
+        closed_within(HEADER_TIMEOUT + Duration::from_secs(1), peer, task, hello).await;
+    }
+}
+
+#[tokio::test]
+async fn idle_peers_that_hold_all_connections_make_room_for_a_request() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let server = tokio::spawn(async move {
+        let (slots, site, connections) = (Slots::new(4), site(), TaskTracker::new());
+        accept(&listener, None, (&slots, &site), &connections).await;
+    });
+    let connect = async || tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let mut idle = [connect().await, connect().await, connect().await, connect().await];
+    for _ in 0..2 {
+        let mut peer = connect().await;
+        let request = b"GET /short HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+        peer.write_all(request).await.expect("it reads");
+        let mut answer = String::new();
+        let read = peer.read_to_string(&mut answer);
+        timeout(Duration::from_secs(120), read).await.expect("an answer").expect("it is text");
+        assert!(answer.ends_with("short"), "{answer}");
+    }
+    // The one that waited longest was closed.
+    assert_eq!(idle[0].read(&mut [0]).await.expect("no reset"), 0);
+    server.abort();
 }

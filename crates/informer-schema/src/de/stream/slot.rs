@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Visitor};
 
 use super::Object;
 use super::value::{Entries, Map};
-use crate::de::{Error, general};
+use crate::de::{Error, Unknown, general};
 use crate::field::Base;
 use crate::schema::{MessageId, Schema};
 use crate::transcode::view::{Instant, View, one};
@@ -135,7 +135,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
                 Base::Message(id) => self.object(id, raw.bytes()?).deserialize_any(visitor),
                 base => {
                     let view = one(self.schema, base, &[(0, raw)], self.depth)?;
-                    general::Value(view).deserialize_any(visitor)
+                    general::Value(view, Unknown::Refused).deserialize_any(visitor)
                 }
             },
             Content::List => match self.entries() {
@@ -152,7 +152,7 @@ impl<'s, 'a, 't> Slot<'s, 'a, 't> {
                 Some(instant) => instant.told(|text| visitor.visit_str(text)),
                 None => visitor.visit_unit(),
             },
-            Content::View => general::Value(self.taken()).deserialize_any(visitor),
+            Content::View => general::Value(self.taken(), Unknown::Refused).deserialize_any(visitor),
         }
     }
 }

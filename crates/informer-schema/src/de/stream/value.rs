@@ -5,7 +5,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::slot::{Content, Slot, lower_half};
-use crate::de::{Cause, Error, general, refused};
+use crate::de::{Cause, Error, Unknown, general, refused};
 use crate::field::Base;
 use crate::transcode::view::{View, map_entry, one};
 use crate::wire::{Raw, Reader};
@@ -122,7 +122,7 @@ impl<'a> Deserializer<'a> for Value<'_, '_, 'a, '_> {
             Content::View => slot.taken(),
             _ => return Err(refused("a word")),
         };
-        general::Value(view).deserialize_enum(name, variants, visitor)
+        general::Value(view, Unknown::Refused).deserialize_enum(name, variants, visitor)
     }
 
     fn deserialize_ignored_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {

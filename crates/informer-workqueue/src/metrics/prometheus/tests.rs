@@ -29,3 +29,20 @@ fn a_queue_that_is_gone_is_not_shown_and_a_living_one_is() {
     assert!(!text.contains("workqueue_depth{name=\"gone\"}"), "{text}");
     assert_eq!(metrics.queues.probes.lock().list.len(), 1);
 }
+
+#[test]
+fn depths_of_queues_with_one_name_are_added_up() {
+    let mut registry = Registry::default();
+    let metrics = PrometheusMetrics::register(&mut registry);
+    let queues = [2, 3].map(|keys| {
+        let queue = WorkQueue::builder().metrics(metrics.queue("shared")).build();
+        for key in 0..keys {
+            queue.add(key);
+        }
+        queue
+    });
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    assert!(text.contains("workqueue_depth{name=\"shared\"} 5.0\n"), "{text}");
+    drop(queues);
+}

@@ -73,7 +73,7 @@ impl ReadyKeys {
         if !self.trusted && named.is_none_or(|id| !entries.is_ready(id.0)) {
             self.fail(entries, None);
         }
-        match self.trusted && self.failure.is_some() {
+        match self.failure.is_some() {
             true => self.order.peek(entries).map(|id| id.0),
             false => named.map(|id| id.0),
         }

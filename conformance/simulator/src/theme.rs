@@ -1,0 +1,173 @@
+//! The part that a schedule concentrates on. A defect that needs a combination of rare steps is found much sooner by schedules
+//! whose steps and faults are mostly of one part.
+
+use crate::fault::Fault;
+use crate::random::Random;
+use crate::script::Verb;
+
+/// The parts that a schedule exercises most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Theme {
+    /// All parts equally, with any fault.
+    Everything,
+    /// Requests of the reflector and their answers.
+    Requests,
+    /// Events of watches and the history of the server.
+    Events,
+    /// Handlers, the work queue and the controller.
+    Users,
+    /// The election.
+    Election,
+}
+
+/// Verbs and how often each is drawn.
+type Weights = &'static [(Verb, usize)];
+
+impl Theme {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        match random.below(6) {
+            0 | 1 => Self::Everything,
+            2 => Self::Requests,
+            3 => Self::Events,
+            4 => Self::Users,
+            _ => Self::Election,
+        }
+    }
+
+    fn weights(self) -> Weights {
+        match self {
+            Self::Everything => &[
+                (Verb::Write, 20),
+                (Verb::Burst, 2),
+                (Verb::Recreate, 3),
+                (Verb::Relabel, 2),
+                (Verb::BackUp, 1),
+                (Verb::Reflect, 32),
+                (Verb::Pump, 14),
+                (Verb::Handle, 13),
+                (Verb::Work, 9),
+                (Verb::Wait, 4),
+                (Verb::Elect, 10),
+            ],
+            Self::Requests => &[
+                (Verb::Write, 5),
+                (Verb::Burst, 1),
+                (Verb::BackUp, 1),
+                (Verb::Reflect, 60),
+                (Verb::Pump, 10),
+                (Verb::Handle, 4),
+                (Verb::Wait, 10),
+            ],
+            Self::Events => &[
+                (Verb::Write, 20),
+                (Verb::Burst, 6),
+                (Verb::Recreate, 6),
+                (Verb::Relabel, 2),
+                (Verb::BackUp, 4),
+                (Verb::Reflect, 40),
+                (Verb::Pump, 14),
+                (Verb::Handle, 5),
+                (Verb::Wait, 2),
+            ],
+            Self::Users => &[
+                (Verb::Write, 16),
+                (Verb::Burst, 6),
+                (Verb::Recreate, 2),
+                (Verb::Reflect, 20),
+                (Verb::Pump, 14),
+                (Verb::Handle, 20),
+                (Verb::Work, 30),
+                (Verb::Wait, 3),
+            ],
+            Self::Election => &[(Verb::Elect, 9), (Verb::Wait, 1)],
+        }
+    }
+
+    /// Draws what a step does.
+    pub(crate) fn verb(self, random: &mut Random) -> Verb {
+        let weights = self.weights();
+        let mut left = random.below(weights.iter().map(|(_, weight)| weight).sum());
+        for (verb, weight) in weights {
+            match left.checked_sub(*weight) {
+                Some(rest) => left = rest,
+                None => return *verb,
+            }
+        }
+        Verb::Wait
+    }
+
+    /// The range of the number of faults.
+    pub(crate) fn count(self) -> std::ops::Range<usize> {
+        match self {
+            Self::Everything => 4..9,
+            _ => 6..15,
+        }
+    }
+
+    /// The faults that a schedule draws from.
+    pub(crate) fn faults(self) -> Vec<Fault> {
+        Fault::ALL.iter().copied().filter(|fault| self.has(*fault)).collect()
+    }
+
+    fn has(self, fault: Fault) -> bool {
+        use Fault::{
+            Compaction, ControllerRestarts, Down, EventsReplayed, ExpiredEvent, HandlerJoins, HandlerLeaves,
+            HandlerPanics, HandlerStuck, HeldUp, InformerRestarts, ReflectorAnew, RelistRequested,
+            ReplicaLags, Restart, Restore, Rewind, Streaming, Unreadable, VersionJump, Wiped,
+            WorkerCancelled, WorkerFails, WorkerFailsForGood, WorkerPanics, WorkerTimesOut,
+        };
+        match self {
+            Self::Everything => true,
+            Self::Requests => {
+                fault.is_of_request()
+                    || matches!(
+                        fault,
+                        Compaction
+                            | Down
+                            | ExpiredEvent
+                            | HeldUp
+                            | InformerRestarts
+                            | ReflectorAnew
+                            | RelistRequested
+                            | Streaming
+                            | Wiped
+                    )
+            }
+            Self::Events => {
+                fault.is_of_stream()
+                    || matches!(
+                        fault,
+                        Compaction
+                            | ReflectorAnew
+                            | ReplicaLags
+                            | RelistRequested
+                            | Restart
+                            | Restore
+                            | Rewind
+                            | Unreadable
+                            | VersionJump
+                            | Wiped
+                    )
+            }
+            Self::Users => matches!(
+                fault,
+                ControllerRestarts
+                    | EventsReplayed
+                    | HandlerJoins
+                    | HandlerLeaves
+                    | HandlerPanics
+                    | HandlerStuck
+                    | InformerRestarts
+                    | RelistRequested
+                    | Rewind
+                    | Unreadable
+                    | WorkerCancelled
+                    | WorkerFails
+                    | WorkerFailsForGood
+                    | WorkerPanics
+                    | WorkerTimesOut
+            ),
+            Self::Election => fault.is_of_election(),
+        }
+    }
+}

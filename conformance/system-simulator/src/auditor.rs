@@ -1,0 +1,186 @@
+//! The auditor: follows every kind through the independent client and records each state of each object.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use informer_core::Gvr;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::cluster::Cluster;
+use crate::raw::RawClient;
+use crate::trace::Trace;
+
+/// How long the auditor waits before it lists again after its watch has ended.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// One state of an object, as the server announced it.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    /// The number of restores before.
+    pub(crate) epoch: u64,
+    pub(crate) version: u64,
+    /// `namespace/name`.
+    pub(crate) key: String,
+    /// The object; `None` for a deletion.
+    pub(crate) object: Option<Value>,
+    /// True if the previous recorded state is the previous state on the server: no event was missed in between.
+    pub(crate) follows: bool,
+}
+
+/// Versions whose states the auditor may have missed, since its watch could not be resumed.
+#[derive(Debug, Clone)]
+pub(crate) struct Gap {
+    pub(crate) epoch: u64,
+    pub(crate) versions: RangeInclusive<u64>,
+}
+
+/// The states of one kind, in the order of the server, and the gaps between them.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) states: Vec<State>,
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// The recorded states of one kind. A clone refers to the same record.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History(Arc<Mutex<Recorded>>);
+
+impl History {
+    /// Calls `look` with all that was recorded so far.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Recorded) -> T) -> T {
+        look(&self.0.lock())
+    }
+}
+
+/// Follows one kind until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Auditor {
+    history: History,
+    task: JoinHandle<()>,
+}
+
+impl Auditor {
+    pub(crate) fn start(cluster: &Cluster, gvr: Gvr, trace: &Trace) -> Self {
+        let history = History::default();
+        let follower = Follower {
+            raw: RawClient::new(cluster, "auditor"),
+            cluster: cluster.clone(),
+            gvr,
+            trace: trace.clone(),
+            history: history.clone(),
+            live: BTreeMap::new(),
+            seen: 0,
+        };
+        Self { history, task: tokio::spawn(follower.run()) }
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+}
+
+impl Drop for Auditor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Follower {
+    raw: RawClient,
+    cluster: Cluster,
+    gvr: Gvr,
+    trace: Trace,
+    history: History,
+    live: BTreeMap<String, Value>,
+    /// The version up to which all states are recorded.
+    seen: u64,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        loop {
+            if let Ok((objects, version)) = self.raw.list(&self.gvr).await {
+                self.take_list(objects, &version);
+                self.follow(version).await;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Follows from a version for as long as watches from the last version are possible.
+    async fn follow(&mut self, mut version: String) {
+        let epoch = self.cluster.epoch();
+        while self.cluster.epoch() == epoch {
+            let mut events = RawClient::watch(self.raw.clone(), self.gvr.clone(), version.clone()).await;
+            while let Some(event) = events.next().await {
+                if event["type"] == "ERROR" || self.cluster.epoch() != epoch {
+                    return;
+                }
+                let object = &event["object"];
+                version = object["metadata"]["resourceVersion"].as_str().unwrap_or(&version).to_owned();
+                self.seen = version.parse().unwrap_or(self.seen);
+                self.take_event(&event);
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn take_list(&mut self, objects: Vec<Value>, version: &str) {
+        let listed = version.parse().unwrap_or_default();
+        let gap = Gap { epoch: self.cluster.epoch(), versions: self.seen..=listed };
+        self.history.0.lock().gaps.push(gap);
+        self.seen = listed;
+        let mut gone = std::mem::take(&mut self.live);
+        for object in objects {
+            let key = key_of(&object);
+            if gone.remove(&key).as_ref() != Some(&object) {
+                self.record(key.clone(), version_of(&object), Some(object.clone()), false);
+            }
+            self.live.insert(key, object);
+        }
+        for key in gone.into_keys() {
+            self.record(key, version.parse().unwrap_or_default(), None, false);
+        }
+    }
+
+    fn take_event(&mut self, event: &Value) {
+        let (object, key) = (&event["object"], key_of(&event["object"]));
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => {
+                self.live.insert(key.clone(), object.clone());
+                self.record(key, version_of(object), Some(object.clone()), true);
+            }
+            Some("DELETED") => {
+                self.live.remove(&key);
+                self.record(key, version_of(object), None, true);
+            }
+            _ => {}
+        }
+    }
+
+    fn record(&self, key: String, version: u64, object: Option<Value>, follows: bool) {
+        let kind = if object.is_some() { "state" } else { "gone" };
+        self.trace.line(format_args!("  server: {} {key} {kind} @{version}", self.gvr.resource));
+        let epoch = self.cluster.epoch();
+        self.history.0.lock().states.push(State { epoch, version, key, object, follows });
+    }
+}
+
+/// `namespace/name`.
+pub(crate) fn key_of(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+/// The version of an object; 0 where there is none.
+pub(crate) fn version_of(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
+}

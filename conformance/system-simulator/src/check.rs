@@ -1,0 +1,46 @@
+//! Collects violations during a run; they are reported when the run ends.
+
+use std::sync::Arc;
+
+use informer_simulator::Violation;
+use parking_lot::Mutex;
+
+use crate::trace::Trace;
+
+/// Violations that are kept, each of another invariant.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Collects violations from all tasks of a run: the first one of each invariant.
+#[derive(Debug, Clone)]
+pub(crate) struct Checks {
+    trace: Trace,
+    found: Arc<Mutex<Vec<Violation>>>,
+}
+
+impl Checks {
+    pub(crate) fn new(trace: Trace) -> Self {
+        Self { trace, found: Arc::default() }
+    }
+
+    /// Records that an invariant does not hold.
+    pub(crate) fn violated(&self, invariant: &'static str, text: impl Into<String>) {
+        let violation = Violation { invariant, text: text.into() };
+        self.trace.line(format_args!("VIOLATION {violation}"));
+        let mut found = self.found.lock();
+        if found.len() < VIOLATIONS_MAX && found.iter().all(|known| known.invariant != invariant) {
+            found.push(violation);
+        }
+    }
+
+    /// Records a violation where `holds` is false.
+    pub(crate) fn ensure(&self, invariant: &'static str, holds: bool, text: impl FnOnce() -> String) {
+        if !holds {
+            self.violated(invariant, text());
+        }
+    }
+
+    /// The first violation of each invariant, in the order in which they were seen.
+    pub(crate) fn found(&self) -> Vec<Violation> {
+        self.found.lock().clone()
+    }
+}

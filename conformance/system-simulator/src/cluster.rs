@@ -1,0 +1,169 @@
+//! The cluster: the embedded API server, reached without sockets, and its failures.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use http_body_util::Full;
+use informer_apiserver::{ApiBody, ApiServer, Clock, ExtraField, FaultMatch, Kind, Sleep, TokioClock};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceExt};
+
+use crate::trace::Trace;
+
+/// The API server as a client sees it: a service that may be unreachable.
+pub(crate) type Transport = BoxCloneSyncService<Request<Full<Bytes>>, Response<ApiBody>, BoxError>;
+
+/// The simulated clock starts at this wall time: every run of a seed writes the same timestamps.
+const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+/// Requests of programs under test carry this in their `User-Agent`; faults match it and nothing else.
+pub(crate) const PROGRAM_AGENT: &str = "program";
+
+/// A field that the server has and the table of the client does not: the server is newer.
+pub(crate) const EXTRA: ExtraField = ExtraField::new("core.v1.Container", "shells", 200, "[]string");
+
+/// The API server and its failures. A clone is another handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Cluster {
+    server: ApiServer,
+    reachable: Arc<AtomicBool>,
+    /// The number of restores to an earlier version.
+    epoch: Arc<AtomicU64>,
+    /// Counts the requests of programs.
+    requests: Arc<AtomicU64>,
+    /// Versions that a rewind can go back to.
+    backups: Arc<Mutex<Vec<u64>>>,
+    trace: Trace,
+}
+
+impl Cluster {
+    /// A new server with the kinds of the simulation. Needs a runtime with paused time.
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let server = ApiServer::builder()
+            .extra_fields(&[EXTRA])
+            .expect("the table has no such field")
+            .clock(Arc::new(SimulatedClock::new()))
+            .kind(Kind::custom("sim.example.com", "v1", "Fruit").selectable(["spec.color"]))
+            .build();
+        Self {
+            server,
+            reachable: Arc::new(AtomicBool::new(true)),
+            epoch: Arc::default(),
+            requests: Arc::default(),
+            backups: Arc::default(),
+            trace: trace.clone(),
+        }
+    }
+
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The number of restores to an earlier version so far.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Sets whether programs reach the server. Open connections stay open.
+    pub(crate) fn set_reachable(&self, reachable: bool) {
+        self.reachable.store(reachable, Ordering::SeqCst);
+    }
+
+    /// Remembers the present version, for [`rewind`](Self::rewind).
+    pub(crate) fn back_up(&self) {
+        self.backups.lock().push(self.server.version());
+    }
+
+    /// Restores the last backup, as a restore of etcd does. Returns false if there is none.
+    pub(crate) fn rewind(&self) -> bool {
+        let Some(version) = self.backups.lock().pop() else { return false };
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.server.rewind(version).is_ok()
+    }
+
+    /// A transport whose requests carry `agent` as their `User-Agent`.
+    pub(crate) fn transport(&self, agent: &str) -> Transport {
+        let agent = HeaderValue::try_from(agent).expect("agents are plain text");
+        let cluster = self.clone();
+        BoxCloneSyncService::new(tower::service_fn(move |mut request: Request<Full<Bytes>>| {
+            request.headers_mut().insert(USER_AGENT, agent.clone());
+            cluster.clone().answer(request)
+        }))
+    }
+
+    fn answer(
+        self,
+        request: Request<Full<Bytes>>,
+    ) -> BoxFuture<'static, Result<Response<ApiBody>, BoxError>> {
+        Box::pin(async move {
+            let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+            let of_program = agent.is_some_and(|agent| agent.contains(PROGRAM_AGENT));
+            if !of_program {
+                return Ok(self.server.service().oneshot(request).await?);
+            }
+            let number = self.requests.fetch_add(1, Ordering::SeqCst);
+            let line = format!(
+                "  request {number}: {} {} {}",
+                agent.unwrap_or_default(),
+                request.method(),
+                request.uri()
+            );
+            self.trace.line(line);
+            if !self.reachable.load(Ordering::SeqCst) {
+                return Err("connection refused (simulated)".into());
+            }
+            let answer = self.server.service().oneshot(request).await?;
+            self.trace.line(format_args!("  answer {number}: {}", answer.status()));
+            Ok(answer)
+        })
+    }
+}
+
+/// Matches the requests of programs under test.
+pub(crate) fn of_programs(matching: FaultMatch) -> FaultMatch {
+    FaultMatch { client: Some(PROGRAM_AGENT.to_owned()), ..matching }
+}
+
+/// Tokio's clock with a fixed wall time.
+struct SimulatedClock {
+    inner: TokioClock,
+    begin: Timestamp,
+}
+
+impl SimulatedClock {
+    fn new() -> Self {
+        Self { inner: TokioClock::new(), begin: BEGIN.parse().expect("the constant is a timestamp") }
+    }
+}
+
+impl fmt::Debug for SimulatedClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.begin + self.inner.elapsed()
+    }
+
+    fn sleep_until(&self, at: Duration) -> Sleep {
+        self.inner.sleep_until(at)
+    }
+
+    fn advance(&self, by: Duration) {
+        self.inner.advance(by);
+    }
+}

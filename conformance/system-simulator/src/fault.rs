@@ -1,0 +1,182 @@
+//! The faults of a scenario.
+
+use informer_apiserver::{FaultAction, FaultMatch, Verb};
+use informer_simulator::Random;
+
+use crate::cluster::{Cluster, of_programs};
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Watches end properly.
+    WatchEnds,
+    /// Watches are reset.
+    WatchResets,
+    /// Watches fall silent with open connections.
+    WatchStalls,
+    /// Watches end in the middle of an event.
+    HalfFrame,
+    /// A watch sends bytes that are not an event.
+    Garbage,
+    /// A watch sends status 410.
+    WatchExpires,
+    /// A watch sends another error.
+    WatchError,
+    /// Watch events arrive later.
+    WatchLags,
+    /// No bookmarks are sent.
+    NoBookmarks,
+    /// Bytes arrive slowly.
+    Trickle,
+    /// Lists are cut off.
+    ListBreaks,
+    /// Streaming lists are refused.
+    StreamingRefused,
+    /// The end of the initial events is not announced.
+    NoInitialEnd,
+    /// Status 410.
+    Expired,
+    /// Status 429, with or without `Retry-After`.
+    TooMany,
+    /// Status 500.
+    InternalError,
+    /// Status 503.
+    Unavailable,
+    /// Status 403.
+    Forbidden,
+    /// No answer ever comes.
+    NeverAnswered,
+    /// Answers come later.
+    Delayed,
+    /// Writes are carried out and their answers are lost.
+    AnswerLost,
+    /// Writes are carried out and answered with an error.
+    FalseAnswer,
+    /// The server cannot be reached for a while.
+    Unreachable,
+    /// The server restarts: open watches end.
+    Restart,
+    /// The history is compacted and open watches end.
+    Compaction,
+    /// Versions jump ahead.
+    VersionJump,
+    /// The state is restored from an earlier one, versions included.
+    Rewind,
+    /// A handler hangs for a while.
+    HandlerHangs,
+    /// A handler panics.
+    HandlerPanics,
+    /// A handler is removed.
+    HandlerRemoved,
+    /// An object is stored whose decoding panics.
+    DecoderPanics,
+    /// A replica is killed and restarted.
+    ReplicaKilled,
+    /// An object that a controller owns is deleted.
+    OwnedDeleted,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 33] = [
+        Self::WatchEnds,
+        Self::WatchResets,
+        Self::WatchStalls,
+        Self::HalfFrame,
+        Self::Garbage,
+        Self::WatchExpires,
+        Self::WatchError,
+        Self::WatchLags,
+        Self::NoBookmarks,
+        Self::Trickle,
+        Self::ListBreaks,
+        Self::StreamingRefused,
+        Self::NoInitialEnd,
+        Self::Expired,
+        Self::TooMany,
+        Self::InternalError,
+        Self::Unavailable,
+        Self::Forbidden,
+        Self::NeverAnswered,
+        Self::Delayed,
+        Self::AnswerLost,
+        Self::FalseAnswer,
+        Self::Unreachable,
+        Self::Restart,
+        Self::Compaction,
+        Self::VersionJump,
+        Self::Rewind,
+        Self::HandlerHangs,
+        Self::HandlerPanics,
+        Self::HandlerRemoved,
+        Self::DecoderPanics,
+        Self::ReplicaKilled,
+        Self::OwnedDeleted,
+    ];
+
+    /// For a fault of requests: the verbs that it concerns, and the action of the server.
+    fn of_requests(self, random: &mut Random) -> Option<(&'static [Verb], FaultAction)> {
+        const WATCH: &[Verb] = &[Verb::Watch];
+        const LIST: &[Verb] = &[Verb::List];
+        const ALL: &[Verb] =
+            &[Verb::Watch, Verb::List, Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+        const WRITES: &[Verb] = &[Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+        let after_events = random.below(3) as u64;
+        let status = |code: u16, retry_after: Option<u32>| FaultAction::Status {
+            code,
+            reason: None,
+            message: None,
+            retry_after,
+            body: None,
+        };
+        let cut = |abrupt| FaultAction::Cut { after_events: Some(after_events), after_bytes: None, abrupt };
+        Some(match self {
+            Self::WatchEnds => (WATCH, cut(false)),
+            Self::WatchResets => (WATCH, cut(true)),
+            Self::WatchStalls => {
+                (WATCH, FaultAction::Stall { after_events: Some(after_events), after_bytes: None })
+            }
+            Self::HalfFrame => (WATCH, FaultAction::HalfFrame { after_events }),
+            Self::Garbage => (WATCH, FaultAction::Garbage { after_events }),
+            Self::WatchExpires => (WATCH, FaultAction::Expire { after_events }),
+            Self::WatchError => {
+                let code = random.pick(&[429, 500, 504]);
+                let (reason, message, retry_after) = (None, None, None);
+                (WATCH, FaultAction::ErrorEvent { after_events, code, reason, message, retry_after })
+            }
+            Self::WatchLags => (WATCH, FaultAction::Lag { millis: random.between(1, 4000) as u64 }),
+            Self::NoBookmarks => (WATCH, FaultAction::DropBookmarks),
+            Self::Trickle => (WATCH, FaultAction::Trickle { bytes: 64, millis: 5 }),
+            Self::ListBreaks => {
+                let after_bytes = Some(random.between(1, 2000) as u64);
+                (LIST, FaultAction::Cut { after_events: None, after_bytes, abrupt: random.one_in(2) })
+            }
+            Self::StreamingRefused => (WATCH, FaultAction::RejectInitialEvents),
+            Self::NoInitialEnd => (WATCH, FaultAction::NoInitialEnd),
+            Self::Expired => (LIST, FaultAction::Expire { after_events: 0 }),
+            Self::TooMany => (ALL, status(429, random.pick(&[None, Some(0), Some(1), Some(7)]))),
+            Self::InternalError => (ALL, status(500, None)),
+            Self::Unavailable => (ALL, status(503, None)),
+            Self::Forbidden => (&[Verb::Watch, Verb::List], status(403, None)),
+            Self::NeverAnswered => (ALL, FaultAction::NeverAnswer),
+            Self::Delayed => (ALL, FaultAction::Delay { millis: random.between(1, 20_000) as u64 }),
+            Self::AnswerLost => (WRITES, FaultAction::LostAnswer),
+            Self::FalseAnswer => {
+                let (reason, message, retry_after) = (None, None, None);
+                (WRITES, FaultAction::FalseStatus { code: 500, reason, message, retry_after })
+            }
+            _ => return None,
+        })
+    }
+
+    /// Injects a fault of requests. Returns false for other faults.
+    pub(crate) fn inject(self, cluster: &Cluster, random: &mut Random) -> bool {
+        let Some((verbs, action)) = self.of_requests(random) else { return false };
+        let times = random.between(1, 6) as u64;
+        for &verb in verbs {
+            let matching = of_programs(FaultMatch::verb(verb));
+            cluster.server().faults().on(matching).times(times).then(action.clone());
+        }
+        true
+    }
+}

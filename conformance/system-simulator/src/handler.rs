@@ -1,0 +1,107 @@
+//! The handler under test: checks the history of its events, and hangs or panics on demand.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use informer_cache::Event;
+use informer_cache::handler::EventHandler;
+use informer_core::Object;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::check::Checks;
+
+/// The behavior that the scenario requests from a handler, and the events that the handler received.
+#[derive(Debug)]
+pub(crate) struct HandlerControl {
+    hangs: watch::Sender<bool>,
+    panics: AtomicBool,
+    removed: AtomicBool,
+    /// Uid and version of each object that the handler knows.
+    known: Mutex<BTreeMap<String, (String, String)>>,
+}
+
+impl HandlerControl {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            hangs: watch::Sender::new(false),
+            panics: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+            known: Mutex::default(),
+        })
+    }
+
+    /// Makes the next call wait until this is set to false.
+    pub(crate) fn set_hanging(&self, hangs: bool) {
+        self.hangs.send_replace(hangs);
+    }
+
+    /// Makes the next call panic.
+    pub(crate) fn panic_once(&self) {
+        self.panics.store(true, Ordering::SeqCst);
+    }
+
+    /// Records that the handler was removed: a later call is a violation.
+    pub(crate) fn set_removed(&self) {
+        self.removed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::SeqCst)
+    }
+
+    /// Uid and version of each object, as the events so far add up.
+    pub(crate) fn known(&self) -> BTreeMap<String, (String, String)> {
+        self.known.lock().clone()
+    }
+}
+
+/// The handler itself.
+pub(crate) struct Observer {
+    pub(crate) name: String,
+    pub(crate) control: Arc<HandlerControl>,
+    pub(crate) checks: Checks,
+}
+
+fn identity<O: Object>(object: &O) -> (String, String) {
+    (object.uid().to_owned(), object.resource_version().to_string())
+}
+
+impl Observer {
+    fn observe<O: Object>(&self, event: &Event<O>) {
+        let key = event.key().to_string();
+        let mut known = self.control.known.lock();
+        let (name, before) = (&self.name, known.get(&key).cloned());
+        let legal = match (event, &before) {
+            (Event::Added { .. }, None) => true,
+            (Event::Updated { old, new, .. }, Some(before)) => {
+                identity(&**old) == *before && new.uid() == before.0
+            }
+            (Event::Deleted { last, .. }, Some(before)) => last.uid() == before.0,
+            _ => false,
+        };
+        self.checks.ensure("legal-history", legal, || format!("{name}: {event} after {before:?}"));
+        match event {
+            Event::Deleted { .. } => drop(known.remove(&key)),
+            _ => drop(known.insert(key, identity(&**event.object()))),
+        }
+    }
+}
+
+impl<O: Object> EventHandler<O> for Observer {
+    fn handle(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
+        let control = Arc::clone(&self.control);
+        self.checks.ensure("no-call-after-remove", !control.is_removed(), || {
+            format!("{}: {event} was delivered after the handler was removed", self.name)
+        });
+        self.observe(&event);
+        assert!(!control.panics.swap(false, Ordering::SeqCst), "simulated: the handler panics");
+        async move {
+            let mut hangs = control.hangs.subscribe();
+            // The sender is in `control`.
+            let _ = hangs.wait_for(|hangs| !hangs).await;
+        }
+    }
+}

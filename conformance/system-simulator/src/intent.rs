@@ -1,0 +1,101 @@
+//! The fields that programs meant to change: no write may change any other field.
+
+use std::sync::Arc;
+
+use informer_core::Gvr;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::auditor::{History, State};
+use crate::check::Checks;
+use crate::difference::{changed_paths, is_within};
+
+/// Fields that the server's own controllers may change at any time.
+const OF_CONTROLLERS: [&str; 3] =
+    ["metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.ownerReferences"];
+
+/// One write of a program under test.
+#[derive(Debug, Clone)]
+struct Intent {
+    resource: String,
+    key: String,
+    epoch: u64,
+    /// The fields that may differ afterwards.
+    paths: Vec<String>,
+    /// The version that the write made; `None` if the answer was lost or the write was rejected.
+    version: Option<u64>,
+    what: String,
+}
+
+/// All writes of a run. A clone is another handle.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Intents(Arc<Mutex<Vec<Intent>>>);
+
+/// A write under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket(usize);
+
+impl Intents {
+    /// Records that a write begins which may change `paths` of an object.
+    pub(crate) fn begin(
+        &self,
+        gvr: &Gvr,
+        key: &str,
+        epoch: u64,
+        (what, paths): (&str, Vec<String>),
+    ) -> Ticket {
+        let mut intents = self.0.lock();
+        intents.push(Intent {
+            resource: gvr.resource.clone(),
+            key: key.to_owned(),
+            epoch,
+            paths,
+            version: None,
+            what: what.to_owned(),
+        });
+        Ticket(intents.len() - 1)
+    }
+
+    /// Records the version that a write made.
+    pub(crate) fn answered(&self, ticket: Ticket, version: u64) {
+        if let Some(intent) = self.0.lock().get_mut(ticket.0) {
+            intent.version = Some(version);
+        }
+    }
+
+    /// Checks each transition of a history against the writes that may have caused it.
+    pub(crate) fn check(&self, gvr: &Gvr, history: &History, checks: &Checks) {
+        let intents = self.0.lock();
+        let of_kind: Vec<&Intent> = intents.iter().filter(|intent| intent.resource == gvr.resource).collect();
+        history.look(|history| {
+            let mut last = std::collections::BTreeMap::<&str, &State>::new();
+            for state in &history.states {
+                let before = last.insert(&state.key, state).filter(|_| state.follows);
+                let objects =
+                    before.and_then(|before| Some((before.object.as_ref()?, state.object.as_ref()?)));
+                if let Some((old, new)) = objects {
+                    check_transition(&of_kind, state, (old, new), checks);
+                }
+            }
+        });
+    }
+}
+
+fn check_transition(intents: &[&Intent], state: &State, (old, new): (&Value, &Value), checks: &Checks) {
+    let of_object = intents.iter().filter(|intent| intent.key == state.key && intent.epoch == state.epoch);
+    // A write whose answer was lost may have caused any transition.
+    let (claimed, uncertain): (Vec<&&Intent>, Vec<&&Intent>) = of_object
+        .filter(|intent| intent.version.is_none_or(|version| version == state.version))
+        .partition(|intent| intent.version.is_some());
+    let Some(claimant) = claimed.first() else { return };
+    let changed = changed_paths(old, new);
+    // A write that changes nothing is answered with the version of another one: several may claim a version.
+    let paths = claimed.iter().chain(&uncertain).flat_map(|intent| intent.paths.iter().map(String::as_str));
+    let allowed: Vec<&str> = paths.chain(OF_CONTROLLERS).collect();
+    let is_meant = |path: &String| allowed.iter().any(|prefix| is_within(path, prefix));
+    let strange: Vec<_> = changed.iter().filter(|path| !is_meant(path)).cloned().collect();
+    checks.ensure("fields-kept", strange.is_empty(), || {
+        let what = &claimant.what;
+        format!("{what} of {} @{} meant {allowed:?} and changed {strange:?}", state.key, state.version)
+    });
+}

@@ -1,0 +1,84 @@
+//! Read-your-writes: what programs read after their writes, compared with the history of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::auditor::{Gap, History, Recorded, State};
+use crate::check::Checks;
+use crate::view::View;
+
+/// A read that followed a write of the same object through the same client.
+#[derive(Debug, Clone)]
+pub(crate) struct Observation {
+    pub(crate) key: String,
+    /// The version that the write made.
+    pub(crate) written: u64,
+    /// The epoch of the server; `None` if the server was restored between the write and the read.
+    pub(crate) epoch: Option<u64>,
+    /// The version of the server when the read returned: the cache cannot show a later one.
+    pub(crate) server: u64,
+    /// How long the read took.
+    pub(crate) took: Duration,
+    /// The version that the cache showed, or why the read failed.
+    pub(crate) read: Result<Option<u64>, String>,
+}
+
+/// The reads of one actor. A clone is another handle.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnWrites(Arc<Mutex<Vec<Observation>>>);
+
+/// How long a read may take: the wait for the informer, and the wait for own writes.
+const READ_MAX: Duration = Duration::from_secs(40);
+
+impl OwnWrites {
+    pub(crate) fn record(&self, observation: Observation) {
+        self.0.lock().push(observation);
+    }
+
+    /// Takes the observations so far.
+    pub(crate) fn take(&self) -> Vec<Observation> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+/// Checks that each read shows the write before it, or a later state.
+pub(crate) fn check(observations: &[Observation], view: &dyn View, history: &History, checks: &Checks) {
+    for observation in observations {
+        checks.ensure("reads-end", observation.took <= READ_MAX, || {
+            format!("{}: a read of {} took {:?}", view.name(), observation.key, observation.took)
+        });
+        let Some(epoch) = observation.epoch else { continue };
+        let shows = match observation.read {
+            Ok(Some(version)) => version >= observation.written,
+            Ok(None) => history.look(|history| may_be_missing(history, observation, epoch, view)),
+            // The bound was too short. `reads-recover` checks that reads succeed once all faults are over.
+            Err(_) => true,
+        };
+        checks.ensure("read-your-writes", shows, || {
+            format!(
+                "{}: after the write @{} of {} the cache showed {:?}",
+                view.name(),
+                observation.written,
+                observation.key,
+                observation.read
+            )
+        });
+    }
+}
+
+/// Returns true if a state that is not older than the write, and not newer than the read, was deleted, or is not selected by the
+/// view. The auditor may miss states when its watch ends, too; then any state is possible.
+fn may_be_missing(history: &Recorded, observation: &Observation, epoch: u64, view: &dyn View) -> bool {
+    let (written, server) = (observation.written, observation.server);
+    let missing =
+        |state: &State| state.object.as_ref().is_none_or(|object| !view.selection().selects(object));
+    let shows_none = history.states.iter().any(|state| {
+        let concerns = state.key == observation.key && state.version >= written;
+        concerns && (state.version <= server || state.epoch != epoch) && missing(state)
+    });
+    let unknown =
+        |gap: &Gap| gap.epoch == epoch && gap.versions.start() < &server && gap.versions.end() >= &written;
+    shows_none || history.gaps.iter().any(unknown)
+}

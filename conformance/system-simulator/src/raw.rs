@@ -1,0 +1,109 @@
+//! An independent client: plain JSON over HTTP, without any code of the client under test.
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http::{Method, Request};
+use http_body_util::{BodyExt, BodyStream, Full};
+use informer_apiserver::ApiBody;
+use informer_core::Gvr;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::cluster::{Cluster, Transport};
+
+/// Reads and writes objects as JSON. Faults do not concern it.
+#[derive(Clone)]
+pub(crate) struct RawClient {
+    transport: Transport,
+}
+
+/// A refused request: its status and the message of the server.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: u16,
+    pub(crate) message: String,
+}
+
+type Answered = Result<Value, Refused>;
+
+/// The path of a collection, or of an object in it.
+fn path(gvr: &Gvr, namespace: &str, name: Option<&str>) -> String {
+    let collection = gvr.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
+    name.map_or(collection.clone(), |name| format!("{collection}/{name}"))
+}
+
+impl RawClient {
+    pub(crate) fn new(cluster: &Cluster, agent: &str) -> Self {
+        Self { transport: cluster.transport(agent) }
+    }
+
+    pub(crate) async fn create(&self, gvr: &Gvr, namespace: &str, object: &Value) -> Answered {
+        self.send(Method::POST, &path(gvr, namespace, None), "application/json", object).await
+    }
+
+    pub(crate) async fn merge(&self, gvr: &Gvr, key: (&str, &str), patch: &Value) -> Answered {
+        let path = path(gvr, key.0, Some(key.1));
+        self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
+    }
+
+    pub(crate) async fn delete(&self, gvr: &Gvr, key: (&str, &str)) -> Answered {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        self.send(Method::DELETE, &path(gvr, key.0, Some(key.1)), "application/json", &options).await
+    }
+
+    /// All objects of a kind in all namespaces, and the version of the list.
+    pub(crate) async fn list(&self, gvr: &Gvr) -> Result<(Vec<Value>, String), Refused> {
+        let mut list = self.send(Method::GET, &path(gvr, "", None), "application/json", &Value::Null).await?;
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        match list["items"].take() {
+            Value::Array(items) => Ok((items, version)),
+            _ => Ok((Vec::new(), version)),
+        }
+    }
+
+    /// The events of a kind after a version, until the server ends the watch.
+    pub(crate) async fn watch(self, gvr: Gvr, version: String) -> impl Stream<Item = Value> + Unpin + Send {
+        let query = format!("watch=true&timeoutSeconds=360000&resourceVersion={version}");
+        let path = format!("{}?{query}", path(&gvr, "", None));
+        let request = Request::get(path).body(Full::default()).expect("paths are plain text");
+        let body = self.transport.oneshot(request).await.ok().map(http::Response::into_body);
+        let chunks = futures_util::stream::iter(body).flat_map(|body: ApiBody| {
+            let data = |frame: http_body::Frame<Bytes>| frame.into_data().ok();
+            BodyStream::new(body).filter_map(move |frame| std::future::ready(frame.ok().and_then(data)))
+        });
+        Box::pin(lines(chunks))
+    }
+
+    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answered {
+        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        let request = request.body(Full::new(bytes)).expect("paths are plain text");
+        let refused = |message: String| Refused { status: 0, message };
+        let answer = self.transport.clone().oneshot(request).await;
+        let answer = answer.map_err(|error| refused(error.to_string()))?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|error| refused(error.to_string()))?;
+        let value: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+        match status.is_success() {
+            true => Ok(value),
+            false => {
+                let message = value["message"].as_str().unwrap_or_default().to_owned();
+                Err(Refused { status: status.as_u16(), message })
+            }
+        }
+    }
+}
+
+/// The JSON values of a body that has one a line.
+fn lines(chunks: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Value> + Send {
+    let mut rest = Vec::new();
+    chunks.flat_map(move |chunk| {
+        rest.extend_from_slice(&chunk);
+        let mut values = Vec::new();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            values.extend(serde_json::from_slice(&line).ok());
+        }
+        futures_util::stream::iter(values)
+    })
+}

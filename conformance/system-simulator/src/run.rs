@@ -1,0 +1,186 @@
+//! Runs of scenarios, one or many.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use informer_simulator::Violation;
+use parking_lot::Mutex;
+
+use crate::scenario::Scenario;
+use crate::trace::Trace;
+use crate::world::World;
+
+/// The outcome of one scenario.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The invariants that did not hold, the first one first.
+    pub violations: Vec<Violation>,
+    /// The log of the run, with simulated times.
+    pub trace: Vec<String>,
+    /// How much time was simulated.
+    pub simulated: Duration,
+    /// Requests that the server answered.
+    pub requests: u64,
+}
+
+thread_local! {
+    /// Panics of the run on this thread, except those that the scenario injects.
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Records panics instead of printing them. The message of an injected panic begins with `simulated`.
+fn note_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let text = informer_core::panics::panic_text(info.payload());
+            if !text.starts_with("simulated") {
+                let place = info.location().map(ToString::to_string).unwrap_or_default();
+                PANICS.with_borrow_mut(|panics| panics.push(format!("{place}: {text}")));
+            }
+        }));
+    });
+}
+
+/// Runs a scenario in a runtime of its own, in simulated time.
+///
+/// # Panics
+///
+/// When the operating system refuses the runtime.
+pub fn run(scenario: &Scenario) -> Outcome {
+    run_with(scenario, false)
+}
+
+/// As [`run`], and prints each line of the trace when it is written.
+pub fn run_printing(scenario: &Scenario) -> Outcome {
+    run_with(scenario, true)
+}
+
+fn run_with(scenario: &Scenario, prints: bool) -> Outcome {
+    note_panics();
+    PANICS.take();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime =
+        builder.enable_time().start_paused(true).build().expect("a runtime without I/O can be made");
+    let (trace, played) = {
+        let _guard = runtime.enter();
+        let trace = Trace::new(prints);
+        let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(scenario, &trace))));
+        (trace, played)
+    };
+    let simulated = {
+        let _guard = runtime.enter();
+        trace.elapsed()
+    };
+    let lines = trace.lines();
+    let (mut violations, requests) = played.unwrap_or_default();
+    let panicked = PANICS.take().into_iter().next();
+    violations.extend(panicked.map(|text| Violation { invariant: "no-panic", text }));
+    Outcome { violations, trace: lines, simulated, requests }
+}
+
+async fn play(scenario: &Scenario, trace: &Trace) -> (Vec<Violation>, u64) {
+    let mut world = World::new(scenario, trace);
+    for step in &scenario.steps {
+        world.perform(step).await;
+    }
+    let checks = world.checks().clone();
+    let requests = world.requests();
+    world.end().await;
+    (checks.found(), requests)
+}
+
+/// How many scenarios, and which.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The seed of the first one; the others follow it.
+    pub seed: u64,
+    /// The largest number of schedules.
+    pub schedules: u64,
+    /// No longer than this.
+    pub time: Option<Duration>,
+    /// Threads that run them.
+    pub threads: usize,
+    /// Goes on after a failure, and counts failures by invariant.
+    pub keep_going: bool,
+}
+
+/// The outcome of many scenarios.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Scenarios that ended.
+    pub schedules: u64,
+    /// Steps in them.
+    pub steps: u64,
+    /// Faults in them.
+    pub faults: u64,
+    /// Requests that servers answered.
+    pub requests: u64,
+    /// Time that was simulated.
+    pub simulated: Duration,
+    /// The first seed that failed, and why.
+    pub failure: Option<(u64, Violation)>,
+    /// For each invariant that did not hold: the first seed, and in how many scenarios.
+    pub failures: BTreeMap<&'static str, (u64, u64, String)>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Runs many scenarios, until one of them fails.
+pub fn run_many(plan: &Plan) -> Tally {
+    let begin = clock();
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let late = plan.time.is_some_and(|time| clock().saturating_duration_since(begin) >= time);
+                    if index >= plan.schedules || late || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let scenario = Scenario::of_seed(plan.seed.wrapping_add(index));
+                    let outcome = run(&scenario);
+                    stop.fetch_or(!outcome.violations.is_empty() && !plan.keep_going, Ordering::Relaxed);
+                    total.lock().add(&scenario, outcome);
+                }
+            });
+        }
+    });
+    let mut tally = total.into_inner();
+    tally.elapsed = clock().saturating_duration_since(begin);
+    tally
+}
+
+impl Tally {
+    fn add(&mut self, scenario: &Scenario, outcome: Outcome) {
+        self.schedules += 1;
+        self.steps += scenario.steps.len() as u64;
+        self.faults += scenario.faults() as u64;
+        self.requests += outcome.requests;
+        self.simulated += outcome.simulated;
+        for Violation { invariant, text } in &outcome.violations {
+            let first = (scenario.seed, 0, text.clone());
+            let known = self.failures.entry(invariant).or_insert(first);
+            known.1 += 1;
+            if scenario.seed < known.0 {
+                (known.0, known.2) = (scenario.seed, text.clone());
+            }
+        }
+        if let Some(violation) = outcome.violations.into_iter().next()
+            && self.failure.as_ref().is_none_or(|(first, _)| scenario.seed < *first)
+        {
+            self.failure = Some((scenario.seed, violation));
+        }
+    }
+}
+
+fn clock() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "the duration of a run is reported in real time")]
+    Instant::now()
+}

@@ -1,0 +1,98 @@
+//! The kinds of the simulation: what their objects look like, and how programs change them.
+
+mod config_map;
+mod deployment;
+mod fruit;
+mod pod;
+
+use informer_core::Gvr;
+use informer_runtime::KubeObject;
+use informer_simulator::Random;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+pub(crate) use fruit::{Fruit, POISON};
+
+/// Namespaces of all objects. The second one is not in caches of one namespace.
+pub(crate) const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+
+/// Values of the label `app`, by which some caches select.
+pub(crate) const APPS: [&str; 2] = ["web", "db"];
+
+/// A kind whose objects the simulation creates and changes.
+pub(crate) trait Sample: KubeObject {
+    /// The collection.
+    fn gvr() -> Gvr {
+        Gvr::new(Self::group(&()), Self::version(&()), Self::plural(&()))
+    }
+
+    /// A new object, with fields that no type of this program knows where the kind has such.
+    fn draw(key: (&str, &str), random: &mut Random) -> Value;
+
+    /// Changes an object as a controller does. Returns the paths of the fields that may differ afterwards.
+    fn change(&mut self, random: &mut Random) -> Vec<String>;
+
+    /// A change for the independent client: a JSON merge patch that needs no knowledge of the object.
+    fn raw_change(random: &mut Random) -> Value;
+
+    /// An object for server-side apply, and the paths of its fields.
+    fn applied(key: (&str, &str), random: &mut Random) -> (Self, Vec<String>);
+
+    /// A field selector that chooses some objects, where the kind has selectable fields.
+    fn field_selector() -> Option<&'static str> {
+        None
+    }
+}
+
+fn metadata(key: (&str, &str), random: &mut Random) -> Value {
+    let mut metadata = json!({
+        "namespace": key.0,
+        "name": key.1,
+        "labels": {"app": random.pick(&APPS)},
+        "annotations": {"sim.example.com/noise": format!("{:x}", random.draw())},
+    });
+    if random.one_in(3) {
+        metadata["labels"]["tier"] = json!("front");
+    }
+    metadata
+}
+
+/// Changes a label or an annotation.
+fn change_metadata(meta: &mut ObjectMeta, random: &mut Random) -> Vec<String> {
+    match random.below(3) {
+        0 => {
+            let app = random.pick(&APPS).to_owned();
+            meta.labels.get_or_insert_default().insert("app".to_owned(), app);
+            vec!["metadata.labels.app".to_owned()]
+        }
+        1 => {
+            let name = format!("note-{}", random.below(2));
+            meta.annotations.get_or_insert_default().insert(name.clone(), random.below(100).to_string());
+            vec![format!("metadata.annotations.{name}")]
+        }
+        _ => {
+            meta.annotations.get_or_insert_default().remove("note-0");
+            vec!["metadata.annotations.note-0".to_owned()]
+        }
+    }
+}
+
+/// A merge patch of a label or an annotation.
+fn raw_metadata_change(random: &mut Random) -> Value {
+    match random.below(2) {
+        0 => json!({"metadata": {"labels": {"app": random.pick(&APPS)}}}),
+        _ => json!({"metadata": {"annotations": {"raw": random.below(100).to_string()}}}),
+    }
+}
+
+/// Metadata of an applied object: name, namespace and one annotation.
+fn applied_metadata(key: (&str, &str), random: &mut Random) -> (ObjectMeta, Vec<String>) {
+    let annotations = [("applied".to_owned(), random.below(100).to_string())].into();
+    let meta = ObjectMeta {
+        namespace: Some(key.0.to_owned()),
+        name: Some(key.1.to_owned()),
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    (meta, vec!["metadata.annotations.applied".to_owned()])
+}

@@ -1,0 +1,271 @@
+//! Scenarios, which are drawn from a seed: a setup and a list of steps, as data.
+
+use std::fmt;
+use std::time::Duration;
+
+use informer_simulator::Random;
+
+use crate::fault::Fault;
+use crate::sample::NAMESPACES;
+
+/// Kinds of the simulation: ConfigMap, Pod, Deployment, Fruit.
+pub(crate) const KINDS: usize = 4;
+
+/// Names of objects in each namespace.
+const NAMES: usize = 4;
+
+/// How a program holds a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Representation {
+    /// The bytes, decoded on access.
+    Lazy,
+    /// Decoded on arrival.
+    Typed,
+    /// Compressed.
+    Packed,
+    /// A tree of JSON values.
+    Dynamic,
+    /// Metadata alone.
+    Metadata,
+}
+
+/// Which namespaces a program caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All, with one informer a kind.
+    All,
+    /// This many of the simulated namespaces, each with its own informer.
+    Namespaces(usize),
+}
+
+/// Which objects of a kind a program caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selected {
+    /// All.
+    All,
+    /// Those with a label.
+    Labels,
+    /// Those with a field, where the kind has selectable fields.
+    Fields,
+}
+
+/// One kind in a program.
+#[derive(Debug, Clone, Copy)]
+pub struct KindSetup {
+    /// How it is held.
+    pub representation: Representation,
+    /// Which objects are held.
+    pub selected: Selected,
+}
+
+/// One program under test.
+#[derive(Debug, Clone)]
+pub struct ProgramSetup {
+    /// Decides the random parts of its waits.
+    pub seed: u64,
+    /// Which namespaces it caches.
+    pub scope: Scope,
+    /// True where it reads JSON alone.
+    pub json: bool,
+    /// True where it asks for streaming lists.
+    pub streaming: bool,
+    /// Objects a page of a list.
+    pub page_size: u32,
+    /// The resync period of handlers; 0 is none.
+    pub resync_seconds: u64,
+    /// True where it transforms lazy objects before they are cached.
+    pub transformed: bool,
+    /// True where its handler of watch errors panics now and then.
+    pub hook_panics: bool,
+    /// True where its client has an interceptor.
+    pub intercepted: bool,
+    /// ConfigMap, Pod, Deployment, Fruit.
+    pub kinds: [KindSetup; KINDS],
+}
+
+/// An object: its kind, namespace and name, as numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Which of the kinds.
+    pub kind: usize,
+    namespace: usize,
+    name: usize,
+}
+
+impl Target {
+    /// Namespace and name.
+    pub fn key(&self) -> (&'static str, String) {
+        (NAMESPACES[self.namespace], format!("o{}", self.name))
+    }
+}
+
+/// How a program writes an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// Creates it.
+    Create,
+    /// Reads it from the cache, changes it and updates it.
+    Update,
+    /// As `Update`, by `create_or_update`.
+    CreateOrUpdate,
+    /// As `Update`, by `create_or_patch`.
+    CreateOrPatch,
+    /// Applies some fields.
+    Apply,
+    /// Patches it.
+    Patch,
+    /// Deletes it.
+    Delete,
+}
+
+/// The action of a step.
+#[derive(Debug, Clone, Copy)]
+pub enum Action {
+    /// The independent client creates the object.
+    RawCreate(Target),
+    /// The independent client changes the object.
+    RawChange(Target),
+    /// The independent client deletes the object.
+    RawDelete(Target),
+    /// A program writes the object and reads it back.
+    Write(usize, Write, Target),
+    /// Injects a fault.
+    Fault(Fault),
+}
+
+/// A step: a pause and an action. `draw` decides the details, so that a step does the same whatever precedes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Simulated time before the action.
+    pub pause: Duration,
+    /// The action.
+    pub action: Action,
+    /// Decides the details.
+    pub draw: u64,
+}
+
+/// The setup and the steps of a seed.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The programs under test.
+    pub programs: Vec<ProgramSetup>,
+    /// Replicas of an operator. The server is not restored in such a scenario: renewals of leases would raise its version to the
+    /// old one before informers can notice.
+    pub replicas: usize,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let programs: Vec<_> = (0..random.between(1, 4)).map(|_| ProgramSetup::draw(&mut random)).collect();
+        let replicas = random.pick(&[0, 0, 2, 3]);
+        let mut steps = Vec::new();
+        // Objects that exist before the programs start to act.
+        for _ in 0..random.between(5, 15) {
+            let action = Action::RawCreate(Target::draw(&mut random));
+            steps.push(Step { pause: Duration::ZERO, action, draw: random.draw() });
+        }
+        let troubled = random.between(2, 8);
+        for _ in 0..random.between(40, 80) {
+            let action = Action::draw(programs.len(), troubled, &mut random);
+            steps.push(Step { pause: pause(&mut random), action, draw: random.draw() });
+        }
+        Self { seed, programs, replicas, steps }
+    }
+
+    /// How many faults it has.
+    pub fn faults(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step.action, Action::Fault(_))).count()
+    }
+}
+
+/// A pause: mostly short, often none, rarely long enough for backoffs and timeouts to pass.
+fn pause(random: &mut Random) -> Duration {
+    let millis = match random.below(20) {
+        0..=7 => 0,
+        8..=15 => random.below(50),
+        16..=18 => random.below(2000),
+        _ => random.below(40_000),
+    };
+    Duration::from_millis(millis as u64)
+}
+
+impl ProgramSetup {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            seed: random.draw(),
+            scope: match random.below(3) {
+                0 => Scope::Namespaces(2),
+                _ => Scope::All,
+            },
+            json: random.one_in(4),
+            streaming: random.one_in(2),
+            page_size: random.pick(&[2, 500]),
+            resync_seconds: random.pick(&[0, 0, 20]),
+            transformed: random.one_in(4),
+            hook_panics: random.one_in(4),
+            intercepted: random.one_in(5),
+            kinds: std::array::from_fn(|_| KindSetup::draw(random)),
+        }
+    }
+}
+
+impl KindSetup {
+    fn draw(random: &mut Random) -> Self {
+        use Representation::{Dynamic, Lazy, Metadata, Packed, Typed};
+        Self {
+            representation: random.pick(&[Lazy, Lazy, Typed, Packed, Dynamic, Metadata]),
+            selected: random.pick(&[Selected::All, Selected::All, Selected::Labels, Selected::Fields]),
+        }
+    }
+}
+
+impl Target {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            kind: random.below(KINDS),
+            namespace: random.below(NAMESPACES.len()),
+            name: random.below(NAMES),
+        }
+    }
+}
+
+impl Action {
+    fn draw(programs: usize, troubled: usize, random: &mut Random) -> Self {
+        use Write::{Apply, Create, CreateOrPatch, CreateOrUpdate, Delete, Patch, Update};
+        if random.below(40) < troubled {
+            return Self::Fault(random.pick(&Fault::ALL));
+        }
+        let target = Target::draw(random);
+        match random.below(10) {
+            0 | 1 => Self::RawCreate(target),
+            2 | 3 => Self::RawChange(target),
+            4 => Self::RawDelete(target),
+            _ => {
+                let write = random.pick(&[
+                    Create,
+                    Update,
+                    Update,
+                    Update,
+                    CreateOrUpdate,
+                    CreateOrPatch,
+                    Apply,
+                    Patch,
+                    Delete,
+                ]);
+                Self::Write(random.below(programs), write, target)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.action)
+    }
+}

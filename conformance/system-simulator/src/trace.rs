@@ -1,0 +1,43 @@
+//! The trace: what happened, in simulated time.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Lines with the simulated time at which they were written. A clone writes to the same trace.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    begin: Instant,
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Prints each line when it is written: a run that never ends shows what it did.
+    prints: bool,
+}
+
+impl Trace {
+    /// An empty trace that begins now. Needs a runtime.
+    pub(crate) fn new(prints: bool) -> Self {
+        Self { begin: Instant::now(), lines: Arc::default(), prints }
+    }
+
+    /// Appends a line.
+    pub(crate) fn line(&self, text: impl Display) {
+        let at = self.begin.elapsed().as_secs_f64();
+        let line = format!("{at:10.3}  {text}");
+        if self.prints {
+            println!("{line}");
+        }
+        self.lines.lock().push(line);
+    }
+
+    /// Simulated time since the trace began.
+    pub(crate) fn elapsed(&self) -> std::time::Duration {
+        self.begin.elapsed()
+    }
+
+    /// The lines so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().clone()
+    }
+}

@@ -1,0 +1,310 @@
+//! The world of one run: the cluster, the auditors, the programs, and how a step is performed.
+
+mod controllers;
+mod quiescence;
+
+use std::time::Duration;
+
+use informer_core::Gvr;
+use informer_simulator::Random;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::auditor::{Auditor, version_of};
+use crate::check::Checks;
+use crate::cluster::Cluster;
+use crate::fault::Fault;
+use crate::intent::Intents;
+use crate::program::{KindOfProgram, Program, Shared};
+use crate::raw::{RawClient, Refused};
+use crate::replicas::Replicas;
+use crate::sample::{Fruit, POISON, Sample};
+use crate::scenario::{Action, Scenario, Step, Target};
+use crate::trace::Trace;
+
+/// How long a write and the read after it may take: every wait ends.
+const WRITE_MAX: Duration = Duration::from_secs(600);
+
+/// How long nothing is written after a restore. Informers notice the restore when a silent watch ends; if the versions of the server
+/// have caught up before, they cannot notice it.
+const QUIET_AFTER_REWIND: Duration = Duration::from_secs(12 * 60);
+
+/// A backup is taken every so many steps.
+const BACKUP_EVERY: usize = 8;
+
+/// A kind as the independent client writes it.
+struct RawKind {
+    gvr: Gvr,
+    draw: fn((&str, &str), &mut Random) -> Value,
+    change: fn(&mut Random) -> Value,
+}
+
+impl RawKind {
+    fn of<K: Sample>() -> Self {
+        Self { gvr: K::gvr(), draw: K::draw, change: K::raw_change }
+    }
+}
+
+/// The kind that the controller of the replicas writes.
+fn secrets() -> Gvr {
+    Gvr::new("", "v1", "secrets")
+}
+
+/// Ends a fault after a while.
+#[derive(Debug, Clone, Copy)]
+enum Remedy {
+    Reachable,
+    Handler(usize, usize),
+}
+
+/// Everything that takes part in a run.
+pub(crate) struct World {
+    shared: Shared,
+    raw: RawClient,
+    kinds: Vec<RawKind>,
+    auditors: Vec<Auditor>,
+    programs: Vec<Program>,
+    replicas: Option<Replicas>,
+    /// Writes of programs under way.
+    writes: JoinSet<()>,
+    /// Faults that will end.
+    remedies: JoinSet<Remedy>,
+    steps: usize,
+    /// True once a fault holds for as long as a watch lasts.
+    watches_suffer: bool,
+}
+
+impl World {
+    /// Starts a cluster and the programs of a scenario. Needs a runtime with paused time.
+    pub(crate) fn new(scenario: &Scenario, trace: &Trace) -> Self {
+        let cluster = Cluster::new(trace);
+        let kinds = vec![
+            RawKind::of::<ConfigMap>(),
+            RawKind::of::<Pod>(),
+            RawKind::of::<Deployment>(),
+            RawKind::of::<Fruit>(),
+        ];
+        let auditors = kinds.iter().map(|kind| Auditor::start(&cluster, kind.gvr.clone(), trace)).collect();
+        let checks = Checks::new(trace.clone());
+        let shared =
+            Shared { cluster: cluster.clone(), trace: trace.clone(), checks, intents: Intents::default() };
+        let start = |(index, setup)| {
+            trace.line(format_args!("program {index}: {setup:?}"));
+            Program::start(index, setup, &shared)
+        };
+        let programs = scenario.programs.iter().enumerate().map(start).collect();
+        let replicas = Some(scenario.replicas).filter(|count| *count > 0);
+        let replicas = replicas.map(|count| Replicas::start(count, &shared));
+        Self {
+            replicas,
+            raw: RawClient::new(&cluster, "raw"),
+            shared,
+            kinds,
+            auditors,
+            programs,
+            writes: JoinSet::new(),
+            remedies: JoinSet::new(),
+            steps: 0,
+            watches_suffer: false,
+        }
+    }
+
+    pub(crate) fn checks(&self) -> &Checks {
+        &self.shared.checks
+    }
+
+    /// Requests that the server has received.
+    pub(crate) fn requests(&self) -> u64 {
+        self.shared.cluster.server().requests().last().map_or(0, |request| request.number)
+    }
+
+    /// Waits for the pause of a step and performs it.
+    pub(crate) async fn perform(&mut self, step: &Step) {
+        sleep(step.pause).await;
+        self.undo_finished();
+        self.steps += 1;
+        if self.steps.is_multiple_of(BACKUP_EVERY) {
+            self.shared.cluster.back_up();
+        }
+        self.shared.trace.line(format_args!("step {}: {step}", self.steps));
+        let mut random = Random::new(step.draw);
+        match step.action {
+            Action::RawCreate(target) => self.raw_create(target, &mut random).await,
+            Action::RawChange(target) => {
+                let patch = (self.kinds[target.kind].change)(&mut random);
+                self.raw_change(target, &patch).await;
+            }
+            Action::RawDelete(target) => self.raw_delete(target).await,
+            Action::Write(program, write, target) => {
+                let actor = &self.programs[program].kinds[target.kind].actor;
+                let (write, checks) = (actor.write(write, target.key(), step.draw), self.checks().clone());
+                let text = format!("{step}");
+                self.writes.spawn(async move {
+                    let ended = timeout(WRITE_MAX, write).await.is_ok();
+                    checks.ensure("every-wait-ends", ended, || format!("{text} has not ended"));
+                });
+            }
+            Action::Fault(fault) => self.fault(fault, &mut random).await,
+        }
+    }
+
+    async fn raw_create(&self, target: Target, random: &mut Random) {
+        let (kind, key) = (&self.kinds[target.kind], target.key());
+        let object = (kind.draw)((key.0, &key.1), random);
+        let ticket = self.anything(target);
+        let answer = self.raw.create(&kind.gvr, key.0, &object).await;
+        self.answered(ticket, &answer);
+    }
+
+    async fn raw_change(&self, target: Target, patch: &Value) {
+        let (gvr, key) = (&self.kinds[target.kind].gvr, target.key());
+        let ticket = self.anything(target);
+        let answer = self.raw.merge(gvr, (key.0, &key.1), patch).await;
+        self.answered(ticket, &answer);
+    }
+
+    async fn raw_delete(&self, target: Target) {
+        let (gvr, key) = (&self.kinds[target.kind].gvr, target.key());
+        if let Err(error) = self.raw.delete(gvr, (key.0, &key.1)).await {
+            self.trace_refusal(&error);
+        }
+    }
+
+    /// A write of the independent client may change anything.
+    fn anything(&self, target: Target) -> crate::intent::Ticket {
+        let (namespace, name) = target.key();
+        let (gvr, key) = (&self.kinds[target.kind].gvr, format!("{namespace}/{name}"));
+        let epoch = self.shared.cluster.epoch();
+        self.shared.intents.begin(gvr, &key, epoch, ("raw", vec![String::new()]))
+    }
+
+    fn answered(&self, ticket: crate::intent::Ticket, answer: &Result<Value, Refused>) {
+        match answer {
+            Ok(object) => self.shared.intents.answered(ticket, version_of(object)),
+            Err(error) => {
+                self.shared.intents.answered(ticket, 0);
+                self.trace_refusal(error);
+            }
+        }
+    }
+
+    fn trace_refusal(&self, error: &Refused) {
+        self.shared.trace.line(format_args!("  raw: {} {}", error.status, error.message));
+    }
+
+    async fn fault(&mut self, fault: Fault, random: &mut Random) {
+        self.watches_suffer |= matches!(fault, Fault::WatchStalls | Fault::WatchLags | Fault::Trickle);
+        if fault.inject(&self.shared.cluster, random) {
+            return;
+        }
+        let server = self.shared.cluster.server();
+        let while_for = Duration::from_millis(random.between(100, 90_000) as u64);
+        match fault {
+            Fault::Unreachable => {
+                self.shared.cluster.set_reachable(false);
+                server.disconnect_watchers();
+                self.undo_after(while_for, Remedy::Reachable);
+            }
+            Fault::Restart => server.disconnect_watchers(),
+            Fault::Compaction => {
+                server.compact();
+                server.disconnect_watchers();
+            }
+            Fault::VersionJump => server.skip_to(server.version() + random.between(1, 1000) as u64),
+            Fault::Rewind if self.replicas.is_none() => self.rewind().await,
+            Fault::HandlerHangs => {
+                let (program, kind) = self.some_view(random);
+                self.kind(program, kind).view.handler().set_hanging(true);
+                self.undo_after(while_for, Remedy::Handler(program, kind));
+            }
+            Fault::HandlerPanics => {
+                let (program, kind) = self.some_view(random);
+                self.kind(program, kind).view.handler().panic_once();
+            }
+            Fault::HandlerRemoved => {
+                let (program, kind) = self.some_view(random);
+                self.kind(program, kind).view.remove_handler();
+            }
+            Fault::DecoderPanics => self.poison().await,
+            Fault::ReplicaKilled => self.replicas.iter().for_each(|replicas| replicas.kill_one(random)),
+            Fault::OwnedDeleted => self.delete_owned(random).await,
+            _ => {}
+        }
+    }
+
+    fn kind(&self, program: usize, kind: usize) -> &KindOfProgram {
+        &self.programs[program].kinds[kind]
+    }
+
+    fn some_view(&self, random: &mut Random) -> (usize, usize) {
+        let program = random.below(self.programs.len());
+        (program, random.below(self.programs[program].kinds.len()))
+    }
+
+    /// Restores the last backup while no write is in flight, and writes nothing until informers have noticed.
+    async fn rewind(&mut self) {
+        self.calm().await;
+        if self.shared.cluster.rewind() {
+            self.shared.trace.line(format_args!("the server was restored to @{}", self.server_version()));
+            sleep(QUIET_AFTER_REWIND).await;
+        }
+    }
+
+    fn server_version(&self) -> u64 {
+        self.shared.cluster.server().version()
+    }
+
+    /// Stores the color that makes decoders panic in some object.
+    async fn poison(&self) {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.gvr.resource == "fruits") else { return };
+        let Ok((objects, _)) = self.raw.list(&kind.gvr).await else { return };
+        let Some(object) = objects.first() else { return };
+        self.paint(&kind.gvr, object, POISON).await;
+    }
+
+    /// Deletes one of the objects that the controller of the replicas owns.
+    async fn delete_owned(&self, random: &mut Random) {
+        let Ok((owned, _)) = self.raw.list(&secrets()).await else { return };
+        if let Some(secret) = owned.get(random.below(owned.len())) {
+            let text = |field: &str| secret["metadata"][field].as_str().unwrap_or_default();
+            if let Err(error) = self.raw.delete(&secrets(), (text("namespace"), text("name"))).await {
+                self.trace_refusal(&error);
+            }
+        }
+    }
+
+    /// Sets the color of a stored object.
+    async fn paint(&self, gvr: &Gvr, object: &Value, color: &str) {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let key = (text("namespace"), text("name"));
+        let epoch = self.shared.cluster.epoch();
+        let full = format!("{}/{}", key.0, key.1);
+        let ticket = self.shared.intents.begin(gvr, &full, epoch, ("raw", vec![String::new()]));
+        let answer = self.raw.merge(gvr, key, &json!({"spec": {"color": color}})).await;
+        self.answered(ticket, &answer);
+    }
+
+    fn undo_after(&mut self, after: Duration, remedy: Remedy) {
+        self.remedies.spawn(async move {
+            sleep(after).await;
+            remedy
+        });
+    }
+
+    fn undo_finished(&mut self) {
+        while let Some(Ok(remedy)) = self.remedies.try_join_next() {
+            self.undo(remedy);
+        }
+    }
+
+    fn undo(&self, remedy: Remedy) {
+        self.shared.trace.line(format_args!("over: {remedy:?}"));
+        match remedy {
+            Remedy::Reachable => self.shared.cluster.set_reachable(true),
+            Remedy::Handler(program, kind) => self.kind(program, kind).view.handler().set_hanging(false),
+        }
+    }
+}

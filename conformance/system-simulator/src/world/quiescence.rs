@@ -1,0 +1,168 @@
+//! Quiescence: all faults are over, and everything is compared.
+
+use std::time::Duration;
+
+use informer_apiserver::RequestRecord;
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::World;
+use crate::program::{KindOfProgram, Program};
+use crate::scenario::Write;
+use crate::{own_writes, requests, view};
+
+/// How long views may take to converge after the last fault: a watch that fell silent is given up after its timeout of up to
+/// 10 min, a backoff lasts up to a minute.
+const CONVERGENCE_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// Longer than a watch that fell silent is kept: its timeout is up to 10 min, and 30 s more.
+const WATCHES_END: Duration = Duration::from_secs(11 * 60);
+
+/// Longer than informers take to watch again after their watches have ended.
+const WATCHES_RESUME: Duration = Duration::from_secs(120);
+
+/// The first pause between two comparisons of all views; each pause is twice as long, up to the longest.
+const COMPARISON_PAUSE: Duration = Duration::from_millis(100);
+const COMPARISON_PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a write and the read after it may take without faults.
+const WRITE_IN_CALM_MAX: Duration = Duration::from_secs(1);
+
+/// How long a cache may take to stop.
+const STOP_MAX: Duration = Duration::from_secs(60);
+
+impl World {
+    /// Undoes all faults, and waits for the writes under way.
+    pub(super) async fn calm(&mut self) {
+        self.shared.cluster.server().faults().clear();
+        self.shared.cluster.set_reachable(true);
+        self.remedies.shutdown().await;
+        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
+            kind.view.handler().set_hanging(false);
+        }
+        // Each write has a time limit of its own.
+        while self.writes.join_next().await.is_some() {}
+    }
+
+    /// Undoes all faults, waits until every view shows what the server has, and checks the whole run.
+    pub(crate) async fn end(mut self) {
+        self.shared.trace.line("no more faults");
+        self.calm().await;
+        self.heal().await;
+        let converged = self.converge().await;
+        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
+            check_observations(&self, kind);
+        }
+        if converged {
+            // A fault may affect a watch for its whole life: wait until all such watches have ended.
+            if self.watches_suffer {
+                sleep(WATCHES_END).await;
+            }
+            self.shared.cluster.server().disconnect_watchers();
+            sleep(WATCHES_RESUME).await;
+            self.converge().await;
+            self.write_in_calm().await;
+            self.converge().await;
+        }
+        self.check_history();
+        let requests: Vec<RequestRecord> = self.shared.cluster.server().requests();
+        requests::check(&requests, self.checks());
+        if let Some(replicas) = &mut self.replicas {
+            replicas.stop().await;
+        }
+        self.stop().await;
+    }
+
+    /// Repairs the objects that decoders cannot read.
+    async fn heal(&self) {
+        for kind in self.kinds.iter().filter(|kind| kind.gvr.resource == "fruits") {
+            let objects = self.raw.list(&kind.gvr).await.map(|list| list.0).unwrap_or_default();
+            for object in objects.iter().filter(|object| object["spec"]["color"] == crate::sample::POISON) {
+                self.paint(&kind.gvr, object, "red").await;
+            }
+        }
+    }
+
+    /// Waits until every view and every handler shows what the server has. Returns false if one does not in time.
+    async fn converge(&self) -> bool {
+        let (begin, mut pause) = (Instant::now(), COMPARISON_PAUSE);
+        loop {
+            let Some(difference) = self.difference().await else { break };
+            if begin.elapsed() > CONVERGENCE_MAX {
+                self.checks().violated("converges", difference);
+                return false;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(COMPARISON_PAUSE_MAX);
+        }
+        self.shared.trace.line(format_args!("every view has converged after {:?}", begin.elapsed()));
+        true
+    }
+
+    async fn difference(&self) -> Option<String> {
+        for (at, raw) in self.kinds.iter().enumerate() {
+            let objects: Vec<Value> = self.raw.list(&raw.gvr).await.map(|list| list.0).unwrap_or_default();
+            for program in &self.programs {
+                let view = &*program.kinds[at].view;
+                let found = view::difference(view, &objects);
+                if let Some(found) = found.or_else(|| view::handler_difference(view, &objects)) {
+                    return Some(found);
+                }
+            }
+        }
+        self.controllers_difference().await
+    }
+
+    /// Makes each program write each kind once more, without faults: it must succeed at once.
+    async fn write_in_calm(&self) {
+        for kind in self.programs.iter().flat_map(|program| &program.kinds) {
+            self.write_one_in_calm(kind).await;
+        }
+    }
+
+    async fn write_one_in_calm(&self, kind: &KindOfProgram) {
+        for write in [Write::Create, Write::Patch, Write::Update] {
+            let begin = Instant::now();
+            kind.actor.write(write, ("a", "calm".to_owned()), 1).await;
+            let took = begin.elapsed();
+            self.checks().ensure("no-starvation", took <= WRITE_IN_CALM_MAX, || {
+                format!("{}: {write:?} and the read after it took {took:?}", kind.view.name())
+            });
+        }
+        for observation in kind.actor.own_writes().take() {
+            self.checks().ensure("reads-recover", observation.read.is_ok(), || {
+                format!("{}: a read fails without a fault: {:?}", kind.view.name(), observation.read)
+            });
+        }
+    }
+
+    fn check_history(&self) {
+        for (kind, auditor) in self.kinds.iter().zip(&self.auditors) {
+            self.shared.intents.check(&kind.gvr, auditor.history(), self.checks());
+        }
+    }
+
+    async fn stop(self) {
+        for Program { cache, .. } in &self.programs {
+            let stopped = timeout(STOP_MAX, cache.stop()).await.is_ok();
+            self.checks().ensure("every-wait-ends", stopped, || "a cache does not stop".to_owned());
+        }
+        let checks = self.checks().clone();
+        drop(self);
+        // Tasks that were told to end do so when they are polled.
+        sleep(Duration::from_secs(1)).await;
+        let left = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        checks.ensure("nothing-left", left == 0, || {
+            format!("{left} tasks are left after everything has stopped")
+        });
+    }
+}
+
+/// Checks what a program has read after its writes so far.
+fn check_observations(world: &World, kind: &KindOfProgram) {
+    let (view, observations) = (&*kind.view, kind.actor.own_writes().take());
+    let at = world.kinds.iter().position(|raw| raw.gvr == view.gvr());
+    if let Some(auditor) = at.and_then(|at| world.auditors.get(at)) {
+        own_writes::check(&observations, view, auditor.history(), world.checks());
+    }
+}

@@ -1,0 +1,101 @@
+//! Costs of CEL functions whose result may be larger than their arguments, or that traverse an argument more than once.
+//!
+//! Any other function costs the size of its arguments, and its result is not larger.
+
+use std::rc::Rc;
+
+use super::shape::{LETTERS, Shape};
+
+/// The largest exponent of a quantity that is not too expensive: the interpreter writes out every digit.
+const EXPONENT_MAX: u64 = 1_000;
+/// The largest precision in a format string (`%.3f`); the interpreter panics for a larger one.
+const PRECISION_MAX: u64 = 10_000;
+
+/// Returns what a function or an operator costs in addition to its arguments, and the shape of its result; `None` if it has the
+/// cost of most functions.
+pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Shape<'a>)> {
+    // The receiver comes first; the name of a library is a receiver, too.
+    let shapes: Vec<&Shape<'a>> = all.iter().map(|(_, shape)| shape).collect();
+    let letters = |count: u64| (count / LETTERS, Shape::Length(count));
+    Some(match (name.rsplit('.').next().unwrap_or(name), shapes.as_slice()) {
+        ("_+_" | "_-_", [Shape::Number(one), Shape::Number(other)]) => {
+            (0, Shape::Number(one.saturating_add(*other)))
+        }
+        ("_*_", [Shape::Number(one), Shape::Number(other)]) => (0, Shape::Number(one.saturating_mul(*other))),
+        ("_/_" | "_%_", [Shape::Number(one), Shape::Number(_)]) => (0, Shape::Number(*one)),
+        ("-_", [Shape::Number(one)]) => (0, Shape::Number(*one)),
+        ("int" | "uint", [one]) if one.number().is_some() => (0, Shape::Number(one.number()?)),
+        ("size", [one]) => (0, Shape::Number(one.len())),
+        ("range", [.., count]) => {
+            let count = count.number().unwrap_or(u64::MAX);
+            (count, Shape::Items(count, Rc::new(Shape::Number(count))))
+        }
+        ("flatten", [list]) => {
+            let flat = list.flattened();
+            (flat.len(), flat)
+        }
+        ("join", [list, separator @ ..]) => {
+            let separator = separator.first().map_or(0, |text| text.len());
+            let (cost, text) =
+                letters(list.len().saturating_mul(list.items().len().saturating_add(separator)));
+            (cost.saturating_add(list.len()), text)
+        }
+        // An empty string matches between any two characters.
+        ("replace", [text, _, to, ..]) => {
+            letters(text.len().saturating_add(1).saturating_mul(to.len()).saturating_add(text.len()))
+        }
+        ("format", [text, arguments]) => {
+            let precision = precision(text);
+            let (cost, made) =
+                letters(text.len().saturating_add(arguments.total()).saturating_add(precision));
+            if precision == u64::MAX { (u64::MAX, made) } else { (cost, made) }
+        }
+        ("quantity", [text]) => quantity(text),
+        ("add" | "sub", [Shape::Quantity(one), other]) => {
+            (0, Shape::Quantity(one.saturating_add(other.total())))
+        }
+        ("string", [Shape::Quantity(count)]) => letters(*count),
+        ("matches" | "find" | "findAll", [text, pattern, ..]) => {
+            let product = (text.len() / LETTERS + 1).saturating_mul(pattern.len() / 4 + 1);
+            (product, Shape::Length(text.len()))
+        }
+        // Each element is compared with all others.
+        ("distinct" | "sort" | "sortBy" | "isSorted", [list, ..]) => {
+            let count = list.len();
+            let each = list.items().compared().saturating_add(1);
+            (count.saturating_mul(count).saturating_mul(each), (*list).clone())
+        }
+        ("contains" | "equivalent" | "intersects", [_, one, other]) => {
+            let each = one.items().compared().saturating_add(other.items().compared()).saturating_add(1);
+            (one.len().saturating_mul(other.len()).saturating_mul(each), Shape::Length(0))
+        }
+        _ => return None,
+    })
+}
+
+/// The sum of the precisions in a format string; `u64::MAX` if one is too large or the string is not known.
+fn precision(format: &Shape<'_>) -> u64 {
+    let Some(texts) = format.texts() else { return u64::MAX };
+    let of = |text: &str| {
+        text.split("%.").skip(1).fold(0, |sum: u64, rest| {
+            let digits = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
+            let asked = rest[..digits].parse::<u64>().unwrap_or(u64::MAX);
+            sum.saturating_add(if asked > PRECISION_MAX { u64::MAX } else { asked })
+        })
+    };
+    texts.into_iter().map(of).max().unwrap_or_default()
+}
+
+/// The cost of a quantity and its length when it is written out: the exponent is the number of zeros.
+fn quantity<'a>(text: &Shape<'a>) -> (u64, Shape<'a>) {
+    let Some(texts) = text.texts() else { return (text.weight(), Shape::Quantity(u64::MAX)) };
+    let exponent = |text: &str| {
+        let digits = text.rsplit(['e', 'E']).next().filter(|digits| digits.len() < text.len());
+        let digits = digits.map(|digits| digits.trim_start_matches(['-', '+']));
+        digits.map_or(0, |digits| digits.parse::<u64>().unwrap_or(if digits == "i" { 0 } else { u64::MAX }))
+    };
+    match texts.into_iter().map(exponent).max().unwrap_or_default() {
+        zeros if zeros > EXPONENT_MAX => (u64::MAX, Shape::Quantity(0)),
+        zeros => (text.weight(), Shape::Quantity(text.len().saturating_add(zeros))),
+    }
+}

@@ -1,0 +1,102 @@
+//! The nesting limit of CEL expressions. The parser, the interpreter and the checks of this crate walk them recursively.
+
+use std::borrow::Cow;
+use std::panic::catch_unwind;
+
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{IdedExpr, ParseError, ParseErrors};
+use serde_json::Value;
+
+use super::parts::parts;
+
+/// The deepest expression, as in kube-apiserver. Without optimization the interpreter uses some tens of kilobytes of stack per level.
+const LEVELS_MAX: usize = 250;
+/// The largest number of operators and brackets. The parser recurses once for each operator of a chain such as `1 + 1 + 1`, without a
+/// limit of its own.
+const SIGNS_MAX: usize = 20_000;
+/// Stack for the parser and the interpreter. The system provides only the part that is used.
+const STACK_BYTES: usize = 256 << 20;
+
+/// The error for an expression that nests too deep; the same as that of kube-apiserver.
+const TOO_DEEP: &str = "expression recursion limit exceeded: 250";
+
+/// Runs a function that walks expressions recursively.
+pub(crate) fn on_large_stack<T>(run: impl FnOnce() -> T) -> T {
+    stacker::grow(STACK_BYTES, run)
+}
+
+/// Parses an expression, with the syntax for optional values that kube-apiserver has. Call it [on a large stack](on_large_stack).
+pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
+    let signs = text.bytes().filter(|byte| b"+-*/%.<>=!&|?:([{".contains(byte)).count();
+    if signs + text.matches(" in ").count() > SIGNS_MAX {
+        return Err(too_deep());
+    }
+    // In a debug build the parser panics at its own limit for some expressions: its level counter underflows.
+    let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
+    match parsed.unwrap_or_else(|_| Err(too_deep()))? {
+        expression if is_deeper(&expression, LEVELS_MAX) => Err(too_deep()),
+        expression => Ok(expression),
+    }
+}
+
+fn too_deep() -> ParseErrors {
+    let (source, pos, expr_id, source_info) = (None, (1, 0), 0, None);
+    ParseErrors { errors: vec![ParseError { source, pos, msg: TOO_DEEP.to_owned(), expr_id, source_info }] }
+}
+
+/// Returns true if an expression has more levels than this.
+pub(crate) fn is_deeper(expr: &IdedExpr, levels: usize) -> bool {
+    let mut open = vec![(expr, 1)];
+    while let Some((expr, level)) = open.pop() {
+        if level > levels {
+            return true;
+        }
+        open.extend(parts(expr).into_iter().map(|part| (part, level + 1)));
+    }
+    false
+}
+
+/// Returns true if an expression nests too deep for another parser or the interpreter.
+fn is_too_deep(text: &str) -> bool {
+    parse(text).is_err_and(|errors| errors.errors.iter().any(|error| error.msg == TOO_DEEP))
+}
+
+/// Returns the schema with each rule that nests too deep replaced by one that does not parse.
+pub(super) fn parsable(schema: &Value) -> Cow<'_, Value> {
+    match has_unparsable(schema) {
+        false => Cow::Borrowed(schema),
+        true => {
+            let mut schema = schema.clone();
+            replace_unparsable(&mut schema);
+            Cow::Owned(schema)
+        }
+    }
+}
+
+fn has_unparsable(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(name, value)| match (name.as_str(), value) {
+            ("rule" | "messageExpression", Value::String(text)) => is_too_deep(text),
+            (_, value) => has_unparsable(value),
+        }),
+        Value::Array(items) => items.iter().any(has_unparsable),
+        _ => false,
+    }
+}
+
+fn replace_unparsable(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match (name.as_str(), &mut *value) {
+                    ("rule" | "messageExpression", Value::String(text)) if is_too_deep(text) => {
+                        TOO_DEEP.clone_into(text);
+                    }
+                    (_, value) => replace_unparsable(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(replace_unparsable),
+        _ => {}
+    }
+}

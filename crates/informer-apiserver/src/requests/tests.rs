@@ -1,0 +1,38 @@
+use std::time::Duration;
+
+use super::{REQUESTS_BYTES_MAX, REQUESTS_MAX, RequestLog, RequestRecord, Verb};
+
+fn request(path_bytes: usize) -> RequestRecord {
+    RequestRecord {
+        number: 0,
+        at: Duration::ZERO,
+        verb: Verb::Other,
+        gvr: None,
+        namespace: None,
+        name: None,
+        subresource: None,
+        path: "/".repeat(path_bytes),
+        query: String::new(),
+        resource_version: String::new(),
+        user_agent: String::new(),
+    }
+}
+
+#[test]
+fn log_is_bounded_by_bytes_and_by_requests() {
+    let log = RequestLog::default();
+    for _ in 0..200 {
+        log.push(request(1 << 20));
+    }
+    let kept = log.all();
+    assert!(kept.iter().map(RequestRecord::bytes).sum::<usize>() <= REQUESTS_BYTES_MAX);
+    assert_eq!((kept.len(), kept.last().unwrap().number), (63, 200), "the newest are kept");
+    for _ in 0..REQUESTS_MAX + 5 {
+        log.push(request(1));
+    }
+    assert_eq!(log.all().len(), REQUESTS_MAX);
+    let counted = log.state.lock().bytes;
+    assert_eq!(counted, log.all().iter().map(RequestRecord::bytes).sum::<usize>());
+    log.push(request(2 * REQUESTS_BYTES_MAX));
+    assert_eq!(log.all().len(), 1, "one request is kept whatever it takes");
+}

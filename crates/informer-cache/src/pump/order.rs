@@ -1,0 +1,65 @@
+//! Whether the versions of a source can be compared.
+
+use hashbrown::HashMap;
+use informer_core::{Object, ObjectKey, ResourceVersion};
+
+/// Versions are no longer compared after this many consecutive lists that contradict their order. A single such list may also follow
+/// a restore of the server that new writes have overtaken.
+pub(super) const CONTRADICTIONS_MAX: u32 = 3;
+
+/// Refused events that are remembered until the next list. Further ones add no information.
+const REFUSED_MAX: usize = 64;
+
+/// Finds out whether the versions of a source are in order.
+///
+/// An event whose version is older than the cache is refused, and a consistent list is asked for. If versions are in order, the event
+/// was delivered late, and a list that is not older than the cache does not show the state of the event: it shows a later one or none.
+/// A list that shows exactly that state contradicts the order. Some aggregated APIs number each object on its own, or by a
+/// clock; without this check every new object would cause a list.
+#[derive(Debug, Default)]
+pub(super) struct VersionOrder {
+    /// The states of refused events since the last list: uid and version by key.
+    refused: HashMap<ObjectKey, (Box<str>, ResourceVersion)>,
+    /// Lists in a row that have contradicted the order.
+    contradictions: u32,
+}
+
+impl VersionOrder {
+    /// False once versions are no longer compared.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.contradictions < CONTRADICTIONS_MAX
+    }
+
+    /// True if `version` is known to be older than `than`.
+    pub(super) fn is_older(&self, version: &ResourceVersion, than: &ResourceVersion) -> bool {
+        self.is_trusted() && version.is_older_than(than)
+    }
+
+    /// Records an event that was refused because its version is older than the cache.
+    pub(super) fn refuse(&mut self, object: &impl Object) {
+        if self.refused.len() < REFUSED_MAX {
+            let state = (object.uid().into(), object.resource_version().clone());
+            self.refused.insert(object.key().clone(), state);
+        }
+    }
+
+    /// Compares a list with the refused events. A list with `rewound` is older than the cache and proves nothing. Returns true if
+    /// versions are no longer compared from now on.
+    pub(super) fn list<'a, O: Object + 'a>(
+        &mut self,
+        objects: impl Iterator<Item = &'a O>,
+        rewound: bool,
+    ) -> bool {
+        if self.refused.is_empty() || !self.is_trusted() {
+            return false;
+        }
+        let refused = std::mem::take(&mut self.refused);
+        let shows = |object: &O| {
+            let state = refused.get(object.key());
+            state.is_some_and(|(uid, version)| **uid == *object.uid() && version == object.resource_version())
+        };
+        let contradicts = !rewound && objects.into_iter().any(shows);
+        self.contradictions = if contradicts { self.contradictions + 1 } else { 0 };
+        !self.is_trusted()
+    }
+}

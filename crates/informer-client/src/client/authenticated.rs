@@ -1,0 +1,81 @@
+//! Requests with renewable credentials.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper_util::client::legacy::connect::Connect;
+use tower::Service;
+
+use super::connections::Connections;
+use super::credentials::{Credentials, Current};
+use super::error::refuses_certificate;
+use super::{BoxError, ResponseBody};
+
+/// Sends each request with the current credentials, over connections that were made with them.
+///
+/// A request whose credentials the server rejects is sent once more if a refresh returns other ones. That is safe for
+/// writes: a server authenticates a request before it looks at anything else.
+pub(super) struct Authenticated<C> {
+    credentials: Option<Arc<Credentials>>,
+    connections: Connections<C>,
+}
+
+impl<C> Authenticated<C> {
+    /// Without credentials, requests are sent as they are.
+    pub(super) fn new(credentials: Option<Arc<Credentials>>, connections: Connections<C>) -> Self {
+        Self { credentials, connections }
+    }
+}
+
+impl<C: Clone> Clone for Authenticated<C> {
+    fn clone(&self) -> Self {
+        Self { credentials: self.credentials.clone(), connections: self.connections.clone() }
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Full<Bytes>>> for Authenticated<C> {
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
+        let connections = self.connections.clone();
+        let Some(credentials) = self.credentials.clone() else {
+            return Box::pin(async move { connections.send(request, 0).await });
+        };
+        Box::pin(async move {
+            let current = credentials.current().await?;
+            let again = request.clone();
+            let answer = send(&connections, &current, request).await;
+            let rejected = match &answer {
+                Ok(response) => response.status() == StatusCode::UNAUTHORIZED,
+                Err(error) => refuses_certificate(&**error),
+            };
+            if answer.is_err() {
+                credentials.check_soon();
+            }
+            if rejected && let Some(newer) = credentials.after_rejection(&current).await {
+                return send(&connections, &newer, again).await;
+            }
+            answer
+        })
+    }
+}
+
+async fn send<C: Connect + Clone + Send + Sync + 'static>(
+    connections: &Connections<C>,
+    current: &Current,
+    mut request: Request<Full<Bytes>>,
+) -> Result<Response<ResponseBody>, BoxError> {
+    current.authorize(&mut request);
+    connections.send(request, current.identity_generation).await
+}

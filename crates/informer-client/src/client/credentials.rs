@@ -1,0 +1,374 @@
+//! Renewable credentials: tokens and client certificates that come from files or from an exec plugin.
+//!
+//! kube's layers handle credentials that cannot change: inline tokens and certificates, and basic authentication.
+//!
+//! # Invariants
+//!
+//! 1. At most one refresh runs at a time, in a task of its own. Callers that wait for it share its outcome, and a caller
+//!    that is cancelled does not end it.
+//! 2. A failed refresh leaves the previous credentials in use until they expire.
+//! 3. `generation` grows with each change of the credentials, `identity_generation` with each change of the certificate.
+//! 4. Refreshes that do not help (failed, or after a rejection by the server) start [`REFRESH_PAUSE`] apart.
+//!
+//! # Lock order
+//!
+//! `last`, then `state`. No await happens under `state`.
+
+mod error;
+mod exec;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use http::uri::Scheme;
+use jiff::{SignedDuration, Timestamp};
+use kube_client::Config;
+use kube_client::client::ConfigExt;
+use parking_lot::RwLock;
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+pub(super) use error::CredentialsError;
+use exec::ExecPlugin;
+use files::{Files, Pair};
+
+use super::{BoxError, ClientError};
+
+/// How often files are read again; client-go reads token files as often.
+const FILES_CHECK_PERIOD: Duration = Duration::from_secs(60);
+
+/// How long before their expiry the credentials of an exec plugin are replaced. It covers the time of a request.
+const EXPIRY_LEEWAY: SignedDuration = SignedDuration::from_secs(10);
+
+/// The shortest time between refreshes that failed or followed a rejection. A server that answers 401 to every request
+/// must not start a plugin for each of them.
+const REFRESH_PAUSE: Duration = Duration::from_secs(5);
+
+/// The source of credentials.
+enum Source {
+    Files(Arc<Files>),
+    // Boxed: most programs use files.
+    Exec(Box<ExecPlugin>),
+}
+
+/// Credentials that can change while the client lives.
+pub(super) struct Credentials {
+    source: Source,
+    state: RwLock<State>,
+    /// The number of refreshes that have ended.
+    completed: AtomicU64,
+    last: Mutex<Last>,
+}
+
+/// The credentials of one moment.
+#[derive(Clone, Default)]
+pub(super) struct Current {
+    authorization: Option<HeaderValue>,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
+    generation: u64,
+    /// Connections that were made for an older generation take no new requests.
+    pub(super) identity_generation: u64,
+    expires: Option<Timestamp>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` before an exec plugin has run for the first time.
+    current: Option<Arc<Current>>,
+    /// When files are read again.
+    check_at: Option<Instant>,
+}
+
+/// The last refresh.
+struct Last {
+    outcome: Result<(), CredentialsError>,
+    paused_until: Option<Instant>,
+    /// The files of the identity in use.
+    pair: Pair,
+}
+
+/// Why credentials are refreshed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Files are due for a check, or the credentials have expired.
+    Due,
+    /// The server has rejected them.
+    Rejected,
+}
+
+/// New credentials, as their source gives them.
+#[derive(Default)]
+struct Loaded {
+    authorization: Option<HeaderValue>,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
+    /// False if the identity is the one of the previous load.
+    identity_changed: bool,
+    expires: Option<Timestamp>,
+}
+
+impl Credentials {
+    /// Takes the renewable part of the credentials out of a configuration. Returns the rest of the configuration, and the
+    /// credentials if there are any. Files are read once, so that a client with wrong ones cannot be made.
+    pub(super) fn split(
+        config: &Config,
+        exec_timeout: Duration,
+    ) -> Result<(Config, Option<Arc<Self>>), ClientError> {
+        let mut rest = config.clone();
+        let user = &config.auth_info;
+        let inline = user.auth_provider.is_some()
+            || user.token.is_some()
+            || (user.username.is_some() && user.password.is_some());
+        (rest.auth_info.exec, rest.auth_info.token_file) = (None, None);
+        let token_file = user.token_file.as_ref().filter(|_| !inline);
+        let tls = config.cluster_url.scheme() == Some(&Scheme::HTTPS);
+        if let Some(exec) = user.exec.as_ref().filter(|_| !inline && token_file.is_none()) {
+            let plugin = ExecPlugin::new(exec, exec_timeout, tls.then(|| Identities::new(config)))?;
+            return Ok((
+                rest,
+                Some(Self::new(Source::Exec(Box::new(plugin)), State::default(), Pair::default())),
+            ));
+        }
+        let Some(files) = Files::of(config, token_file, tls.then(|| Identities::new(config))) else {
+            return Ok((rest, None));
+        };
+        if files.has_identity() {
+            let user = &mut rest.auth_info;
+            (user.client_certificate, user.client_certificate_data) = (None, None);
+            (user.client_key, user.client_key_data) = (None, None);
+        }
+        let (mut state, mut pair) = (State::default(), Pair::default());
+        state.install(files.load(files.read(), &mut pair, &Current::default())?);
+        state.check_at = Some(Instant::now() + FILES_CHECK_PERIOD);
+        Ok((rest, Some(Self::new(Source::Files(Arc::new(files)), state, pair))))
+    }
+
+    fn new(source: Source, state: State, pair: Pair) -> Arc<Self> {
+        let last = Last { outcome: Ok(()), paused_until: None, pair };
+        Arc::new(Self { source, state: state.into(), completed: AtomicU64::new(0), last: Mutex::new(last) })
+    }
+
+    /// True if the client can have a certificate from here.
+    pub(super) fn has_identity(&self) -> bool {
+        match &self.source {
+            Source::Files(files) => files.has_identity(),
+            Source::Exec(_) => true,
+        }
+    }
+
+    fn snapshot(&self) -> Option<Arc<Current>> {
+        self.state.read().current.clone()
+    }
+
+    /// Returns the credentials for a request. They are refreshed before if that is due.
+    ///
+    /// # Errors
+    ///
+    /// When an exec plugin failed and there are no earlier credentials that are still valid.
+    pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Current>, CredentialsError> {
+        let completed = self.completed.load(Ordering::SeqCst);
+        if let Some(current) = self.state.read().fresh(Instant::now(), Timestamp::now()) {
+            return Ok(current);
+        }
+        let outcome = self.refresh(completed, Cause::Due).await;
+        match (self.snapshot(), outcome) {
+            (Some(current), Ok(())) => Ok(current),
+            (Some(current), Err(_)) if !current.expires_by(Timestamp::now()) => Ok(current),
+            (_, Err(error)) => Err(error),
+            (None, Ok(())) => Err(CredentialsError::new("there are no credentials", "check the exec plugin")),
+        }
+    }
+
+    /// Returns newer credentials than those that the server has rejected, if there are any after a refresh.
+    pub(super) async fn after_rejection(self: &Arc<Self>, rejected: &Current) -> Option<Arc<Current>> {
+        let completed = self.completed.load(Ordering::SeqCst);
+        let newer = || self.snapshot().filter(|current| current.generation > rejected.generation);
+        if let Some(current) = newer() {
+            return Some(current);
+        }
+        let _ = self.refresh(completed, Cause::Rejected).await;
+        newer()
+    }
+
+    /// Makes the next request read certificate files again. The server may have refused a failed connection for its
+    /// certificate, without an alert that says so.
+    pub(super) fn check_soon(&self) {
+        if let Source::Files(files) = &self.source
+            && files.has_identity()
+        {
+            self.state.write().check_at = Some(Instant::now());
+        }
+    }
+
+    /// Refreshes the credentials, or waits for a refresh that runs. `completed` is the count of refreshes when the caller
+    /// decided that it needs one.
+    async fn refresh(self: &Arc<Self>, completed: u64, cause: Cause) -> Result<(), CredentialsError> {
+        let this = Arc::clone(self);
+        let refresh = tokio::spawn(async move {
+            let mut last = this.last.lock().await;
+            let paused = last.paused_until.is_some_and(|until| Instant::now() < until);
+            if paused || this.completed.load(Ordering::SeqCst) != completed {
+                return last.outcome.clone();
+            }
+            let outcome = this.load(&mut last).await;
+            if let Err(error) = &outcome {
+                tracing::warn!(
+                    error = error as &dyn std::error::Error,
+                    "the credentials of a client cannot be refreshed"
+                );
+            }
+            let now = Instant::now();
+            let helped = outcome.is_ok()
+                && cause == Cause::Due
+                && this.state.read().fresh(now, Timestamp::now()).is_some();
+            last.paused_until = (!helped).then(|| now + REFRESH_PAUSE);
+            last.outcome = outcome.clone();
+            this.completed.fetch_add(1, Ordering::SeqCst);
+            outcome
+        });
+        let ended = |error| {
+            CredentialsError::new("the refresh was cancelled", "the next request retries it").because(error)
+        };
+        refresh.await.unwrap_or_else(|error| Err(ended(error)))
+    }
+
+    async fn load(&self, last: &mut Last) -> Result<(), CredentialsError> {
+        let before = self.snapshot().unwrap_or_default();
+        let loaded = match &self.source {
+            Source::Exec(plugin) => plugin.load(&before).await?,
+            Source::Files(files) => {
+                self.state.write().check_at = Some(Instant::now() + FILES_CHECK_PERIOD);
+                let reader = Arc::clone(files);
+                let read = tokio::task::spawn_blocking(move || reader.read()).await;
+                let ended = |error| {
+                    CredentialsError::new("the read was cancelled", "the next request retries it")
+                        .because(error)
+                };
+                files.load(read.map_err(ended)?, &mut last.pair, &before)?
+            }
+        };
+        if self.state.write().install(loaded) {
+            tracing::info!("a client has a new certificate; new requests get new connections");
+        }
+        Ok(())
+    }
+}
+
+impl Current {
+    /// Adds the token to a request.
+    pub(super) fn authorize<B>(&self, request: &mut http::Request<B>) {
+        if let Some(value) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, value.clone());
+        }
+    }
+
+    fn expires_by(&self, time: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= time)
+    }
+}
+
+impl State {
+    /// Returns the credentials, if no refresh is due.
+    fn fresh(&self, now: Instant, wall_clock: Timestamp) -> Option<Arc<Current>> {
+        let due = self.check_at.is_some_and(|at| at <= now);
+        self.current.clone().filter(|current| !due && !current.expires_by(wall_clock + EXPIRY_LEEWAY))
+    }
+
+    /// Replaces the credentials. Returns true if the certificate has changed after the first load.
+    fn install(&mut self, loaded: Loaded) -> bool {
+        let before = self.current.clone().unwrap_or_default();
+        let first = self.current.is_none();
+        let changed = first || loaded.identity_changed || loaded.authorization != before.authorization;
+        self.current = Some(Arc::new(Current {
+            authorization: loaded.authorization,
+            identity: loaded.identity,
+            generation: before.generation + u64::from(changed),
+            identity_generation: before.identity_generation + u64::from(loaded.identity_changed),
+            expires: loaded.expires,
+        }));
+        loaded.identity_changed && !first
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// The client certificate of new connections.
+#[derive(Debug)]
+pub(super) struct CurrentIdentity {
+    pub(super) credentials: Arc<Credentials>,
+    /// The certificate if the credentials have none.
+    pub(super) fallback: Arc<dyn ResolvesClientCert>,
+}
+
+impl ResolvesClientCert for CurrentIdentity {
+    fn resolve(&self, hints: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let current = self.credentials.snapshot();
+        match current.as_ref().and_then(|current| current.identity.as_ref()) {
+            Some(identity) => identity.resolve(hints, schemes),
+            None => self.fallback.resolve(hints, schemes),
+        }
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// Makes identities from PEM text, with kube's parser.
+struct Identities {
+    /// A configuration with at most an inline certificate or key.
+    template: Config,
+}
+
+impl Identities {
+    fn new(config: &Config) -> Self {
+        let mut template = Config::new(config.cluster_url.clone());
+        // No server is verified with it.
+        template.root_cert = Some(Vec::new());
+        template.auth_info.client_certificate_data.clone_from(&config.auth_info.client_certificate_data);
+        template.auth_info.client_key_data.clone_from(&config.auth_info.client_key_data);
+        Self { template }
+    }
+
+    /// Makes an identity of a certificate and its key. `None` stands for the inline one of the configuration.
+    fn identity(
+        &self,
+        certificate: Option<&[u8]>,
+        key: Option<&[u8]>,
+    ) -> Result<Arc<dyn ResolvesClientCert>, BoxError> {
+        let mut config = self.template.clone();
+        if let Some(certificate) = certificate {
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+        }
+        if let Some(key) = key {
+            config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+        }
+        Ok(config.rustls_client_config()?.client_auth_cert_resolver)
+    }
+}
+
+/// The `Authorization` header of a token.
+fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
+    let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
+    let mut value = value.map_err(|error| {
+        CredentialsError::new("the token has characters that a header cannot have", "check the token")
+            .because(error)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,230 @@
+//! Exec plugins: programs that print an `ExecCredential`.
+//!
+//! Reference: <https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins>
+
+use std::io::{self, IsTerminal as _, Read as _};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use http::HeaderValue;
+use jiff::Timestamp;
+use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::{CredentialsError, Current, Identities, Loaded, bearer};
+use crate::client::ClientError;
+
+/// The largest output of a plugin. A token has a few KB, a certificate with its chain some tens of KB.
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// How often the process is polled for its exit after it has closed its output.
+const EXIT_CHECK_PERIOD: Duration = Duration::from_millis(10);
+
+/// A plugin, and the credentials that it printed last.
+pub(super) struct ExecPlugin {
+    config: ExecConfig,
+    command: String,
+    timeout: Duration,
+    /// `None` without TLS: certificates are not used then.
+    identities: Option<Identities>,
+    /// The certificate and the key of the identity in use.
+    last: parking_lot::Mutex<Option<(String, String)>>,
+}
+
+/// The answer of a plugin.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Issued {
+    token: Option<String>,
+    certificate: Option<(String, String)>,
+    expires: Option<Timestamp>,
+}
+
+impl ExecPlugin {
+    pub(super) fn new(
+        config: &ExecConfig,
+        timeout: Duration,
+        identities: Option<Identities>,
+    ) -> Result<Self, ClientError> {
+        let advice = "check the user in the kubeconfig";
+        let Some(command) = config.command.clone() else {
+            return Err(ClientError::new("the exec plugin has no command", advice));
+        };
+        if config.provide_cluster_info && config.cluster.is_none() {
+            return Err(ClientError::new(
+                "the exec plugin sets provideClusterInfo, but the configuration has no cluster",
+                advice,
+            ));
+        }
+        Ok(Self { config: config.clone(), command, timeout, identities, last: parking_lot::Mutex::default() })
+    }
+
+    /// Runs the plugin.
+    pub(super) async fn load(&self, before: &Current) -> Result<Loaded, CredentialsError> {
+        let issued = self.run().await?;
+        let authorization: Option<HeaderValue> = issued.token.as_deref().map(bearer).transpose()?;
+        let mut loaded = Loaded { authorization, expires: issued.expires, ..Loaded::default() };
+        let mut last = self.last.lock();
+        if *last == issued.certificate {
+            loaded.identity = before.identity.clone();
+            return Ok(loaded);
+        }
+        loaded.identity_changed = true;
+        if let (Some((certificate, key)), Some(identities)) = (&issued.certificate, &self.identities) {
+            let identity = identities.identity(Some(certificate.as_bytes()), Some(key.as_bytes()));
+            let unusable = |error| self.error("its certificate and key cannot be used").because(error);
+            loaded.identity = Some(identity.map_err(unusable)?);
+        }
+        *last = issued.certificate;
+        Ok(loaded)
+    }
+
+    async fn run(&self) -> Result<Issued, CredentialsError> {
+        let command = self.prepare()?;
+        match tokio::time::timeout(self.timeout, output(command)).await {
+            Err(_) => {
+                let problem =
+                    format!("run exec plugin {}: no result within {:?}", self.command, self.timeout);
+                let remedy = "run it by hand, or raise ClientOptions::exec_timeout";
+                Err(CredentialsError::new(problem, remedy))
+            }
+            Ok(Err(error)) => Err(self.error("it cannot be run").because(error)),
+            Ok(Ok((status, _))) if !status.success() => Err(self.error(&format!("it ended with {status}"))),
+            Ok(Ok((_, output))) => {
+                let issued = parse(&output, self.config.api_version.as_deref());
+                issued.map_err(|problem| self.error(&problem))
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Command, CredentialsError> {
+        let terminal = io::stdin().is_terminal();
+        let interactive = match self.config.interactive_mode {
+            Some(ExecInteractiveMode::Never) => false,
+            Some(ExecInteractiveMode::Always) if !terminal => {
+                return Err(self.error("it needs a terminal on standard input, and there is none"));
+            }
+            _ => terminal,
+        };
+        let mut command = Command::new(&self.command);
+        command.args(self.config.args.iter().flatten());
+        for variable in self.config.env.iter().flatten() {
+            if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+                command.env(name, value);
+            }
+        }
+        self.config.drop_env.iter().flatten().for_each(|name| {
+            command.env_remove(name);
+        });
+        let mut spec = json!({"interactive": interactive});
+        if self.config.provide_cluster_info {
+            let cluster = serde_json::to_value(&self.config.cluster);
+            spec["cluster"] =
+                cluster.map_err(|error| self.error("the cluster is not JSON").because(error))?;
+        }
+        let api_version = &self.config.api_version;
+        let info = json!({"kind": "ExecCredential", "apiVersion": api_version, "spec": spec});
+        command.env("KUBERNETES_EXEC_INFO", info.to_string());
+        command.stdin(if interactive { Stdio::inherit() } else { Stdio::null() });
+        command.stdout(Stdio::piped());
+        Ok(command)
+    }
+
+    fn error(&self, problem: &str) -> CredentialsError {
+        let hint = self.config.install_hint.as_deref().unwrap_or_default().trim();
+        let separator = if hint.is_empty() { "" } else { "; " };
+        let problem = format!("run exec plugin {}: {problem}{separator}{hint}", self.command);
+        CredentialsError::new(problem, "check the user in the kubeconfig, and run the command by hand")
+    }
+}
+
+/// A process that is killed when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It fails if the process has ended. The wait returns at once for a process that is killed.
+        if self.0.kill().is_ok() {
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Runs a command off the threads of the runtime. Returns how it ended and what it printed.
+///
+/// # Cancel safety
+///
+/// Dropping the future kills the process. The thread that reads its output ends with the last process that has the
+/// output open.
+async fn output(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
+    let spawned = tokio::task::spawn_blocking(move || command.spawn().map(Running)).await;
+    let mut running = spawned.map_err(io::Error::other)??;
+    let stdout = running.0.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
+    let (sender, receiver) = oneshot::channel();
+    let read = move || drop(sender.send(read_all(stdout)));
+    std::thread::Builder::new().name("exec-plugin".to_owned()).spawn(read)?;
+    let output = receiver.await.map_err(io::Error::other)??;
+    loop {
+        if let Some(status) = running.0.try_wait()? {
+            return Ok((status, output));
+        }
+        tokio::time::sleep(EXIT_CHECK_PERIOD).await;
+    }
+}
+
+fn read_all(stdout: ChildStdout) -> io::Result<Vec<u8>> {
+    let mut output = Vec::new();
+    stdout.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut output)?;
+    match output.len() as u64 > OUTPUT_BYTES_MAX {
+        true => Err(io::Error::other(format!("it printed more than {OUTPUT_BYTES_MAX} bytes"))),
+        false => Ok(output),
+    }
+}
+
+/// Reads an `ExecCredential`. An error contains no part of the output, which has secrets.
+fn parse(output: &[u8], api_version: Option<&str>) -> Result<Issued, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ExecCredential {
+        kind: Option<String>,
+        api_version: Option<String>,
+        status: Option<Status>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        expiration_timestamp: Option<String>,
+        token: Option<String>,
+        client_certificate_data: Option<String>,
+        client_key_data: Option<String>,
+    }
+
+    // Plugins print JSON. Some print YAML, which client-go reads too.
+    let parsed = serde_json::from_slice(output).ok().or_else(|| serde_saphyr::from_slice(output).ok());
+    let credential: ExecCredential = parsed.ok_or("its output is not an ExecCredential")?;
+    if credential.kind.is_some_and(|kind| kind != "ExecCredential") {
+        return Err("its output is not an ExecCredential".to_owned());
+    }
+    if let (Some(expected), Some(printed)) = (api_version, &credential.api_version)
+        && expected != printed
+    {
+        return Err(format!("it printed an ExecCredential of {printed}, not of {expected}"));
+    }
+    let status = credential.status.ok_or("the ExecCredential has no status")?;
+    let expires = status.expiration_timestamp.as_deref().map(str::parse).transpose();
+    let expires = expires.map_err(|_| "its expirationTimestamp is not an RFC 3339 time")?;
+    let certificate = match (status.client_certificate_data, status.client_key_data) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err("it printed a certificate without a key, or a key without a certificate".to_owned()),
+    };
+    let token = status.token.filter(|token| !token.is_empty());
+    match token.is_none() && certificate.is_none() {
+        true => Err("it printed neither a token nor a certificate".to_owned()),
+        false => Ok(Issued { token, certificate, expires }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use std::time::Duration;
+
+use super::{ExecPlugin, Issued, parse};
+
+const V1: &str = "client.authentication.k8s.io/v1";
+
+fn credential(status: &str) -> String {
+    format!(r#"{{"apiVersion":"{V1}","kind":"ExecCredential","status":{status}}}"#)
+}
+
+/// A plugin that runs a script.
+fn plugin(script: &str) -> ExecPlugin {
+    let config = serde_json::json!({
+        "apiVersion": V1,
+        "command": "sh",
+        "args": ["-c", script],
+        "interactiveMode": "Never",
+        "installHint": "install sh",
+        "env": [{"name": "TOKEN", "value": "of-the-environment"}],
+    });
+    let config = serde_json::from_value(config).unwrap();
+    ExecPlugin::new(&config, Duration::from_secs(60), None).unwrap()
+}
+
+#[test]
+fn exec_credential_is_read_from_json_and_from_yaml() {
+    let token = |token: &str| Issued { token: Some(token.to_owned()), ..Issued::default() };
+    assert_eq!(parse(credential(r#"{"token":"a"}"#).as_bytes(), Some(V1)), Ok(token("a")));
+    let yaml = format!("apiVersion: {V1}\nkind: ExecCredential\nstatus:\n  token: b\n");
+    assert_eq!(parse(yaml.as_bytes(), Some(V1)), Ok(token("b")));
+    let whole = credential(
+        r#"{"token":"","clientCertificateData":"c","clientKeyData":"k","expirationTimestamp":"2026-01-02T03:04:05Z"}"#,
+    );
+    let expected = Issued {
+        token: None,
+        certificate: Some(("c".to_owned(), "k".to_owned())),
+        expires: Some("2026-01-02T03:04:05Z".parse().unwrap()),
+    };
+    assert_eq!(parse(whole.as_bytes(), None), Ok(expected));
+}
+
+#[test]
+fn unusable_exec_credential_is_explained_without_its_secrets() {
+    for (output, problem) in [
+        ("secret".to_owned(), "its output is not an ExecCredential"),
+        (r#"{"kind":"Pod","status":{"token":"secret"}}"#.to_owned(), "its output is not an ExecCredential"),
+        (r#"{"kind":"ExecCredential"}"#.to_owned(), "the ExecCredential has no status"),
+        (credential("{}"), "it printed neither a token nor a certificate"),
+        (
+            credential(r#"{"token":"secret","expirationTimestamp":"tomorrow"}"#),
+            "its expirationTimestamp is not an RFC 3339 time",
+        ),
+        (
+            credential(r#"{"clientKeyData":"secret"}"#),
+            "it printed a certificate without a key, or a key without a certificate",
+        ),
+    ] {
+        assert_eq!(parse(output.as_bytes(), Some(V1)), Err(problem.to_owned()), "{output}");
+    }
+    let other =
+        parse(credential(r#"{"token":"secret"}"#).as_bytes(), Some("client.authentication.k8s.io/v1beta1"));
+    assert_eq!(
+        other,
+        Err("it printed an ExecCredential of client.authentication.k8s.io/v1, not of \
+             client.authentication.k8s.io/v1beta1"
+            .to_owned())
+    );
+}
+
+#[tokio::test]
+async fn exec_plugin_gets_its_environment_and_the_request_for_a_credential() {
+    let script = r#"case "$KUBERNETES_EXEC_INFO" in *'"interactive":false'*) ;; *) exit 7 ;; esac
+        echo "{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"$TOKEN\"}}""#;
+    let issued = plugin(script).run().await.unwrap();
+    assert_eq!(issued.token.as_deref(), Some("of-the-environment"));
+}
+
+#[tokio::test]
+async fn exec_plugin_does_not_block_the_threads_of_the_runtime() {
+    let folder = std::env::temp_dir().join(format!("informer-exec-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).unwrap();
+    let (started, go) = (folder.join("started"), folder.join("go"));
+    // It ends after the only thread of this runtime has run something else.
+    let script = format!(
+        "touch {started}; while [ ! -e {go} ]; do sleep 0.01; done; echo '{output}'",
+        started = started.display(),
+        go = go.display(),
+        output = credential(r#"{"token":"a"}"#),
+    );
+    let plugin = plugin(&script);
+    let let_go = async {
+        while !started.exists() {
+            tokio::task::yield_now().await;
+        }
+        std::fs::write(&go, "").unwrap();
+    };
+    let (issued, ()) = tokio::join!(plugin.run(), let_go);
+    assert_eq!(issued.unwrap().token.as_deref(), Some("a"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn exec_plugin_that_hangs_is_killed_after_its_time_limit() {
+    let before = tokio::time::Instant::now();
+    let error = plugin("exec sleep 1000").run().await.unwrap_err();
+    assert_eq!(before + Duration::from_secs(60), tokio::time::Instant::now());
+    assert_eq!(
+        error.to_string(),
+        "run exec plugin sh: no result within 60s; run it by hand, or raise ClientOptions::exec_timeout"
+    );
+}
+
+#[tokio::test]
+async fn failed_exec_plugin_is_named_with_its_status_and_install_hint() {
+    let error = plugin("exit 3").run().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "run exec plugin sh: it ended with exit status: 3; install sh; check the user in the kubeconfig, and run the \
+         command by hand"
+    );
+    let error = plugin("yes").run().await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "it printed more than 1048576 bytes");
+}

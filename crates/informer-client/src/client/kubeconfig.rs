@@ -1,0 +1,19 @@
+//! Settings of a kubeconfig that `kube_client::Config` does not keep.
+
+use std::path::PathBuf;
+
+use kube_client::config::Kubeconfig;
+
+/// The file of the certificate authority of the current cluster, if the kubeconfig names one. kube keeps only its content,
+/// which a rotation of the authority makes obsolete.
+pub(super) fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|context| &context.name == current)?.context.as_ref()?;
+    let cluster =
+        kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+    let inline = cluster.certificate_authority_data.is_some();
+    cluster.certificate_authority.as_ref().filter(|_| !inline).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! The name of the program, by which an API server and its users distinguish programs.
+
+use std::path::{Path, PathBuf};
+
+use http::HeaderValue;
+
+/// The longest name of a field manager that API servers accept, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Used if the operating system reports neither arguments nor executable.
+const UNKNOWN: &str = "unknown";
+
+/// Returns the name of this program: the file name of its first argument, or of its executable if it has no
+/// arguments.
+///
+/// The name is valid both as a field manager and as the first part of a `User-Agent`: 1 to 128 bytes of
+/// ASCII, with `-` for each character that no HTTP token may have.
+///
+/// Upstream: `rest.DefaultKubernetesUserAgent` of client-go uses the same name.
+pub fn program_name() -> String {
+    let argument = std::env::args_os().next().map(PathBuf::from);
+    name(argument.as_deref())
+        .or_else(|| name(std::env::current_exe().ok().as_deref()))
+        .unwrap_or(UNKNOWN.to_owned())
+}
+
+/// The default `User-Agent`. API servers take the part before the slash as field manager of writes that name
+/// none.
+pub(super) fn user_agent() -> HeaderValue {
+    let system = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
+    let library = concat!("informer/", env!("CARGO_PKG_VERSION"));
+    // The version of the program is not known here; client-go says `unknown` then, too.
+    let text = format!("{}/{UNKNOWN} ({system}) {library}", program_name());
+    HeaderValue::try_from(text).expect("all parts are printable ASCII")
+}
+
+fn name(path: Option<&Path>) -> Option<String> {
+    let file = path?.file_name()?.to_string_lossy();
+    let name: String = file.chars().map(|char| if is_token(char) { char } else { '-' }).collect();
+    name.get(..NAME_BYTES_MAX.min(name.len())).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// `tchar` of RFC 9110.
+fn is_token(char: char) -> bool {
+    char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(path: &str) -> Option<String> {
+        name(Some(Path::new(path)))
+    }
+
+    #[test]
+    fn program_name_is_the_file_name_as_http_token_of_at_most_128_bytes() {
+        assert_eq!(named("/usr/bin/web-operator").as_deref(), Some("web-operator"));
+        assert_eq!(named("./my operator (1)").as_deref(), Some("my-operator--1-"));
+        assert_eq!(named("/opt/jürgen").as_deref(), Some("j-rgen"));
+        assert_eq!(named(&format!("/bin/{}", "ä".repeat(200))).map(|name| name.len()), Some(NAME_BYTES_MAX));
+        assert_eq!((named(""), named("/"), name(None)), (None, None, None));
+    }
+
+    #[test]
+    fn user_agent_begins_with_the_program_and_names_this_library() {
+        let agent = user_agent();
+        let (program, rest) = agent.to_str().unwrap().split_once('/').unwrap();
+        assert_eq!(program, program_name());
+        assert!(rest.contains(" informer/"), "{rest}");
+    }
+}

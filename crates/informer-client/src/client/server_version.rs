@@ -1,0 +1,72 @@
+//! The version of the API server.
+//!
+//! Informers request it with each complete list: another version may write the same state of an object differently. Informers that list
+//! at the same time share one request.
+//!
+//! # Lock order
+//!
+//! The one lock is held until the response has arrived, so that concurrent callers send one request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use http::{HeaderValue, Request, StatusCode, Uri};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::Client;
+
+/// How long a response is reused: less than it takes to replace a server by another version.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// How long the response may take. A list waits for it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest response that is read; API servers send half a kilobyte.
+const ANSWER_BYTES_MAX: usize = 16 << 10;
+
+/// The field that the response of every API server has.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    _git_version: String,
+}
+
+/// The last response, and when it arrived.
+#[derive(Default)]
+pub(super) struct Cached(Mutex<Option<Answer>>);
+
+struct Answer {
+    at: Instant,
+    version: Option<Arc<str>>,
+}
+
+impl Client {
+    /// Returns the response of `/version`: version, commit and build of the server. `None` if there is no valid one.
+    pub(crate) async fn server_version(&self) -> Option<Arc<str>> {
+        let mut cached = self.inner.server_version.0.lock().await;
+        if let Some(answer) = cached.as_ref().filter(|answer| answer.at.elapsed() < FRESH_FOR) {
+            return answer.version.clone();
+        }
+        let version = timeout(ANSWER_TIMEOUT, self.ask_version()).await.ok().flatten();
+        *cached = Some(Answer { at: Instant::now(), version: version.clone() });
+        version
+    }
+
+    async fn ask_version(&self) -> Option<Arc<str>> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = Uri::from_static("/version");
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let response = self.request(request).await.ok()?;
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        let text = response.into_body().read_up_to(ANSWER_BYTES_MAX).await;
+        // Ignores truncated responses, and those of something other than an API server.
+        let _: Version = serde_json::from_slice(&text).ok()?;
+        String::from_utf8(text).ok().map(Into::into)
+    }
+}

@@ -1,0 +1,171 @@
+use std::fmt;
+use std::sync::Arc;
+
+use informer_core::Gvk;
+use informer_schema::{Field, Message, Schema, Shape, SharedKind};
+use serde_json::Value;
+
+/// The fields that identify the elements of lists, in objects of one kind: list map keys and merge keys of
+/// built-in kinds, `x-kubernetes-list-map-keys` of custom ones.
+///
+/// ```
+/// use informer_client::ListKeys;
+/// use informer_core::Gvk;
+///
+/// let keys = ListKeys::of_builtin(&Gvk::new("", "v1", "Pod"));
+/// let ports = keys.root().member("spec").member("containers").element().member("ports");
+/// let names: Vec<_> = ports.keys().into_iter().map(|key| key.name).collect();
+/// assert_eq!(names, ["containerPort", "protocol"]);
+/// ```
+#[derive(Clone, Default)]
+pub struct ListKeys(Source);
+
+#[derive(Clone, Default)]
+enum Source {
+    #[default]
+    Unknown,
+    Table(SharedKind),
+    OpenApi(Arc<Value>),
+}
+
+/// A place in an object, as far as its [`ListKeys`] know it.
+#[derive(Clone, Copy)]
+pub struct ListKeysAt<'a>(At<'a>);
+
+#[derive(Clone, Copy)]
+enum At<'a> {
+    Unknown,
+    Message(Message<'a>),
+    /// A list or a map.
+    Many(Field<'a>),
+    OpenApi(&'a Value),
+}
+
+/// A field that identifies the elements of a list.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ListKey<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The default that the server writes into elements without it.
+    pub default: Option<Value>,
+}
+
+impl ListKeys {
+    /// The keys of a built-in kind; none for any other kind. Parses the table of built-in kinds, which takes
+    /// about a millisecond; [`Client::list_keys`](crate::Client::list_keys) parses it only once.
+    pub fn of_builtin(kind: &Gvk) -> Self {
+        Self::of_table(&Arc::new(Schema::builtin()), kind)
+    }
+
+    pub(crate) fn of_table(schema: &Arc<Schema>, kind: &Gvk) -> Self {
+        Self(schema.shared_kind(kind).map_or(Source::Unknown, Source::Table))
+    }
+
+    /// The keys of a custom kind, from its schema (`openAPIV3Schema`).
+    pub fn of_open_api(schema: Value) -> Self {
+        Self(Source::OpenApi(Arc::new(schema)))
+    }
+
+    /// The keys of each version of a CustomResourceDefinition, which is given as JSON. Versions without a schema
+    /// are left out.
+    pub fn of_definition(definition: &Value) -> Vec<(Gvk, Self)> {
+        let spec = &definition["spec"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (Some(group), Some(kind)) = (text(&spec["group"]), text(&spec["names"]["kind"])) else {
+            return Vec::new();
+        };
+        let versions = spec["versions"].as_array().into_iter().flatten();
+        let keys = versions.filter_map(|version| {
+            let schema = version["schema"].get("openAPIV3Schema")?;
+            Some((Gvk::new(&group, version["name"].as_str()?, &kind), Self::of_open_api(schema.clone())))
+        });
+        keys.collect()
+    }
+
+    /// The object itself.
+    pub fn root(&self) -> ListKeysAt<'_> {
+        ListKeysAt(match &self.0 {
+            Source::Unknown => At::Unknown,
+            Source::Table(kind) => At::Message(kind.kind().message()),
+            Source::OpenApi(schema) => At::OpenApi(schema),
+        })
+    }
+}
+
+impl<'a> ListKeysAt<'a> {
+    /// The field of that name in an object, or any value of a map.
+    #[must_use]
+    pub fn member(self, name: &str) -> Self {
+        Self(match self.0 {
+            At::Message(message) => match message.field(name) {
+                Some(field) if matches!(field.shape(), Shape::List | Shape::Map) => At::Many(field),
+                field => of_message(field.and_then(Field::message)),
+            },
+            At::Many(field) if field.shape() == Shape::Map => of_message(field.message()),
+            At::OpenApi(schema) => {
+                match schema["properties"].get(name).or(schema.get("additionalProperties")) {
+                    Some(schema) => At::OpenApi(schema),
+                    None => At::Unknown,
+                }
+            }
+            _ => At::Unknown,
+        })
+    }
+
+    /// An element of a list.
+    #[must_use]
+    pub fn element(self) -> Self {
+        Self(match self.0 {
+            At::Many(field) if field.shape() == Shape::List => of_message(field.message()),
+            At::OpenApi(schema) => schema.get("items").map_or(At::Unknown, At::OpenApi),
+            _ => At::Unknown,
+        })
+    }
+
+    /// The fields that identify the elements of this list; empty if they are not known.
+    pub fn keys(self) -> Vec<ListKey<'a>> {
+        match self.0 {
+            At::Many(field) if field.shape() == Shape::List => {
+                let mut names: Vec<&'a str> = field.list_map_keys().collect();
+                if names.is_empty() {
+                    names.extend(field.merge_key());
+                }
+                let default =
+                    |name: &str| serde_json::from_str(field.message()?.field(name)?.default_json()?).ok();
+                names.into_iter().map(|name| ListKey { name, default: default(name) }).collect()
+            }
+            At::OpenApi(schema) => {
+                let names = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
+                let members = &schema["items"]["properties"];
+                let key = |name: &'a str| ListKey { name, default: members[name].get("default").cloned() };
+                names.filter_map(Value::as_str).map(key).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn of_message(message: Option<Message<'_>>) -> At<'_> {
+    message.map_or(At::Unknown, At::Message)
+}
+
+impl fmt::Debug for ListKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = match &self.0 {
+            Source::Unknown => "unknown",
+            Source::Table(_) => "table",
+            Source::OpenApi(_) => "schema",
+        };
+        f.debug_tuple("ListKeys").field(&source).finish()
+    }
+}
+
+impl fmt::Debug for ListKeysAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ListKeysAt").field(&self.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

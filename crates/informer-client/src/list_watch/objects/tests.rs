@@ -1,0 +1,120 @@
+//! Pruned objects in all forms, compared with a tree of values.
+
+use std::sync::Arc;
+
+use informer_cache::UndecodableLog;
+use informer_cache::source::SourceContext;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::{ObjectReader, Read};
+use crate::represent::{Interner, Origin, Packed};
+use crate::scan::Cursor;
+use crate::{Lazy, Pruning, Representation, ResourceKind, arbitrary};
+
+/// The members that only one object has. They are mostly cut together, so that nothing but shared parts is left.
+const OWN: [&str; 5] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+];
+
+/// Other paths that are cut.
+const OTHERS: [&str; 6] = [
+    "metadata",
+    "metadata.labels",
+    "metadata.labels.a",
+    "metadata.annotations",
+    "metadata.ownerReferences",
+    "spec",
+];
+
+fn paths() -> impl Strategy<Value = Vec<&'static str>> {
+    let own = prop_oneof![
+        2 => Just(OWN.to_vec()),
+        1 => prop::sample::subsequence(OWN.to_vec(), 0..=OWN.len()),
+    ];
+    let others = prop::sample::subsequence(OTHERS.to_vec(), 0..3);
+    (own, prop_oneof![2 => Just(Vec::new()), 1 => others]).prop_map(|(own, others)| [own, others].concat())
+}
+
+/// Removes a path, wherever it is there.
+fn remove(value: &mut Value, path: &[&str]) {
+    let Some(members) = value.as_object_mut() else { return };
+    match path {
+        [name] => drop(members.remove(*name)),
+        [name, rest @ ..] => members.get_mut(*name).into_iter().for_each(|member| remove(member, rest)),
+        [] => {}
+    }
+}
+
+/// Labels, annotations and owners that are long enough to be held once for several objects.
+fn templated() -> impl Strategy<Value = Map<String, Value>> {
+    let words = || prop::collection::btree_map("[a-z]{1,3}", "[a-z]{40,50}", 1..3).prop_map(|map| json!(map));
+    let owner =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]);
+    let members = (prop::option::of(words()), prop::option::of(words()), prop::option::of(Just(owner)));
+    members.prop_map(|(labels, annotations, owners)| {
+        let named = [("labels", labels), ("annotations", annotations), ("ownerReferences", owners)];
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    })
+}
+
+fn reader<O: Representation>(pruning: &Pruning) -> ObjectReader<O> {
+    let kind = ResourceKind::new("example.com", "v1", "Thing", "things");
+    let origin = Origin::new(kind, UndecodableLog::default()).with_interner(Arc::<Interner>::default());
+    ObjectReader::new(origin, pruning.clone(), SourceContext::default())
+}
+
+fn read<O: Representation>(reader: &mut ObjectReader<O>, text: &str) -> Option<Arc<O>> {
+    match reader.read_text(text, Cursor::new(text), false).read {
+        Read::Fresh(object) => Some(object),
+        _ => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn a_pruned_object_is_the_json_of_a_tree_without_the_pruned_paths(
+        mut object in arbitrary::object(),
+        templated in templated(),
+        choices in arbitrary::choices(),
+        managed_fields in any::<bool>(),
+        paths in paths(),
+    ) {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.extend(templated);
+        }
+        object.as_object_mut().expect("an object").remove("kind");
+        object.as_object_mut().expect("an object").remove("apiVersion");
+        let text = arbitrary::write(&object, &mut choices.into_iter().cycle());
+        let mut expected: Value = serde_json::from_str(&text).expect("it was written as JSON");
+        let mut pruning = if managed_fields { Pruning::default() } else { Pruning::nothing() };
+        if managed_fields {
+            remove(&mut expected, &["metadata", "managedFields"]);
+        }
+        for path in paths {
+            pruning = pruning.cut(path.parse().expect("a path"));
+            remove(&mut expected, &path.split('.').collect::<Vec<_>>());
+        }
+        let (mut lazy, mut packed) = (reader::<Lazy<Value>>(&pruning), reader::<Packed<Value>>(&pruning));
+        // Parts that were seen before are no longer in the object's own bytes.
+        for _ in 0..3 {
+            let (lazy, packed) = (read(&mut lazy, &text), read(&mut packed, &text));
+            prop_assert_eq!(lazy.is_some(), packed.is_some());
+            let (Some(lazy), Some(packed)) = (lazy, packed) else { continue };
+            for json in [lazy.json().expect("it is text").into_owned(), packed.json().expect("it is text")] {
+                let read: Result<Value, _> = serde_json::from_str(&json);
+                prop_assert!(read.as_ref().is_ok_and(|read| *read == expected), "{} from {}", json, text);
+            }
+            (expected["apiVersion"], expected["kind"]) = ("example.com/v1".into(), "Thing".into());
+            prop_assert_eq!(&*lazy.get().expect("it is JSON"), &expected);
+            expected.as_object_mut().expect("an object").remove("kind");
+            expected.as_object_mut().expect("an object").remove("apiVersion");
+        }
+    }
+}

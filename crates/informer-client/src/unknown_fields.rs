@@ -1,0 +1,168 @@
+//! Kinds of which a newer server sends fields that the table does not know.
+//!
+//! Protobuf identifies fields by number, so an object with an unknown number is partial: the names of the
+//! missing fields are not known. Such an object is sufficient for most reads. A read that needs fields beyond
+//! the table needs JSON; the whole kind is then read again as JSON.
+//!
+//! # Lock order
+//!
+//! One lock at a time. The list of observers is copied; no observer is called under a lock.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use informer_core::{Gvk, Gvr};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::ResourceKind;
+
+type Observer = Arc<dyn Fn(&Gvk) + Send + Sync>;
+
+/// Observers of one client at most: each runtime client has one.
+const OBSERVERS_MAX: usize = 1024;
+
+/// Records unknown fields, for each kind that one client reads.
+#[derive(Default)]
+pub(crate) struct UnknownFieldsLog {
+    /// Bounded by the number of kinds that are read.
+    kinds: Mutex<HashMap<Gvr, Arc<UnknownFields>>>,
+    shared: Arc<Mutex<Observed>>,
+}
+
+/// The kinds with unknown fields, and their observers. Both are under one lock, so that an observer that is
+/// added while a kind is found receives it exactly once.
+#[derive(Default)]
+struct Observed {
+    found: Vec<Gvk>,
+    observers: Vec<Observer>,
+}
+
+/// Records if a server sends unknown fields of one kind, and if the kind must be read as JSON for that reason.
+pub(crate) struct UnknownFields {
+    kind: Gvk,
+    found: AtomicBool,
+    json: watch::Sender<bool>,
+    shared: Arc<Mutex<Observed>>,
+}
+
+impl UnknownFieldsLog {
+    pub(crate) fn of(&self, kind: &ResourceKind) -> Arc<UnknownFields> {
+        let mut kinds = self.kinds.lock();
+        let new = || UnknownFields::new(kind.gvk().clone(), Arc::clone(&self.shared));
+        Arc::clone(kinds.entry(kind.gvr()).or_insert_with(|| Arc::new(new())))
+    }
+
+    /// The kinds of which unknown fields were seen, in the order in which they were found.
+    pub(crate) fn found(&self) -> Vec<Gvk> {
+        self.shared.lock().found.clone()
+    }
+
+    pub(crate) fn observe(&self, observer: Observer) {
+        let found = {
+            let mut shared = self.shared.lock();
+            if shared.observers.len() < OBSERVERS_MAX {
+                shared.observers.push(Arc::clone(&observer));
+            }
+            shared.found.clone()
+        };
+        found.iter().for_each(|kind| observer(kind));
+    }
+}
+
+impl UnknownFields {
+    fn new(kind: Gvk, shared: Arc<Mutex<Observed>>) -> Self {
+        Self { kind, found: AtomicBool::new(false), json: watch::Sender::new(false), shared }
+    }
+
+    /// Returns true once an unknown field was seen.
+    pub(crate) fn is_found(&self) -> bool {
+        self.found.load(Ordering::Relaxed)
+    }
+
+    /// Records that an object has unknown fields. The first one is logged and reported to observers.
+    pub(crate) fn note(&self) {
+        if self.is_found() || self.found.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            kind = %self.kind,
+            "the server sends fields that this version of informer does not know; updates that replace a list read the object \
+             again as JSON; use a newer version of informer"
+        );
+        let observers = {
+            let mut shared = self.shared.lock();
+            shared.found.push(self.kind.clone());
+            shared.observers.clone()
+        };
+        observers.iter().for_each(|observer| observer(&self.kind));
+    }
+
+    /// Records that a read needs fields beyond the table: the kind is read as JSON from now on, and open
+    /// protobuf watches end.
+    pub(crate) fn require_json(&self) {
+        self.note();
+        let is_new = self.json.send_if_modified(|json| !std::mem::replace(json, true));
+        if is_new {
+            tracing::info!(kind = %self.kind, "the kind is read again, as JSON");
+        }
+    }
+
+    /// Returns true once the kind has to be read as JSON.
+    pub(crate) fn requires_json(&self) -> bool {
+        *self.json.borrow()
+    }
+
+    /// Waits until the kind has to be read as JSON.
+    pub(crate) fn json_required(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut json = self.json.subscribe();
+        async move {
+            // The sender was dropped: nothing can require JSON any more.
+            if json.wait_for(|json| *json).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for UnknownFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnknownFields")
+            .field("kind", &self.kind)
+            .field("found", &self.found)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Runs on two threads: the test looks for a race.
+    #[test]
+    fn observer_added_while_a_kind_is_found_receives_it_once() {
+        for round in 0..500 {
+            let log = UnknownFieldsLog::default();
+            let kind = log.of(&ResourceKind::new("", "v1", "Pod", "pods"));
+            let (begin, calls) = (Barrier::new(2), Arc::new(AtomicUsize::new(0)));
+            let counted = Arc::clone(&calls);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    begin.wait();
+                    kind.note();
+                });
+                begin.wait();
+                log.observe(Arc::new(move |_| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }));
+            });
+            assert_eq!(calls.load(Ordering::Relaxed), 1, "round {round}");
+            assert_eq!(log.found().len(), 1);
+        }
+    }
+}

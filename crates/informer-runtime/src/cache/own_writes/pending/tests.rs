@@ -1,0 +1,195 @@
+mod model;
+
+use super::*;
+
+fn key(text: &str) -> ObjectKey {
+    text.parse().unwrap()
+}
+
+fn stored(name: &str, version: u64, selection: Selection) -> Answered {
+    let (version, selection) = (version.into(), Some(selection));
+    Answered { key: key(name), version, deleted: None, selection, began: 0, ended: 0 }
+}
+
+fn deleted(name: &str, uid: &str) -> Answered {
+    let version = ResourceVersion::unset();
+    Answered { key: key(name), version, deleted: Some(uid.to_owned()), selection: None, began: 0, ended: 1 }
+}
+
+fn after(writes: impl IntoIterator<Item = Answered>) -> PendingWrites {
+    let mut pending = PendingWrites::new(MAX_PENDING);
+    writes.into_iter().for_each(|write| pending.record(&write, 0));
+    pending
+}
+
+/// Whether a store at a version, holding an object of this uid and version under `ns/a`, shows what is pending for that key.
+fn shows(pending: &PendingWrites, store: u64, held: Option<(&str, u64)>) -> bool {
+    let expectations = pending.clone().pending(&Scope::Key(key("ns/a")), 0);
+    let held = held.map(|(uid, version)| (uid, ResourceVersion::from(version)));
+    let held = held.as_ref().map(|(uid, version)| (*uid, version));
+    expectations.iter().all(|expectation| expectation.is_shown(held, &store.into()))
+}
+
+/// Confirms everything that a store at a version shows, without looking at objects.
+fn confirm_up_to(pending: &mut PendingWrites, store: u64) {
+    let expectations = pending.pending(&Scope::Kind, 0);
+    let shown: Vec<_> =
+        expectations.into_iter().filter(|expectation| expectation.is_shown(None, &store.into())).collect();
+    pending.confirm(&shown);
+}
+
+#[test]
+fn a_write_is_shown_by_the_object_in_its_version_or_by_a_store_beyond_it() {
+    let pending = after([stored("ns/a", 10, Selection::Selected)]);
+    assert!(!shows(&pending, 9, Some(("u", 8))));
+    assert!(!shows(&pending, 9, None));
+    assert!(shows(&pending, 10, Some(("u", 10))));
+    assert!(shows(&pending, 9, Some(("u", 10))), "the store does not know its version");
+    assert!(shows(&pending, 10, Some(("u", 8))), "the versions of objects are in no order");
+    assert!(shows(&pending, 12, None), "another client deleted it since");
+}
+
+#[test]
+fn answers_in_another_order_than_the_writes_leave_the_newest_version() {
+    let pending = after([stored("ns/a", 11, Selection::Selected), stored("ns/a", 10, Selection::Selected)]);
+    assert!(!shows(&pending, 10, Some(("u", 10))));
+    assert!(shows(&pending, 11, Some(("u", 11))));
+}
+
+#[test]
+fn a_deletion_is_shown_when_the_creation_was_seen_and_the_uid_is_gone() {
+    let pending = after([stored("ns/a", 10, Selection::Selected), deleted("ns/a", "u")]);
+    assert!(!shows(&pending, 10, Some(("u", 10))));
+    assert!(!shows(&pending, 9, None), "the store has not seen the creation yet");
+    assert!(shows(&pending, 10, None));
+    assert!(shows(&pending, 12, Some(("another", 12))));
+}
+
+#[test]
+fn a_deletion_of_an_object_that_others_created_waits_for_no_version() {
+    let pending = after([deleted("ns/a", "u")]);
+    assert!(!shows(&pending, 9, Some(("u", 8))));
+    assert!(shows(&pending, 9, None));
+}
+
+#[test]
+fn an_unselected_object_is_not_waited_for_once_earlier_selected_versions_were_seen() {
+    let pending = after([stored("ns/a", 10, Selection::Unselected)]);
+    assert!(shows(&pending, 5, None));
+    assert!(!shows(&pending, 5, Some(("u", 5))), "it was selected before, and must be removed");
+    let pending = after([stored("ns/a", 8, Selection::Selected), stored("ns/a", 10, Selection::Unselected)]);
+    assert!(!shows(&pending, 5, None), "version 8 arrives before it is removed");
+    assert!(shows(&pending, 8, None));
+}
+
+#[test]
+fn an_object_of_unknown_selection_is_waited_for_until_its_version() {
+    let pending = after([stored("ns/a", 10, Selection::Unknown)]);
+    assert!(!shows(&pending, 9, None));
+    assert!(shows(&pending, 10, None));
+}
+
+#[test]
+fn an_answer_that_does_not_tell_the_selection_leaves_it_as_it_was() {
+    let scaled = |version| Answered { selection: None, ..stored("ns/a", version, Selection::Unknown) };
+    assert!(shows(&after([scaled(10)]), 5, None), "the informer never held it");
+    let pending = after([stored("ns/a", 8, Selection::Selected), scaled(10)]);
+    assert!(!shows(&pending, 8, None));
+}
+
+#[test]
+fn confirmed_writes_are_forgotten_and_cost_a_list_nothing() {
+    let mut pending = PendingWrites::new(MAX_PENDING);
+    for number in 1..=100_000 {
+        pending.record(&stored(&format!("ns/{number}"), number, Selection::Selected), 0);
+        if pending.is_check_due() {
+            confirm_up_to(&mut pending, number);
+            pending.checked();
+        }
+    }
+    assert!(pending.size <= FIRST_CHECK, "{}", pending.size);
+    confirm_up_to(&mut pending, 100_000);
+    assert!(pending.pending(&Scope::Kind, 0).is_empty());
+    assert!(pending.namespaces.is_empty());
+}
+
+#[test]
+fn a_write_between_a_look_at_the_store_and_its_confirmation_stays_pending() {
+    let mut pending = after([stored("ns/a", 10, Selection::Selected)]);
+    let seen = pending.pending(&Scope::Kind, 0);
+    pending.record(&stored("ns/a", 11, Selection::Selected), 0);
+    pending.confirm(&seen);
+    assert!(!shows(&pending, 10, None));
+}
+
+#[test]
+fn too_many_keys_become_a_floor_for_each_namespace() {
+    let mut pending = after([stored("quiet/a", 1, Selection::Selected)]);
+    for number in 2..=MAX_PENDING as u64 + 1 {
+        pending.record(&stored(&format!("ns/{number}"), number, Selection::Unselected), 0);
+    }
+    assert_eq!(pending.size, 0);
+    assert_eq!(pending.pending(&Scope::Kind, 0).len(), 2, "a floor for each namespace");
+    assert!(!shows(&pending, MAX_PENDING as u64, None), "floors do not look at labels");
+    assert!(shows(&pending, MAX_PENDING as u64 + 1, None));
+    let quiet = pending.pending(&Scope::Namespace("quiet".to_owned()), 0);
+    assert!(quiet.iter().all(|floor| floor.is_shown(None, &1.into())));
+}
+
+#[test]
+fn too_many_namespaces_become_one_floor() {
+    let mut pending = PendingWrites::new(1);
+    for number in 1..=2 * MAX_FLOORS as u64 + 4 {
+        pending.record(&stored(&format!("ns-{number}/a"), number, Selection::Selected), 0);
+    }
+    assert!(pending.namespaces.len() <= MAX_FLOORS + 1, "{}", pending.namespaces.len());
+    let elsewhere = pending.pending(&Scope::Key(key("elsewhere/a")), 0);
+    assert!(elsewhere.iter().any(|floor| !floor.is_shown(None, &(MAX_FLOORS as u64).into())));
+    confirm_up_to(&mut pending, u64::MAX);
+    assert!(pending.pending(&Scope::Kind, 0).is_empty());
+}
+
+#[test]
+fn deletions_of_one_key_are_bounded() {
+    let mut pending = PendingWrites::new(8);
+    for number in 0..100 {
+        pending.record(&deleted("ns/a", &format!("u{number}")), 0);
+        assert!(pending.pending(&Scope::Kind, 0).iter().all(|expectation| expectation.deleted.len() < 8));
+    }
+}
+
+#[test]
+fn a_write_that_began_after_a_deletion_was_answered_supersedes_it() {
+    let late = |began| Answered { began, ..stored("ns/a", 12, Selection::Selected) };
+    let concurrent = after([deleted("ns/a", "u"), late(0)]);
+    assert!(!shows(&concurrent, 12, Some(("u", 12))));
+    let later = after([deleted("ns/a", "u"), late(1)]);
+    assert_eq!(later.size, 1);
+    assert!(shows(&later, 12, Some(("another", 12))));
+}
+
+#[test]
+fn many_writes_of_one_key_count_once() {
+    let pending = after((1..=10).map(|version| stored("ns/a", version, Selection::Selected)));
+    assert_eq!(pending.size, 1);
+}
+
+#[test]
+fn a_rewind_forgets_the_writes_before_it_and_keeps_those_after_it() {
+    let mut pending =
+        after([stored("ns/a", 600, Selection::Selected), stored("ns/b", 601, Selection::Selected)]);
+    pending.record(&stored("ns/a", 301, Selection::Selected), 1);
+    let expectations = pending.pending(&Scope::Kind, 1);
+    assert_eq!(expectations.len(), 1);
+    assert!(!expectations[0].is_shown(Some(("u", &290.into())), &300.into()));
+    assert!(expectations[0].is_shown(Some(("u", &301.into())), &301.into()));
+    assert!(pending.pending(&Scope::Kind, 2).is_empty());
+}
+
+#[test]
+fn versions_that_are_not_numbers_are_not_waited_for() {
+    let text = Answered { version: "x".into(), ..stored("ns/a", 1, Selection::Selected) };
+    assert!(shows(&after([text.clone()]), 1, None));
+    let pending = after([stored("ns/a", 10, Selection::Selected), text]);
+    assert!(!shows(&pending, 9, None), "and hide no version that is one");
+}

@@ -1,0 +1,418 @@
+//! Pending writes compared with a model that never forgets, on a server with lagging informers and restores.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMESPACES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 2] = ["x", "y"];
+
+/// A change of the server.
+#[derive(Debug, Clone)]
+struct Change {
+    version: u64,
+    key: ObjectKey,
+    uid: u64,
+    /// Whether the object has the label; `None` for a deletion.
+    labelled: Option<bool>,
+}
+
+/// The selection of objects that one informer receives.
+#[derive(Debug, Clone, Copy)]
+struct Watches {
+    namespace: Option<&'static str>,
+    labelled_only: bool,
+}
+
+impl Watches {
+    fn holds(&self, namespace: &str) -> bool {
+        self.namespace.is_none_or(|own| own == namespace)
+    }
+
+    fn selection(&self, labelled: bool) -> Selection {
+        if labelled || !self.labelled_only { Selection::Selected } else { Selection::Unselected }
+    }
+}
+
+/// A change of the program, with the times of its beginning and its answer.
+#[derive(Debug, Clone)]
+struct Write {
+    change: Change,
+    began: Ticket,
+    ended: Ticket,
+}
+
+impl Write {
+    fn answered(&self, selection: Option<Selection>) -> Answered {
+        let Change { version, key, uid, labelled } = &self.change;
+        let (version, deleted) = match labelled {
+            Some(_) => ((*version).into(), None),
+            None => (ResourceVersion::unset(), Some(uid.to_string())),
+        };
+        Answered { key: key.clone(), version, deleted, selection, began: self.began, ended: self.ended }
+    }
+}
+
+struct Informer {
+    watches: Watches,
+    /// The changes of the server that it has received or passed over.
+    position: u64,
+    /// The version that it knows of.
+    store: u64,
+    held: BTreeMap<ObjectKey, (u64, u64)>,
+    rewinds: u64,
+    pending: PendingWrites,
+    /// All writes answered since the last rewind.
+    writes: Vec<Write>,
+    /// It was created after some of the writes, whose selection it does not know.
+    is_late: bool,
+    /// It has received more than the restored server has.
+    must_rewind: bool,
+    /// A restore undid writes that it had not received, so that it did not rewind. It waits for them.
+    waits_in_vain: bool,
+}
+
+impl Informer {
+    fn new(watches: Watches, max_size: usize) -> Self {
+        Self {
+            watches,
+            position: 0,
+            store: 0,
+            held: BTreeMap::new(),
+            rewinds: 0,
+            pending: PendingWrites::new(max_size),
+            writes: Vec::new(),
+            is_late: false,
+            must_rewind: false,
+            waits_in_vain: false,
+        }
+    }
+
+    fn receive(&mut self, change: &Change) {
+        self.position = change.version;
+        if !self.watches.holds(change.key.namespace().unwrap()) {
+            return;
+        }
+        let selected =
+            change.labelled.is_some_and(|labelled| self.watches.selection(labelled) == Selection::Selected);
+        if selected {
+            self.held.insert(change.key.clone(), (change.uid, change.version));
+        } else if self.held.remove(&change.key).is_none() {
+            return;
+        }
+        self.store = change.version;
+    }
+
+    /// A complete list.
+    fn list(&mut self, changes: &[Change]) {
+        self.held.clear();
+        (self.position, self.store) = (0, 0);
+        changes.iter().for_each(|change| self.receive(change));
+        self.bookmark();
+    }
+
+    fn bookmark(&mut self) {
+        self.store = self.position;
+    }
+
+    fn record(&mut self, write: &Write) {
+        if !self.watches.holds(write.change.key.namespace().unwrap()) {
+            return;
+        }
+        if self.pending.is_check_due() {
+            self.missing(&Scope::Kind);
+            self.pending.checked();
+        }
+        let selection = write.change.labelled.map(|labelled| self.watches.selection(labelled));
+        self.pending.record(&write.answered(selection), self.rewinds);
+        self.writes.push(write.clone());
+    }
+
+    fn missing(&mut self, scope: &Scope) -> Vec<Expectation> {
+        let pending = self.pending.pending(scope, self.rewinds);
+        let (shown, missing): (Vec<_>, Vec<_>) = pending.into_iter().partition(|pending| {
+            let held = pending.key().and_then(|key| self.held.get(key));
+            let held = held.map(|(uid, version)| (uid.to_string(), ResourceVersion::from(*version)));
+            pending.is_shown(held.as_ref().map(|(uid, version)| (uid.as_str(), version)), &self.store.into())
+        });
+        self.pending.confirm(&shown);
+        missing
+    }
+
+    /// Whether a read of a key may be answered, from all writes since the last rewind.
+    fn may_answer(&self, key: &ObjectKey, with_deletions: bool) -> bool {
+        let writes = || self.writes.iter().map(|write| &write.change).filter(|change| change.key == *key);
+        let stored = || writes().filter(|change| change.labelled.is_some());
+        let newest = stored().map(|change| change.version).max().unwrap_or(0);
+        match self.held.get(key) {
+            Some((uid, version)) => {
+                let is_deleted = writes().any(|change| change.labelled.is_none() && change.uid == *uid);
+                (*version >= newest || self.store >= newest) && !(with_deletions && is_deleted)
+            }
+            None => {
+                let selected = |change: &&Change| {
+                    self.watches.selection(change.labelled.unwrap()) == Selection::Selected
+                };
+                let newest_selected =
+                    stored().filter(selected).map(|change| change.version).max().unwrap_or(0);
+                let last = writes().max_by_key(|change| change.version);
+                let is_absent = last.is_none_or(|last| {
+                    last.labelled
+                        .is_none_or(|labelled| self.watches.selection(labelled) != Selection::Selected)
+                });
+                self.store >= newest || is_absent && self.store >= newest_selected
+            }
+        }
+    }
+
+    fn check_read(&mut self, scope: &Scope, is_exact: bool) {
+        let answered = self.missing(scope).is_empty();
+        let in_scope = |key: &ObjectKey| match scope {
+            Scope::Key(own) => own == key,
+            Scope::Namespace(namespace) => key.namespace() == Some(namespace),
+            Scope::Kind => true,
+        };
+        let keys = all_keys().filter(|key| in_scope(key) && self.watches.holds(key.namespace().unwrap()));
+        let may_answer = keys.clone().all(|key| self.may_answer(&key, is_exact));
+        if is_exact && !self.is_late && !self.waits_in_vain {
+            assert_eq!(answered, may_answer, "{scope:?}");
+        } else {
+            assert!(!answered || may_answer, "{scope:?}: an own write is missing");
+        }
+        let caught_up = self.writes.iter().all(|write| write.change.version <= self.store);
+        let is_restored = self.must_rewind || self.waits_in_vain;
+        assert!(answered || !caught_up || is_restored, "{scope:?}: the informer is caught up");
+    }
+}
+
+fn all_keys() -> impl Iterator<Item = ObjectKey> + Clone {
+    let of = |namespace: &'static str| NAMES.map(|name| ObjectKey::new(namespace, name).unwrap());
+    NAMESPACES.into_iter().flat_map(of)
+}
+
+struct World {
+    /// All changes up to the present.
+    changes: Vec<Change>,
+    /// Writes that the server has made and not answered.
+    in_flight: Vec<Write>,
+    /// Writes that created or labelled an object and whose answer is in flight or lost.
+    unknown: Vec<Change>,
+    clock: Ticket,
+    uids: u64,
+    informers: Vec<Informer>,
+    recent: PendingWrites,
+    /// All writes in `recent`, whether or not it remembers them.
+    answered: Vec<Write>,
+    /// A restore undid some of them.
+    recent_is_undone: bool,
+    recent_rewinds: u64,
+    max_size: usize,
+}
+
+impl World {
+    fn new(max_size: usize) -> Self {
+        let everything = Watches { namespace: None, labelled_only: false };
+        let watches = [
+            everything,
+            Watches { namespace: Some("a"), ..everything },
+            Watches { labelled_only: true, ..everything },
+            Watches { namespace: Some("b"), labelled_only: true },
+        ];
+        Self {
+            changes: Vec::new(),
+            in_flight: Vec::new(),
+            unknown: Vec::new(),
+            clock: 0,
+            uids: 0,
+            informers: watches.map(|watches| Informer::new(watches, max_size)).into(),
+            recent: PendingWrites::new(max_size),
+            answered: Vec::new(),
+            recent_is_undone: false,
+            recent_rewinds: 0,
+            max_size,
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.changes.last().map_or(0, |change| change.version)
+    }
+
+    fn tick(&mut self) -> Ticket {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn state_of(&self, key: &ObjectKey) -> Option<(u64, bool)> {
+        let last = self.changes.iter().rfind(|change| change.key == *key)?;
+        Some((last.uid, last.labelled?))
+    }
+
+    fn change(&mut self, key: ObjectKey, labelled: Option<bool>) -> Change {
+        let uid = self.state_of(&key).map_or_else(
+            || {
+                self.uids += 1;
+                self.uids
+            },
+            |(uid, _)| uid,
+        );
+        let change = Change { version: self.version() + 1, key, uid, labelled };
+        self.changes.push(change.clone());
+        change
+    }
+
+    fn write(&mut self, key: ObjectKey, labelled: Option<bool>) {
+        let began = self.tick();
+        // A read cannot wait for the removal of an object that it does not know of.
+        let hides =
+            |change: &Change| change.key == key && (labelled.is_none() || change.labelled == Some(true));
+        let labelled = if self.unknown.iter().any(hides) { Some(true) } else { labelled };
+        let creates = self.state_of(&key).is_none();
+        if labelled.is_some() || !creates {
+            let change = self.change(key, labelled);
+            self.unknown.extend((creates || labelled == Some(true)).then(|| change.clone()));
+            self.in_flight.push(Write { change, began, ended: 0 });
+        }
+    }
+
+    /// Another program updates or deletes an object. What it creates or relabels is not an own write, and not covered.
+    fn interfere(&mut self, key: ObjectKey, deletes: bool) {
+        if let Some((_, labelled)) = self.state_of(&key) {
+            self.change(key, (!deletes).then_some(labelled));
+        }
+    }
+
+    fn answer(&mut self, which: usize) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let mut write = self.in_flight.remove(which % self.in_flight.len());
+        write.ended = self.tick();
+        self.unknown.retain(|change| change.version != write.change.version);
+        let rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
+        if self.recent_rewinds != rewinds {
+            self.recent.clear();
+            self.answered.clear();
+            self.recent_is_undone = false;
+            self.recent_rewinds = rewinds;
+        }
+        self.answered.push(write.clone());
+        self.recent.record(&write.answered(Some(Selection::Unknown)), 0);
+        self.informers.iter_mut().for_each(|informer| informer.record(&write));
+    }
+
+    fn deliver(&mut self, which: usize, count: usize) {
+        self.follow(which);
+        let informer = &mut self.informers[which];
+        let position = informer.position;
+        let next = self.changes.iter().filter(|change| change.version > position).take(count);
+        next.for_each(|change| informer.receive(change));
+    }
+
+    /// Restores the state of an earlier version.
+    fn restore(&mut self, back: usize) {
+        self.changes.truncate(self.changes.len().saturating_sub(back));
+        // Their answers are lost with the server.
+        self.in_flight.clear();
+        let version = self.version();
+        let is_kept = |write: &Write| write.change.version <= version;
+        self.unknown.retain(|change| change.version <= version);
+        self.recent_is_undone |= !self.answered.iter().all(is_kept);
+        self.answered.retain(is_kept);
+        for informer in &mut self.informers {
+            informer.waits_in_vain |= !informer.writes.iter().all(is_kept);
+            informer.writes.retain(is_kept);
+            informer.must_rewind |= informer.position > version;
+        }
+    }
+
+    /// An informer that has seen more than the server has follows it.
+    fn follow(&mut self, which: usize) {
+        let informer = &mut self.informers[which];
+        if std::mem::take(&mut informer.must_rewind) {
+            informer.list(&self.changes);
+            informer.rewinds += 1;
+            informer.waits_in_vain = false;
+            informer.writes.clear();
+        }
+    }
+
+    /// A new informer, whose first list comes from a server that may lag.
+    fn create_informer(&mut self, watches: Watches, lag: usize) {
+        if self.informers.len() > 6 || self.informers.iter().any(|informer| informer.must_rewind) {
+            return;
+        }
+        let mut informer = Informer::new(watches, self.max_size);
+        informer.list(&self.changes[..self.changes.len().saturating_sub(lag)]);
+        informer.pending = self.recent.for_new_informer(|namespace| watches.holds(namespace));
+        let held = |write: &&Write| watches.holds(write.change.key.namespace().unwrap());
+        informer.writes = self.answered.iter().filter(held).cloned().collect();
+        informer.is_late = true;
+        informer.waits_in_vain = self.recent_is_undone;
+        self.informers.push(informer);
+        // Its rewinds count from now on.
+        self.recent_rewinds = self.informers.iter().map(|informer| informer.rewinds).sum();
+    }
+
+    fn step(&mut self, (action, a, b): (u8, u8, u8), is_exact: bool) {
+        let (a, b) = (usize::from(a), usize::from(b));
+        let key = all_keys().nth(a % 6).unwrap();
+        let which = a % self.informers.len();
+        match action % 24 {
+            0..=5 => self.write(key, Some(b % 3 != 0)),
+            6..=7 => self.write(key, None),
+            8..=9 => self.interfere(key, b % 3 == 0),
+            10..=13 => self.answer(a),
+            14..=16 => self.deliver(which, b % 4),
+            17 => {
+                self.follow(which);
+                self.informers[which].bookmark();
+            }
+            18 if b % 4 == 0 => self.restore(a % 6),
+            19 => {
+                let watches = self.informers[which].watches;
+                self.create_informer(watches, b % 3);
+            }
+            _ => {
+                let scope = match b % 3 {
+                    0 => Scope::Kind,
+                    1 => Scope::Namespace(key.namespace().unwrap().to_owned()),
+                    _ => Scope::Key(key),
+                };
+                self.informers[which].check_read(&scope, is_exact);
+            }
+        }
+        for informer in &self.informers {
+            assert!(informer.pending.size <= informer.pending.max_size);
+        }
+    }
+}
+
+fn run(steps: Vec<(u8, u8, u8)>, max_size: usize, is_exact: bool) {
+    let mut world = World::new(max_size);
+    steps.into_iter().for_each(|step| world.step(step, is_exact));
+    for which in 0..world.informers.len() {
+        world.deliver(which, usize::MAX);
+        world.informers[which].bookmark();
+        world.informers[which].check_read(&Scope::Kind, is_exact);
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
+    prop::collection::vec(any::<(u8, u8, u8)>(), 1..160)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_wait_exactly_as_long_as_a_model_that_forgets_nothing(steps in steps()) {
+        run(steps, MAX_PENDING, true);
+    }
+
+    #[test]
+    fn reads_never_miss_an_own_write_when_floors_replace_keys(steps in steps()) {
+        run(steps, 3, false);
+    }
+}

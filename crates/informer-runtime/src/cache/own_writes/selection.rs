@@ -1,0 +1,123 @@
+//! Evaluates the selectors of an informer on an object that the server answered.
+
+use std::borrow::Cow;
+
+use informer_core::{FieldOperator, FieldPath, FieldRequirement, Header, ObjectKey};
+use serde_json::Value;
+
+use super::pending::Selection;
+use crate::cache::Selects;
+
+/// Selectable fields of built-in kinds whose names are not paths of the object.
+const FIELD_ALIASES: [&str; 2] = ["status.successful", "source"];
+
+/// The values by which a server may select an absent field: the zero value of its type, as text.
+const ABSENT_VALUES: [&str; 3] = ["", "false", "0"];
+
+impl Selects {
+    /// Decides whether the informer receives this object. `same_version` is false for an object of another API version than the
+    /// informer's, whose fields may have other names.
+    pub(in crate::cache) fn evaluate(
+        &self,
+        key: &ObjectKey,
+        object: &Value,
+        same_version: bool,
+    ) -> Selection {
+        let metadata = &object["metadata"];
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        let labels =
+            labels.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default())).collect();
+        let uid = metadata["uid"].as_str().unwrap_or_default();
+        let in_share =
+            |shares: &informer_client::HashShares| shares.contains(&Header::new(key.clone()).with_uid(uid));
+        if !self.labels.matches(&labels) || !self.shares.as_ref().is_none_or(in_share) {
+            return Selection::Unselected;
+        }
+        let object = same_version.then_some(object);
+        let results =
+            self.fields.requirements().iter().map(|requirement| field_holds(requirement, key, object));
+        results.fold(Selection::Selected, |all, holds| match (all, holds) {
+            (_, Some(false)) | (Selection::Unselected, _) => Selection::Unselected,
+            (_, None) => Selection::Unknown,
+            (all, Some(true)) => all,
+        })
+    }
+}
+
+/// Returns whether an object meets a requirement; `None` if only the server can tell.
+fn field_holds(requirement: &FieldRequirement, key: &ObjectKey, object: Option<&Value>) -> Option<bool> {
+    let holds =
+        |value: &str| (value == requirement.value()) == (requirement.operator() == FieldOperator::Equals);
+    match requirement.field() {
+        "metadata.name" => return Some(holds(key.name())),
+        "metadata.namespace" => return Some(holds(key.namespace().unwrap_or_default())),
+        alias if FIELD_ALIASES.contains(&alias) => return None,
+        _ => {}
+    }
+    let path: FieldPath = requirement.field().parse().ok()?;
+    let value = path.segments().try_fold(object?, |value, segment| value.get(segment));
+    let value: Cow<'_, str> = match value {
+        Some(Value::String(text)) => text.into(),
+        Some(Value::Bool(flag)) => flag.to_string().into(),
+        Some(Value::Number(number)) => number.to_string().into(),
+        Some(Value::Array(_) | Value::Object(_)) => return None,
+        None | Some(Value::Null) => {
+            let first = holds(ABSENT_VALUES[0]);
+            return ABSENT_VALUES.iter().all(|value| holds(value) == first).then_some(first);
+        }
+    };
+    Some(holds(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn selects(labels: &str, fields: &str) -> Selects {
+        Selects { labels: labels.parse().unwrap(), fields: fields.parse().unwrap(), shares: None }
+    }
+
+    fn evaluate(selects: &Selects, object: &Value) -> Selection {
+        selects.evaluate(&"ns/a".parse().unwrap(), object, true)
+    }
+
+    #[test]
+    fn field_selectors_are_evaluated_where_the_answer_has_the_field() {
+        let object = json!({
+            "metadata": {"labels": {"app": "web"}, "uid": "u"},
+            "spec": {"nodeName": "n1", "unschedulable": true, "tolerations": []},
+        });
+        let cases = [
+            ("metadata.name=a", Selection::Selected),
+            ("metadata.name!=a", Selection::Unselected),
+            ("metadata.namespace=ns,spec.nodeName=n1", Selection::Selected),
+            ("metadata.namespace=other,spec.tolerations=x", Selection::Unselected),
+            ("spec.tolerations=x,metadata.namespace=other", Selection::Unselected),
+            ("spec.nodeName!=n1", Selection::Unselected),
+            ("spec.unschedulable=true", Selection::Selected),
+            ("spec.tolerations=x", Selection::Unknown),
+            // Absent: empty, false or 0, depending on the type.
+            ("status.phase=Running", Selection::Unselected),
+            ("status.phase!=Running", Selection::Selected),
+            ("status.phase=", Selection::Unknown),
+            ("spec.hostNetwork=false", Selection::Unknown),
+            ("status.successful=1", Selection::Unknown),
+            ("source=kubelet", Selection::Unknown),
+        ];
+        for (fields, expected) in cases {
+            assert_eq!(evaluate(&selects("", fields), &object), expected, "{fields}");
+            assert_eq!(evaluate(&selects("app=db", fields), &object), Selection::Unselected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn fields_of_another_api_version_are_unknown_and_labels_are_not() {
+        let (key, object) = ("ns/a".parse().unwrap(), json!({"spec": {"nodeName": "n1"}}));
+        let evaluate = |labels, fields| selects(labels, fields).evaluate(&key, &object, false);
+        assert_eq!(evaluate("", "spec.nodeName=n1"), Selection::Unknown);
+        assert_eq!(evaluate("", "metadata.name=a"), Selection::Selected);
+        assert_eq!(evaluate("app=web", ""), Selection::Unselected);
+    }
+}

@@ -1,0 +1,63 @@
+//! A token bucket for requests to the API server on behalf of unknown clients. Pure: the time is an argument.
+
+use std::time::Instant;
+
+/// Reviews a second for clients that the API server does not accept.
+pub(super) const UNKNOWN_PER_SECOND: u32 = 5;
+
+/// The burst of such reviews. Together with the rate, it is too small to fill the [`Memory`](super::Memory)
+/// while a refusal is remembered, so that a flood does not displace the answers for known clients.
+pub(super) const UNKNOWN_BURST: u32 = 50;
+
+const _: () = assert!(
+    (UNKNOWN_BURST as u64 + UNKNOWN_PER_SECOND as u64 * super::USER_FOR.as_secs())
+        < super::memory::ANSWERS_MAX as u64
+);
+
+/// Limits reviews that are refused. A review takes a permit, and one that accepts the client gives it back.
+#[derive(Debug, Default)]
+pub(super) struct Limit {
+    /// How many permits were taken, and when that was. `None` while none is taken.
+    taken: Option<(f64, Instant)>,
+}
+
+impl Limit {
+    /// Takes a permit; false if there is none.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        let taken = self.taken_at(now);
+        let free = taken + 1.0 <= f64::from(UNKNOWN_BURST);
+        self.taken = Some((if free { taken + 1.0 } else { taken }, now));
+        free
+    }
+
+    /// Gives a permit back.
+    pub(super) fn give_back(&mut self, now: Instant) {
+        self.taken = Some(((self.taken_at(now) - 1.0).max(0.0), now));
+    }
+
+    fn taken_at(&self, now: Instant) -> f64 {
+        let Some((taken, at)) = self.taken else { return 0.0 };
+        let refilled = now.saturating_duration_since(at).as_secs_f64() * f64::from(UNKNOWN_PER_SECOND);
+        (taken - refilled).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn permits_are_refilled_and_given_back_up_to_the_burst() {
+        let (mut limit, now) = (Limit::default(), tokio::time::Instant::now().into_std());
+        let taken = |limit: &mut Limit, now| (0..1000).take_while(|_| limit.take(now)).count();
+        limit.give_back(now);
+        assert_eq!(taken(&mut limit, now), UNKNOWN_BURST as usize);
+        limit.give_back(now);
+        assert_eq!(taken(&mut limit, now), 1);
+        let later = now + Duration::from_secs(2);
+        assert_eq!(taken(&mut limit, later), 2 * UNKNOWN_PER_SECOND as usize);
+        assert_eq!(taken(&mut limit, later + Duration::from_secs(3600)), UNKNOWN_BURST as usize);
+    }
+}

@@ -1,0 +1,68 @@
+use futures_util::FutureExt;
+
+use super::{Slot, Slots};
+
+/// Takes a slot that is free.
+fn take(slots: &Slots) -> Slot {
+    slots.take().now_or_never().expect("there is room")
+}
+
+fn is_closed(slot: &Slot) -> bool {
+    slot.closed().now_or_never().is_some()
+}
+
+#[test]
+fn connection_that_waits_longest_for_its_peer_makes_room() {
+    let slots = Slots::new(3);
+    let [first, second, third] = std::array::from_fn(|_| take(&slots));
+    // It has been served since, so that the second one waits longest.
+    drop(first.serve());
+    let mut next = Box::pin(slots.take());
+    assert!(next.as_mut().now_or_never().is_none(), "the slot is not free yet");
+    assert!(!is_closed(&first) && is_closed(&second) && !is_closed(&third));
+    drop(second);
+    let _next = next.now_or_never().expect("there is room");
+    assert!(!is_closed(&first) && !is_closed(&third), "one is enough");
+}
+
+#[test]
+fn connection_that_is_served_is_not_closed() {
+    let slots = Slots::new(2);
+    let (first, second) = (take(&slots), take(&slots));
+    let (served, also) = (first.serve(), second.serve());
+    let mut next = Box::pin(slots.take());
+    assert!(next.as_mut().now_or_never().is_none());
+    assert!(!is_closed(&first) && !is_closed(&second));
+    drop(also);
+    assert!(next.as_mut().now_or_never().is_none());
+    assert!(!is_closed(&first) && is_closed(&second), "its handler has ended");
+    drop(second);
+    let _next = next.now_or_never().expect("there is room");
+    drop(served);
+    assert!(!is_closed(&first));
+}
+
+#[test]
+fn slot_that_is_free_closes_nobody() {
+    let slots = Slots::new(2);
+    let first = take(&slots);
+    for _ in 0..10 {
+        drop(take(&slots));
+    }
+    assert!(!is_closed(&first));
+}
+
+#[test]
+fn connection_told_to_close_frees_its_slot_whatever_it_does_meanwhile() {
+    let slots = Slots::new(1);
+    let first = take(&slots);
+    let mut next = Box::pin(slots.take());
+    assert!(next.as_mut().now_or_never().is_none());
+    drop(first.serve());
+    assert!(is_closed(&first));
+    drop(first);
+    let second = next.now_or_never().expect("there is room");
+    let mut next = Box::pin(slots.take());
+    assert!(next.as_mut().now_or_never().is_none());
+    assert!(is_closed(&second));
+}

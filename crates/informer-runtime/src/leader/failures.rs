@@ -1,0 +1,188 @@
+//! Failed requests about Leases: when they are logged, and whether they make a replica unready. Pure state, without a
+//! clock.
+//!
+//! # Invariants
+//!
+//! 1. The first failure of a streak is logged at once, and so is the first one of each kind. The others are logged at
+//!    intervals that double from [`LOG_INTERVAL`] to [`LOG_INTERVAL_MAX`].
+//! 2. A streak ends with a round of requests that succeeded as a whole: a read that works does not hide that writes are
+//!    refused.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+
+/// The shortest interval between two logs of one kind of failure in a streak.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The longest interval between two logs of a streak that goes on.
+const LOG_INTERVAL_MAX: Duration = Duration::from_secs(300);
+
+/// Why a request about a Lease failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// The server did not answer in time, could not be reached, or cannot answer at the moment (429, 5xx).
+    Unreachable,
+    /// 401 or 403.
+    Forbidden,
+    /// 404 for a request that creates a Lease or lists Leases: the namespace or the resource does not exist.
+    NotFound,
+    /// Anything else, such as an invalid Lease.
+    Refused,
+}
+
+impl FailureKind {
+    #[cfg(feature = "prometheus")]
+    pub(crate) const ALL: [Self; 4] = [Self::Unreachable, Self::Forbidden, Self::NotFound, Self::Refused];
+
+    /// The kind of a failed answer.
+    pub(crate) fn of(status: StatusCode) -> Self {
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Self::Forbidden,
+            StatusCode::NOT_FOUND => Self::NotFound,
+            StatusCode::TOO_MANY_REQUESTS => Self::Unreachable,
+            status if status.is_server_error() => Self::Unreachable,
+            _ => Self::Refused,
+        }
+    }
+
+    /// The label in metrics.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// The remedy in messages.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Unreachable => "check that the API server runs and can be reached",
+            Self::Forbidden => "grant the permissions on leases of coordination.k8s.io",
+            Self::NotFound => {
+                "check that the namespace exists and that the server has coordination.k8s.io/v1"
+            }
+            Self::Refused => "check that the Lease is valid",
+        }
+    }
+}
+
+/// A failed request about a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) problem: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, problem: impl Into<String>) -> Self {
+        Self { kind, problem: problem.into() }
+    }
+
+    /// The failure of an answer, with the message of its `Status`.
+    pub(crate) fn of_status(status: StatusCode, body: &serde_json::Value) -> Self {
+        let message = body["message"].as_str().unwrap_or("without a message");
+        Self::new(FailureKind::of(status), format!("the server answered {}: {message}", status.as_u16()))
+    }
+
+    /// A request that was not answered within `timeout`.
+    pub(crate) fn timed_out(timeout: Duration) -> Self {
+        Self::new(FailureKind::Unreachable, format!("no answer in {timeout:?}"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.problem, self.kind.remedy())
+    }
+}
+
+/// The failures of one election, or of one member of a shard group.
+#[derive(Debug)]
+pub(crate) struct LeaseFailures {
+    /// How long the replica stays ready while the server is unreachable.
+    tolerance: Duration,
+    total: u64,
+    streak: Option<Streak>,
+}
+
+/// Consecutive failures, without a success in between.
+#[derive(Debug)]
+struct Streak {
+    since: Instant,
+    count: u64,
+    last: Failure,
+    logged: Vec<FailureKind>,
+    log_at: Instant,
+    interval: Duration,
+}
+
+/// A streak that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Recovery {
+    pub(crate) failures: u64,
+    pub(crate) after: Duration,
+}
+
+impl LeaseFailures {
+    pub(crate) fn new(tolerance: Duration) -> Self {
+        Self { tolerance, total: 0, streak: None }
+    }
+
+    /// Records a failed request. Returns true if it is to be logged.
+    pub(crate) fn failed(&mut self, failure: Failure, now: Instant) -> bool {
+        self.total += 1;
+        let streak = self.streak.get_or_insert_with(|| Streak {
+            since: now,
+            count: 0,
+            last: failure.clone(),
+            logged: Vec::new(),
+            log_at: now,
+            interval: LOG_INTERVAL,
+        });
+        streak.count += 1;
+        let new_kind = !streak.logged.contains(&failure.kind);
+        let due = streak.log_at <= now;
+        if new_kind {
+            streak.logged.push(failure.kind);
+        }
+        if due {
+            streak.log_at = now + streak.interval;
+            streak.interval = (streak.interval * 2).min(LOG_INTERVAL_MAX);
+        }
+        streak.last = failure;
+        new_kind || due
+    }
+
+    /// Records a round of requests that succeeded. Returns the streak that ends with it.
+    pub(crate) fn succeeded(&mut self, now: Instant) -> Option<Recovery> {
+        let streak = self.streak.take()?;
+        Some(Recovery { failures: streak.count, after: now.saturating_duration_since(streak.since) })
+    }
+
+    /// All failures so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The last failure of the streak, and how long the streak lasts.
+    pub(crate) fn failing(&self, now: Instant) -> Option<(&Failure, Duration)> {
+        let streak = self.streak.as_ref()?;
+        Some((&streak.last, now.saturating_duration_since(streak.since)))
+    }
+
+    /// Returns why the replica is not ready, if it is not. A rejection does not end by itself and counts at once; an
+    /// unreachable server counts after the tolerance.
+    pub(crate) fn unready(&self, now: Instant) -> Option<String> {
+        let (failure, duration) = self.failing(now)?;
+        let tolerated = failure.kind == FailureKind::Unreachable && duration < self.tolerance;
+        (!tolerated).then(|| format!("failing for {} s: {failure}", duration.as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

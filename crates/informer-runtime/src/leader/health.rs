@@ -1,0 +1,202 @@
+//! The state of an election or of a shard membership, as logs, metrics, probes and debug pages show it.
+//!
+//! # Lock order
+//!
+//! `state` alone; nothing is logged or counted under it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+#[cfg(feature = "prometheus")]
+use prometheus_client::{metrics::counter::Counter, metrics::family::Family, registry::Registry};
+use serde_json::{Value, json};
+
+use super::driver::now;
+#[cfg(any(feature = "prometheus", test))]
+use super::failures::FailureKind;
+use super::failures::{Failure, LeaseFailures};
+use crate::BoxError;
+
+/// The purpose of a Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeaseUse {
+    LeaderElection,
+    ShardGroup,
+}
+
+impl LeaseUse {
+    /// The name of its check, its label in metrics, and its kind on debug pages.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::LeaderElection => "leader-election",
+            Self::ShardGroup => "shard-group",
+        }
+    }
+}
+
+/// The state of one election, or of one member of a shard group. Its driver reports to it.
+pub(crate) struct LeaseHealth {
+    of: LeaseUse,
+    /// The name of the Lease or of the group.
+    name: String,
+    namespace: String,
+    identity: String,
+    state: Mutex<State>,
+    #[cfg(feature = "prometheus")]
+    counters: std::sync::OnceLock<[Counter; FailureKind::ALL.len()]>,
+}
+
+struct State {
+    failures: LeaseFailures,
+    /// True while this process leads, or is a member with a valid lease.
+    active: bool,
+    /// The last holder that was seen; for elections.
+    holder: Option<String>,
+}
+
+impl LeaseHealth {
+    /// `tolerance` is how long this process stays ready while the server is unreachable.
+    pub(crate) fn new(
+        of: LeaseUse,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        tolerance: Duration,
+    ) -> Arc<Self> {
+        let state = State { failures: LeaseFailures::new(tolerance), active: false, holder: None };
+        Arc::new(Self {
+            of,
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            identity: identity.to_owned(),
+            state: Mutex::new(state),
+            #[cfg(feature = "prometheus")]
+            counters: std::sync::OnceLock::new(),
+        })
+    }
+
+    /// The name of its check on `/readyz`.
+    pub(crate) fn check_name(&self) -> String {
+        match self.of {
+            LeaseUse::LeaderElection => self.of.as_str().to_owned(),
+            LeaseUse::ShardGroup => format!("{}-{}", self.of.as_str(), self.name),
+        }
+    }
+
+    /// Counts a failed request, and logs it if that is due.
+    pub(crate) fn failed(&self, failure: Failure) {
+        #[cfg(feature = "prometheus")]
+        if let Some(counters) = self.counters.get() {
+            counters[failure.kind as usize].inc();
+        }
+        let text = failure.to_string();
+        let (log, total) = {
+            let mut state = self.state.lock();
+            (state.failures.failed(failure, now()), state.failures.total())
+        };
+        if log {
+            let (kind, namespace, name) = (self.of.as_str(), &self.namespace, &self.name);
+            tracing::warn!(
+                kind,
+                namespace,
+                name,
+                failures = total,
+                error = text,
+                "a request about a Lease failed"
+            );
+        }
+    }
+
+    /// Ends a streak of failures: a round of requests has succeeded.
+    pub(crate) fn succeeded(&self) {
+        let recovery = self.state.lock().failures.succeeded(now());
+        if let Some(recovery) = recovery {
+            let (kind, namespace, name) = (self.of.as_str(), &self.namespace, &self.name);
+            let (failures, after) = (recovery.failures, recovery.after);
+            tracing::info!(kind, namespace, name, failures, ?after, "requests about a Lease succeed again");
+        }
+    }
+
+    /// Forgets a streak of failures: no further request will be sent.
+    pub(crate) fn stopped(&self) {
+        self.state.lock().failures.succeeded(now());
+    }
+
+    pub(crate) fn set_active(&self, active: bool) {
+        self.state.lock().active = active;
+    }
+
+    pub(crate) fn set_holder(&self, holder: &str) {
+        self.state.lock().holder = Some(holder.to_owned());
+    }
+
+    /// The readiness check: fails while requests about the Lease are rejected, or if the server has been unreachable for
+    /// longer than the tolerance.
+    pub(crate) fn ready(&self) -> Result<(), BoxError> {
+        match self.state.lock().failures.unready(now()) {
+            Some(why) => Err(why.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// One entry of the debug page.
+    pub(crate) fn page(&self, now: Instant) -> Value {
+        let state = self.state.lock();
+        let failing = state.failures.failing(now);
+        json!({
+            "kind": self.of.as_str(),
+            "namespace": self.namespace,
+            "name": self.name,
+            "identity": self.identity,
+            "active": state.active,
+            "holder": state.holder,
+            "failures": state.failures.total(),
+            "failingSeconds": failing.map(|(_, duration)| duration.as_secs_f64()),
+            "lastError": failing.map(|(failure, _)| failure.to_string()),
+        })
+    }
+
+    /// Counts failures in these metrics from now on.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn count_in(&self, failures: &LeaseFailureMetrics) {
+        let _ = self.counters.set(FailureKind::ALL.map(|kind| {
+            failures.0.get_or_create_owned(&vec![
+                ("kind", self.of.as_str().to_owned()),
+                ("name", self.name.clone()),
+                ("reason", kind.as_str().to_owned()),
+            ])
+        }));
+    }
+}
+
+/// `informer_lease_request_failures_total`, by what the Lease is for, its name, and the reason.
+#[cfg(feature = "prometheus")]
+#[derive(Clone, Default)]
+pub(crate) struct LeaseFailureMetrics(Family<Vec<(&'static str, String)>, Counter>);
+
+#[cfg(feature = "prometheus")]
+impl LeaseFailureMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let help = "Failed requests about the Leases of elections and shard groups";
+        registry.register("informer_lease_request_failures", help, metrics.0.clone());
+        metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopped_member_is_ready_and_keeps_its_count_of_failures() {
+        let health = LeaseHealth::new(LeaseUse::ShardGroup, "ns", "group", "me", Duration::ZERO);
+        health.failed(Failure::new(FailureKind::Forbidden, "403"));
+        assert!(health.ready().is_err());
+        health.stopped();
+        assert!(health.ready().is_ok());
+        let page = health.page(now());
+        assert_eq!((&page["failures"], &page["lastError"]), (&json!(1), &Value::Null));
+    }
+}

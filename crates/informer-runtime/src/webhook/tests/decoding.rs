@@ -1,0 +1,121 @@
+//! Which objects of a review are decoded, and what happens to those that cannot be.
+
+use super::*;
+
+/// A stored ConfigMap that no longer fits the type, as after a change of a CRD's schema.
+fn unreadable() -> Value {
+    json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": ["secret"]}})
+}
+
+fn with_old(mut review: Value, old: Value) -> Value {
+    review["request"]["oldObject"] = old;
+    review
+}
+
+/// Connecting to a Pod: the object of the review is the options of the subresource, and so is the kind.
+fn exec_into_a_pod() -> Value {
+    let options =
+        json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"], "container": "main"});
+    let mut review = review("PodExecOptions", "CONNECT", options);
+    review["request"]["subResource"] = json!("exec");
+    review
+}
+
+/// A webhook that marks ConfigMaps with the label `seen`.
+fn marking() -> WebhookServer {
+    server().default(|_, mut map: ConfigMap| async move {
+        map.metadata.labels.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+        Ok(map)
+    })
+}
+
+async fn mutated(review: Value) -> Value {
+    let (status, answer) = post(&marking(), "/mutate--v1-configmap", review.to_string()).await;
+    assert_eq!(status, StatusCode::OK);
+    answer["response"].clone()
+}
+
+#[tokio::test]
+async fn defaulting_webhook_lets_an_unreadable_object_be_deleted() {
+    let delete = with_old(review("ConfigMap", "DELETE", Value::Null), unreadable());
+    assert_eq!(mutated(delete).await, json!({"uid": "4711", "allowed": true}));
+}
+
+#[tokio::test]
+async fn defaulting_webhook_lets_an_unreadable_object_be_repaired() {
+    let repaired = json!({"metadata": {"name": "web", "namespace": "default"}, "data": {"key": "text"}});
+    let answer = mutated(with_old(review("ConfigMap", "UPDATE", repaired), unreadable())).await;
+    assert_eq!(answer["allowed"], true, "{answer}");
+    assert!(answer["patch"].is_string(), "the new object is defaulted: {answer}");
+}
+
+#[tokio::test]
+async fn defaulting_webhook_lets_finalizers_of_an_unreadable_object_in_deletion_be_removed() {
+    let mut deleted = unreadable();
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut old = deleted.clone();
+    old["metadata"]["finalizers"] = json!(["example.com/cleanup"]);
+    let answer = mutated(with_old(review("ConfigMap", "UPDATE", deleted), old.clone())).await;
+    assert_eq!(answer, json!({"uid": "4711", "allowed": true}));
+    let answer = mutated(with_old(review("ConfigMap", "UPDATE", unreadable()), old)).await;
+    assert_eq!(answer["status"]["code"], 400, "without a deletion it is rejected: {answer}");
+}
+
+#[tokio::test]
+async fn defaulting_webhook_allows_connect_without_decoding_its_options() {
+    let server = server().default(|_, pod: Pod| async move { Ok(pod) });
+    let (_, answer) = post(&server, "/mutate--v1-pod", exec_into_a_pod().to_string()).await;
+    assert_eq!(answer["response"], json!({"uid": "4711", "allowed": true}));
+}
+
+/// A webhook that protects ConfigMaps with the key `keep`, and answers what it saw of the stored object as
+/// warnings.
+fn protecting() -> WebhookServer {
+    server().validate(|request: AdmissionRequest<ConfigMap>| async move {
+        match request.old_object() {
+            Ok(Some(map)) if map.data.as_ref().is_some_and(|data| data.contains_key("keep")) => {
+                Err(Denied::new("protected"))
+            }
+            Ok(_) => Ok(Allowed::new()),
+            Err(error) => Ok(Allowed::new().warning(error.to_string())),
+        }
+    })
+}
+
+async fn validated(server: &WebhookServer, review: Value) -> Value {
+    let path = "/validate--v1-configmap";
+    post(server, path, review.to_string()).await.1["response"].clone()
+}
+
+#[tokio::test]
+async fn validator_decides_about_a_stored_object_that_cannot_be_decoded() {
+    let protected = json!({"metadata": {"name": "web"}, "data": {"keep": ""}});
+    let delete = |old| with_old(review("ConfigMap", "DELETE", Value::Null), old);
+    let server = protecting();
+    assert_eq!(validated(&server, delete(protected.clone())).await["allowed"], false);
+    let answer = validated(&server, delete(unreadable())).await;
+    assert_eq!(answer["allowed"], true, "{answer}");
+    let warning = answer["warnings"][0].as_str().expect("a warning");
+    assert!(warning.starts_with("oldObject cannot be decoded: the value of data.key"), "{warning}");
+    assert!(!warning.contains("secret"), "{warning}");
+    let repair = with_old(review("ConfigMap", "UPDATE", json!({"metadata": {"name": "web"}})), unreadable());
+    assert_eq!(validated(&server, repair).await["allowed"], true);
+    // One that uses `?` denies.
+    let answer = validated(&no_passwords(), delete(unreadable())).await;
+    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(400)));
+}
+
+#[tokio::test]
+async fn validator_of_a_connection_gets_the_options_and_no_object() {
+    let server = server().validate(|request: AdmissionRequest<Pod>| async move {
+        assert_eq!(request.operation, super::super::AdmissionOperation::Connect);
+        assert_eq!((&*request.subresource, &*request.kind.kind), ("exec", "PodExecOptions"));
+        assert!(request.object.is_none() && request.old_object()?.is_none());
+        match request.options["command"][0].as_str() {
+            Some("sh") => Err(Denied::new("no shells")),
+            _ => Ok(Allowed::new()),
+        }
+    });
+    let (_, answer) = post(&server, "/validate--v1-pod", exec_into_a_pod().to_string()).await;
+    assert_eq!(answer["response"]["status"]["message"], "no shells", "{answer}");
+}

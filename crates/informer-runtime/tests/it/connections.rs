@@ -1,0 +1,143 @@
+//! Clients of an embedded server on a socket: which requests share a connection, and whether they delay each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::BodyExt as _;
+use informer_apiserver::{ApiServer, Verb};
+use informer_cache::SharedInformer;
+use informer_cache::handler::on_event_async;
+use informer_client::{Call, Client, ClientOptions, KubeListWatch, Lazy, ResourceKind, ResponseBody};
+use informer_runtime::{CancellationToken, LeaderElection, Leadership, ShardGroup};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::Config;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::fixture::gvr;
+
+/// Ends a test that hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+fn http2_client(url: &str) -> Client {
+    let options = ClientOptions { http2_prior_knowledge: true, ..ClientOptions::default() };
+    Client::with_options(Config::new(url.parse().expect("a URL")), options).expect("a valid configuration")
+}
+
+async fn get(client: &Client, path: &str) -> ResponseBody {
+    let request = Request::get(path).body(Bytes::new()).expect("a valid path");
+    let response = client.request(request).await.expect("the server answers");
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+    response.into_body()
+}
+
+/// Waits for so many events of a watch.
+async fn events(watch: &mut ResponseBody, count: usize) {
+    let mut seen = 0;
+    while seen < count {
+        let frame = watch.frame().await.expect("the watch is open").expect("it does not break");
+        seen += frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stalled_consumers_delay_neither_writes_nor_gets_nor_lease_renewals() {
+    let server = ApiServer::builder().build();
+    // One list of them is larger than the window of a stream.
+    for number in 0..3 {
+        let map =
+            json!({"metadata": {"name": format!("large-{number}")}, "data": {"text": "x".repeat(900 << 10)}});
+        server.create(&gvr("configmaps"), "default", map).expect("a valid object");
+    }
+    let listening = server.listen("127.0.0.1:0").await.expect("a free port");
+    let client = http2_client(&listening.url());
+    let mut informers = Vec::new();
+    let mut unread = Vec::new();
+    for _ in 0..6 {
+        let informer = SharedInformer::new(KubeListWatch::<Lazy<ConfigMap>>::all(&client));
+        informer
+            .add_handler(on_event_async(|_| std::future::pending()))
+            .expect("there is room for a handler");
+        let run = informer.start();
+        informer.wait_for_sync(HANGS).await.expect("it syncs");
+        informers.push((informer, run));
+        let mut body = get(&client, "/api/v1/configmaps").await;
+        body.frame().await.expect("the list begins").expect("it does not break");
+        unread.push(body);
+    }
+
+    let work = async {
+        // The election shares the connection here, so that the test shows what the connection does.
+        let election = LeaderElection::new("operator").identity("a").retry_period(Duration::from_millis(50));
+        let elector = election.share_connections(true).elector(&client).expect("a valid election");
+        let mut leadership = elector.leadership();
+        let stop = CancellationToken::new();
+        let election = tokio::spawn(elector.run(stop.clone()));
+        leadership.wait_for(Leadership::is_leading).await.expect("it runs");
+        let mut renewals = get(&client, "/apis/coordination.k8s.io/v1/leases?watch=1").await;
+        let kind = ResourceKind::of::<ConfigMap>();
+        for number in 0..20 {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("small-{number}")}});
+            let create = Call::create(&kind, Some("default")).body(map.to_string());
+            client.call(create).await.expect("a write is answered");
+            let key = format!("default/small-{number}").parse().expect("a key");
+            client.call(Call::get(&kind, &key)).await.expect("a get is answered");
+        }
+        events(&mut renewals, 3).await;
+        stop.cancel();
+        election.await.expect("it does not panic").expect("the lease is not lost");
+    };
+    tokio::time::timeout(HANGS, work).await.expect("no request waits for a stalled consumer");
+    drop((informers, unread));
+}
+
+/// Forwards connections to a server, and counts them.
+async fn counting_proxy(to: std::net::SocketAddr) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut inbound, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut outbound = TcpStream::connect(to).await.expect("the server listens");
+                let _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
+            });
+        }
+    });
+    (url, count)
+}
+
+#[tokio::test]
+async fn leader_election_and_shard_membership_have_their_own_connections_unless_they_share() {
+    let server = ApiServer::builder().build();
+    let listening = server.listen("127.0.0.1:0").await.expect("a free port");
+    let connections_of = async |share: bool| {
+        let (url, count) = counting_proxy(listening.addr()).await;
+        let client = http2_client(&url);
+        get(&client, "/api/v1/configmaps").await.collect().await.expect("a whole answer");
+        let name = format!("replica-{share}");
+        let election = LeaderElection::new(&name).share_connections(share);
+        let elector = election.elector(&client).expect("a valid election");
+        let mut leadership = elector.leadership();
+        let stop = CancellationToken::new();
+        let election = tokio::spawn(elector.run(stop.clone()));
+        leadership.wait_for(Leadership::is_leading).await.expect("it runs");
+        let member = ShardGroup::new(&name).share_connections(share).member(&client).expect("a valid group");
+        let mut views = member.sharding().changes();
+        let membership = tokio::spawn(member.run(stop.clone()));
+        views.wait_for(|view| view.is_active()).await.expect("it runs");
+        stop.cancel();
+        election.await.expect("it does not panic").expect("the lease is not lost");
+        membership.await.expect("it does not panic");
+        count.load(Ordering::SeqCst)
+    };
+    let both = async { (connections_of(true).await, connections_of(false).await) };
+    let (shared, separate) = tokio::time::timeout(HANGS, both).await.expect("the server answers");
+    assert_eq!((shared, separate), (1, 3));
+    assert!(server.count_requests(Verb::Update, "leases") > 0, "the lease is given back");
+}

@@ -1,0 +1,170 @@
+//! Client certificates of an embedded server that changes its authority.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use informer_apiserver::{ApiServer, Certificate, CertificateAuthority, Listening, Tls, User};
+use informer_client::Client;
+use kube_client::Config;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Ends a test that hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// A server at a constant address that is started again with another authority for its users.
+struct Cluster {
+    tls: Tls,
+    listening: Listening,
+    forward: Arc<watch::Sender<std::net::SocketAddr>>,
+    address: std::net::SocketAddr,
+}
+
+impl Cluster {
+    async fn start(users: &CertificateAuthority) -> Self {
+        let tls = Tls::self_signed().expect("a certificate");
+        let listening = Self::listen(&tls, users).await;
+        let forward = Arc::new(watch::Sender::new(listening.addr()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let target = Arc::clone(&forward);
+        tokio::spawn(async move {
+            while let Ok((mut inbound, _)) = listener.accept().await {
+                let target = *target.borrow();
+                tokio::spawn(async move {
+                    let mut outbound = TcpStream::connect(target).await.expect("the server listens");
+                    let _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
+                });
+            }
+        });
+        Self { tls, listening, forward, address }
+    }
+
+    async fn listen(tls: &Tls, users: &CertificateAuthority) -> Listening {
+        let authority = users.certificate().parse().expect("an authority");
+        let server = ApiServer::builder().client_ca(authority).build();
+        server.listen_tls("127.0.0.1:0", tls.clone()).await.expect("a free port")
+    }
+
+    /// Starts again. Connections are cut, as those of a server that ends.
+    async fn rotate(&mut self, users: &CertificateAuthority) {
+        let listening = Self::listen(&self.tls, users).await;
+        self.forward.send_replace(listening.addr());
+        let old = std::mem::replace(&mut self.listening, listening);
+        old.cut_connections();
+    }
+
+    /// A configuration without a user.
+    async fn config(&self) -> Config {
+        let kubeconfig = Kubeconfig::from_yaml(&self.listening.kubeconfig()).expect("it is YAML");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let mut config = config.expect("a valid configuration");
+        config.cluster_url = format!("https://{}", self.address).parse().expect("a URL");
+        config
+    }
+}
+
+fn authority(name: &str) -> CertificateAuthority {
+    CertificateAuthority::new(name).expect("a key can be made")
+}
+
+fn user_of(authority: &CertificateAuthority) -> Certificate {
+    authority.issue_to(&User::new("operator")).expect("a valid name")
+}
+
+async fn status(client: &Client) -> StatusCode {
+    let request = Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
+    let answer = tokio::time::timeout(HANGS, client.request(request)).await.expect("an answer");
+    answer.expect("an answer").status()
+}
+
+/// Requests until one is not broken off by the cut of its connection.
+async fn status_after_cut(client: &Client) -> StatusCode {
+    let request = || Request::get("/api/v1/namespaces").body(Bytes::new()).expect("a valid path");
+    let answered = async {
+        loop {
+            if let Ok(answer) = client.request(request()).await {
+                return answer.status();
+            }
+        }
+    };
+    tokio::time::timeout(HANGS, answered).await.expect("an answer")
+}
+
+/// A cluster that accepts users of `authority`, and a client whose certificate is in a mounted Secret.
+async fn cluster_and_mounted_client(
+    authority: &CertificateAuthority,
+) -> (Cluster, tempfile::TempDir, Client) {
+    let cluster = Cluster::start(authority).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    mount(folder.path(), 1, &user_of(authority));
+    let mut config = cluster.config().await;
+    config.auth_info.client_certificate = Some(folder.path().join("tls.crt").display().to_string());
+    config.auth_info.client_key = Some(folder.path().join("tls.key").display().to_string());
+    let client = Client::new(config).expect("a valid configuration");
+    assert_eq!(status(&client).await, StatusCode::OK);
+    (cluster, folder, client)
+}
+
+/// Replaces the files of a mounted Secret as kubelet does: a new folder, and `..data` renamed onto it.
+fn mount(folder: &Path, version: u32, certificate: &Certificate) {
+    let data = folder.join(format!("..{version}"));
+    fs::create_dir(&data).expect("the folder is ours");
+    fs::write(data.join("tls.crt"), certificate.chain()).expect("the folder is ours");
+    fs::write(data.join("tls.key"), certificate.key()).expect("the folder is ours");
+    symlink(format!("..{version}"), folder.join("..data_tmp")).expect("the folder is ours");
+    fs::rename(folder.join("..data_tmp"), folder.join("..data")).expect("the folder is ours");
+    for name in ["tls.crt", "tls.key"] {
+        let _ = symlink(format!("..data/{name}"), folder.join(name));
+    }
+    let _ = fs::remove_dir_all(folder.join(format!("..{}", version - 1)));
+}
+
+#[tokio::test]
+async fn client_certificate_of_a_mounted_secret_is_reloaded_when_the_server_rotates_its_authority() {
+    let (before, after) = (authority("before"), authority("after"));
+    let (mut cluster, folder, client) = cluster_and_mounted_client(&before).await;
+
+    cluster.rotate(&after).await;
+    mount(folder.path(), 2, &user_of(&after));
+    assert_eq!(status_after_cut(&client).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn old_client_certificate_is_refused_by_a_server_with_another_authority() {
+    let (before, after) = (authority("before"), authority("after"));
+    let (mut cluster, _folder, client) = cluster_and_mounted_client(&before).await;
+    cluster.rotate(&after).await;
+    assert_eq!(status_after_cut(&client).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn exec_plugin_with_certificates_runs_again_when_the_server_rotates_its_authority() {
+    let (before, after) = (authority("before"), authority("after"));
+    let mut cluster = Cluster::start(&before).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("credential");
+    let write = |certificate: &Certificate| {
+        let status =
+            json!({"clientCertificateData": certificate.chain(), "clientKeyData": certificate.key()});
+        fs::write(&file, json!({"kind": "ExecCredential", "status": status}).to_string())
+            .expect("the folder is ours");
+    };
+    write(&user_of(&before));
+    let exec = json!({"command": "cat", "args": [file.display().to_string()], "interactiveMode": "Never"});
+    let mut config = cluster.config().await;
+    config.auth_info.exec = Some(serde_json::from_value(exec).expect("a valid plugin"));
+    let client = Client::new(config).expect("a valid configuration");
+    assert_eq!(status(&client).await, StatusCode::OK);
+
+    cluster.rotate(&after).await;
+    write(&user_of(&after));
+    assert_eq!(status_after_cut(&client).await, StatusCode::OK);
+}
