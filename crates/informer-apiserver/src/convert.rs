@@ -1,13 +1,14 @@
 //! Objects of definitions in other versions than they are stored in, where a webhook makes one of the other.
 //!
-//! An object is stored in the version that was the stored one when it was written. Who wants it in another asks the
-//! webhook, once for each state of the object: answers are kept. Reads ask before they look ([`Shared::presented`]); writes,
-//! which are decided by plain functions that never wait, take turns with the webhook as they do in [admission](crate::admission).
+//! An object is stored in the version that was the storage version when it was written. Another version of it is requested from
+//! the webhook once for each state of the object, and cached. The pure functions of managed fields convert through
+//! [`Conversions`]: they are run again after each missing conversion was requested.
 //!
 //! # Lock order
 //!
 //! `Converter::kept` is taken alone, and never over an await.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,57 @@ impl Converter {
     }
 }
 
+/// Conversions that the managed fields of one write need: pure functions look them up, and note the one that is missing.
+#[derive(Debug, Default)]
+pub(crate) struct Conversions {
+    known: RefCell<Vec<Conversion>>,
+    missing: RefCell<Option<(Arc<Resource>, Object)>>,
+}
+
+/// An object in the version of another resource.
+#[derive(Debug)]
+struct Conversion {
+    api_version: String,
+    object: Object,
+    outcome: Result<Object, ApiError>,
+}
+
+impl Conversions {
+    /// Returns an object in the version of a resource. A missing conversion is noted, and reported as an error that nobody sees:
+    /// [`Shared::converting`] discards the result and starts again.
+    pub(crate) fn get(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
+        let known = self.known.borrow();
+        let is_it =
+            |one: &&Conversion| one.api_version == resource.kind.api_version && one.object == *object;
+        if let Some(conversion) = known.iter().find(is_it) {
+            return conversion.outcome.clone();
+        }
+        *self.missing.borrow_mut() = Some((Arc::clone(resource), object.clone()));
+        Err(ApiError::internal("the conversion webhook has not been called"))
+    }
+
+    fn take_missing(&self) -> Option<(Arc<Resource>, Object)> {
+        self.missing.borrow_mut().take()
+    }
+}
+
 impl Shared {
+    /// Runs a pure function until all conversions that it needs are known. Each run needs at most one more than the run before
+    /// it; the number of versions of a kind bounds them.
+    pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
+        let mut known = Vec::new();
+        loop {
+            let conversions = Conversions { known: RefCell::new(known), missing: RefCell::default() };
+            let outcome = run(&conversions);
+            let Some((resource, object)) = conversions.take_missing() else { return outcome };
+            drop(outcome);
+            known = conversions.known.into_inner();
+            let outcome = self.convert_whole(&resource, &object).await;
+            let api_version = resource.kind.api_version.clone();
+            known.push(Conversion { api_version, object, outcome });
+        }
+    }
+
     /// Objects in the version of a resource, each as it was asked for.
     pub(crate) async fn presented(
         &self,

@@ -54,6 +54,7 @@ mod list;
 mod load;
 mod plugins;
 mod port;
+mod ready;
 mod requests;
 mod rules;
 mod select;

@@ -32,7 +32,7 @@ mod workloads;
 
 use serde_json::{Map, Value};
 
-pub(crate) use addresses::{Taken, allocate_from, keep_allocated};
+pub(crate) use addresses::{Allocation, Allocations, Taken, allocate_from, keep_allocated};
 pub(crate) use advice::advice;
 pub(crate) use prepare::{plug_in_change, prepare_changed, prepare_new, qos, tolerate_lost_nodes};
 

@@ -2,7 +2,7 @@
 //!
 //! # Lock order
 //!
-//! `allocating`, then `books`, or `naming`; then `registry`, then `storage`; of the last two neither is held while the other parts
+//! `allocations`, then `books`, or `naming`; then `registry`, then `storage`; of the last two neither is held while the other parts
 //! are called, nor over an await. Watchers take `storage` for reading and only to copy references.
 
 mod builder;
@@ -32,6 +32,7 @@ use crate::json;
 use crate::kinds::{Kind, Registry, Resource};
 use crate::list::FRESHNESS_WAIT;
 use crate::requests::{RequestLog, RequestRecord, Verb};
+use crate::rules::Allocations;
 use crate::storage::{Storage, WireBytes, Wiring};
 use crate::webhook::Webhooks;
 use crate::write::{GarbageTask, Settling, TaskQueue};
@@ -67,8 +68,8 @@ pub(crate) struct Shared {
     /// How much protobuf is kept.
     wires: WireBytes,
     pub(crate) expiry: Expiry,
-    /// Held by writes of services from the choice of addresses and ports until they are stored: no two choose the same.
-    pub(crate) allocating: Mutex<()>,
+    /// Addresses and node ports of Services that are being written.
+    pub(crate) allocations: Allocations,
     /// What quotas have counted; held by writes from the question whether there is room until they are stored.
     pub(crate) books: Books,
     /// Held from the look at the names of definitions until one has got some: no two take the same.

@@ -1,5 +1,8 @@
-//! Writes: create, update, patch and bulk load. A write reads the object, decides on a copy, and commits if nothing
-//! has changed meanwhile; no lock is held while it decides.
+//! Writes: create, update, patch and bulk load.
+//!
+//! A write reads the object, changes a copy, and commits it if the object is still the one that was read; otherwise it starts again
+//! from the read. No lock is held in between. Writes are asynchronous because admission and conversion may call webhooks: those of
+//! the embedding program and of the controllers call none, and are [ready at once](crate::ready).
 
 mod apply;
 mod bulk;
@@ -45,16 +48,16 @@ use crate::consumption::Commit;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource, Traits};
 use crate::plugins::Coming;
-use crate::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes};
+use crate::rules::{Allocation, Taken, allocate_from, prepare_new, tolerate_lost_nodes};
 use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, fill_status, shaped};
 use metadata::{metadata_of, metadata_of_mut};
 
 /// Names tried for one generateName, as upstream.
-const NAMES_MAX: usize = 8;
+const MAX_NAMES: usize = 8;
 /// The longest prefix that generateName keeps, as upstream.
-const PREFIX_MAX: usize = 58;
+const MAX_PREFIX: usize = 58;
 
 /// The group of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io";
@@ -137,7 +140,7 @@ impl Shared {
         found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
     }
 
-    pub(crate) fn create(
+    pub(crate) async fn create(
         &self,
         scope: Scope<'_>,
         object: Value,
@@ -153,36 +156,27 @@ impl Shared {
         }
         self.check_place(scope, mode, metadata::text(&object, "name"))?;
         let warnings = self.decoded(scope, &mut object, mode)?;
-        let written = self.create_fitted(scope, object, mode);
+        let written = self.create_fitted(scope, object, mode).await;
         match written {
             Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
         }
     }
 
-    /// Creates an object that is known to fit its kind.
-    fn create_fitted(
+    /// Creates an object that is decoded and defaulted.
+    async fn create_fitted(
         &self,
         scope: Scope<'_>,
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
-        let kind = scope.kind();
         metadata::wipe(&mut object);
-        let by = own::By::of(scope, mode);
-        let managers = match scope.leaves_managers() {
-            // Nobody looks at them before they are written.
-            true => self.owners_text(kind, &mut object, by),
-            false => {
-                self.own_created(kind, &mut object, by);
-                None
-            }
-        };
-        self.store_new(scope, (object, managers), mode)
+        let managers = self.manage_created(scope, &mut object, mode).await;
+        self.store_new(scope, (object, managers), mode).await
     }
 
-    /// Stores a new object whose managers are known: they are in it, or told beside it as they are to be written.
-    fn store_new(
+    /// Stores a new object. Its managed fields are in the object, or are passed as the text to store.
+    async fn store_new(
         &self,
         scope: Scope<'_>,
         (mut object, managers): (Object, Option<String>),
@@ -196,55 +190,58 @@ impl Shared {
             _ if scope.validation == Validation::Unchecked => {}
             _ => self.plug_in(kind, scope.namespace, &mut object)?,
         }
-        scope.admit(Phase::Mutate, Some(&mut object), None)?;
+        self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
         self.fill_new(kind, &mut object, mode);
-        // What is not stored may name a version, and keeps it.
-        let named = metadata::version(&object)?.filter(|_| scope.dry_run);
+        // An object of a dry run may have a resourceVersion, and keeps it.
+        let given = metadata::version(&object)?.filter(|_| scope.dry_run);
         let prefix = metadata::text(&object, "generateName").to_owned();
         let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
-        for _ in 0..NAMES_MAX {
+        for _ in 0..MAX_NAMES {
             if generates {
                 metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
             }
             let name = metadata::text(&object, "name").to_owned();
-            let allocating = kind.is("", "Service").then(|| self.allocating.lock());
-            self.validate_new(scope, (&name, &mut object), mode, None)?;
+            let allocation = self.prepare_and_validate_new(scope, (&name, &mut object), mode, None)?;
             let advice = scope.advice(&mut object, None, mode);
             if let Some(Requester { user, name: Some(_) }) = scope.requester {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
             self.check_limits(scope.taking(mode, None), &mut object)?;
             let coming = Coming { scope, mode, name: &name, object: &object, old: None };
-            let told = self.judge(coming, advice)?;
-            let warned = |error: ApiError| error.warned(told.clone());
-            scope.admit(Phase::Validate, Some(&mut object), None).map_err(warned)?;
-            let charging = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
-            // What was validated is stored: its name may have been generated when it was asked about.
+            let warnings = self.judge(coming, advice)?;
+            let warned = |error: ApiError| error.warned(warnings.clone());
+            self.admit(scope, Phase::Validate, Some(&mut object), None).await.map_err(warned)?;
+            // A validating webhook may not change the object, but the name of the admitted object decides the key.
             let name = metadata::text(&object, "name").to_owned();
-            let Drafted { draft, back } = scope.draft_new(scope.key(&name)?, &mut object, managers)?;
-            let shown = match &back {
-                Some(Ok(back)) => Some(storage::draft(kind, scope.key(&name)?, back)),
-                _ => None,
-            };
-            let shown = shown.as_ref().unwrap_or(&draft);
-            let unversioned = scope.dry_run.then(|| match named {
-                Some(version) => shown.preview(version),
-                None => shown.unversioned(),
+            let drafted = self.drafted_new(scope, scope.key(&name)?, &mut object, managers).await?;
+            let Drafted { draft, back } = drafted;
+            let unversioned = scope.dry_run.then(|| {
+                let shown = match &back {
+                    Some(Ok(back)) => &storage::draft(kind, draft.key.clone(), back),
+                    _ => &draft,
+                };
+                match given {
+                    Some(version) => shown.preview(version),
+                    None => shown.unversioned(),
+                }
             });
-            let committed = self.commit_new(scope, draft, mode);
-            drop((charging, allocating));
-            match committed? {
+            let committed = {
+                let _charge = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
+                self.commit_new(scope, draft, mode)?
+            };
+            drop(allocation);
+            match committed {
                 Ok(stored) => {
                     let stored = scope.shown(stored, back);
                     self.after_write(scope, &name);
                     let stored = stored?;
                     let written = match unversioned {
-                        // What is not stored has no version.
+                        // The answer to a dry run has no resourceVersion of its own.
                         Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
                         None => Written::stored(stored, true),
                     };
-                    return Ok(written.warned(told));
+                    return Ok(written.warned(warnings));
                 }
                 Err(Changed) if generates => {}
                 Err(Changed) => {
@@ -257,16 +254,17 @@ impl Shared {
         Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
     }
 
-    /// Prepares and validates a new object of this name. A service gets an address and node ports that are not in `taken`, or that no
-    /// stored service has; the caller holds the lock of the allocations.
-    fn validate_new(
+    /// Prepares and validates a new object of this name. A Service gets an address and node ports that are not in `taken`, or that no
+    /// other Service has; they are reserved until the returned allocation is dropped.
+    fn prepare_and_validate_new(
         &self,
         scope: Scope<'_>,
         (name, object): (&str, &mut Object),
         mode: WriteMode,
         taken: Option<&Taken>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Option<Allocation<'_>>, ApiError> {
         let kind = scope.kind();
+        let mut allocation = None;
         if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
             metadata::check_name(kind, name, object)?;
         } else {
@@ -275,13 +273,13 @@ impl Shared {
             scope.check_params(self, name, None, object)?;
             match taken {
                 Some(taken) => allocate_from(taken, kind, object, None, mode)?,
-                None => self.allocate(kind, object, None, mode)?,
+                None => allocation = self.allocate(kind, object, None, mode)?,
             }
         }
-        match mode {
-            WriteMode::Raw => Ok(()),
-            _ => check_schema(kind, object, None),
+        if mode != WriteMode::Raw {
+            check_schema(kind, object, None)?;
         }
+        Ok(allocation)
     }
 
     /// Decodes an object into the type or schema of its kind, with defaults; returns the warnings. A raw object stays as it is.
@@ -390,7 +388,7 @@ fn grace_of(object: &Object) -> i64 {
 fn random_name(prefix: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let end =
-        (0..=PREFIX_MAX.min(prefix.len())).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or_default();
+        (0..=MAX_PREFIX.min(prefix.len())).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or_default();
     let mut rng = rand::rng();
     let suffix: String = (0..5).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect();
     format!("{}{suffix}", &prefix[..end])

@@ -15,6 +15,14 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    pub(super) fn of(has_object: bool, has_old: bool) -> Self {
+        match (has_object, has_old) {
+            (false, _) => Self::Delete,
+            (true, false) => Self::Create,
+            (true, true) => Self::Update,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",

@@ -12,7 +12,7 @@ use super::matching::{Seen, Write};
 use super::policies::Reinvocation;
 use super::review::{self, Verdict};
 use super::versions::{Pair, Versions};
-use super::{Attempt, Object, Operation, Phase, Question, Review};
+use super::{AdmissionRequest, Object, Operation, Phase};
 use crate::error::ApiError;
 use crate::kinds::Resource;
 use crate::server::Shared;
@@ -30,34 +30,23 @@ enum Failure {
 }
 
 impl Shared {
-    /// Asks the webhooks about a write, and keeps what they say.
-    pub(crate) async fn answer(&self, attempt: &Attempt, question: Question) {
-        let Review { occasion, object, old } = match question {
-            Question::Review(review) => review,
-            Question::Show(resource, stored) => {
-                let shown = self.presented_anew(&resource, &stored).await;
-                return attempt.shown(stored.version, shown);
-            }
-            Question::Other(resource, object) => {
-                let converted = self.convert_whole(&resource, &object).await;
-                return attempt.is_in(&resource, object, converted);
-            }
-            Question::Store(resource, object, version) => {
-                let converted = self.convert_to_store(&resource, object).await;
-                return attempt.stores(version, converted);
-            }
-        };
-        let own = match self.resource(&attempt.attributes.gvr) {
-            Ok(own) => own,
-            Err(gone) => return attempt.answer(occasion, Err(gone)),
-        };
-        let asked = Asked { attempt, own, phase: occasion.phase, operation: occasion.operation };
-        let versions = Versions::new(object, old.as_ref());
-        let outcome = match occasion.phase {
+    /// Runs one phase of admission: of a creation if `old` is absent, of a deletion if `object` is. Returns what policies and
+    /// webhooks made of the object.
+    pub(crate) async fn run_admission(
+        &self,
+        request: &AdmissionRequest,
+        phase: Phase,
+        object: Option<Object>,
+        old: Option<&Object>,
+    ) -> Result<Option<Object>, ApiError> {
+        let operation = Operation::of(object.is_some(), old.is_some());
+        let own = self.resource(&request.attributes.gvr)?;
+        let asked = Asked { request, own, phase, operation };
+        let versions = Versions::new(object, old);
+        match phase {
             Phase::Mutate => self.mutate(&asked, versions).await,
             Phase::Validate => self.validate(&asked, versions).await,
-        };
-        attempt.answer(occasion, outcome);
+        }
     }
 
     async fn mutate(&self, asked: &Asked<'_>, versions: Versions<'_>) -> Result<Option<Object>, ApiError> {
@@ -77,7 +66,7 @@ impl Shared {
 
     /// Asks the plugins again that change objects, in the version of the request; whether they have.
     fn plug_in_again(&self, asked: &Asked<'_>, versions: &mut Versions<'_>) -> Result<bool, ApiError> {
-        let attributes = &asked.attempt.attributes;
+        let attributes = &asked.request.attributes;
         // What is updated they see after the webhooks alone.
         let is_theirs = asked.operation == Operation::Create && attributes.subresource.is_empty();
         let Some(object) = versions.object_mut().filter(|_| is_theirs) else { return Ok(false) };
@@ -89,7 +78,7 @@ impl Shared {
 
     /// The webhooks that may be asked.
     fn hooks_for(&self, asked: &Asked<'_>) -> Arc<Vec<Hook>> {
-        match asked.attempt.attributes.is_configuration() {
+        match asked.request.attributes.is_configuration() {
             true => Arc::default(),
             false => self.hooks(asked.phase),
         }
@@ -171,7 +160,7 @@ impl Shared {
         };
         let patched = patch.apply(Value::Object(object.clone())).map_err(|why| internal(&why))?;
         let resource = seen.converted.as_ref().unwrap_or(&asked.own);
-        match (asked.attempt.attributes.subresource.as_str(), patched) {
+        match (asked.request.attributes.subresource.as_str(), patched) {
             // Of its subresources only the status is the object itself.
             ("" | "status", patched) => self.refit(resource, patched).map(Some).map_err(|why| internal(&why)),
             (_, Value::Object(patched)) => Ok(Some(patched)),
@@ -184,7 +173,7 @@ impl Shared {
         asked: &Asked<'_>,
         mut versions: Versions<'_>,
     ) -> Result<Option<Object>, ApiError> {
-        if !asked.attempt.attributes.is_question() {
+        if !asked.request.attributes.is_question() {
             self.ask_policies(asked, &mut versions).await?;
         }
         let hooks = self.hooks_for(asked);
@@ -213,7 +202,7 @@ impl Shared {
         seen: &Seen,
         (object, old): Pair<'_>,
     ) -> Result<Verdict, Failure> {
-        if asked.attempt.attributes.dry_run && !hook.dry_runs {
+        if asked.request.attributes.dry_run && !hook.dry_runs {
             let message = format!("admission webhook {:?} does not support dry run", hook.name);
             return Err(Failure::Refused(ApiError::bad_request(message)));
         }
@@ -233,7 +222,7 @@ impl Shared {
         let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
         let verdict =
             review::read(&answer, version, &uid, asked.phase == Phase::Mutate).map_err(Failure::Call)?;
-        verdict.warnings.iter().for_each(|warning| asked.attempt.warn(warning.clone()));
+        verdict.warnings.iter().for_each(|warning| asked.request.warn(warning.clone()));
         match verdict.allowed {
             true => Ok(verdict),
             false => Err(Failure::Refused(review::refusal(hook, &verdict.result))),
@@ -241,9 +230,9 @@ impl Shared {
     }
 }
 
-/// A question on its way.
+/// A write in one phase of admission.
 pub(super) struct Asked<'a> {
-    pub(super) attempt: &'a Attempt,
+    pub(super) request: &'a AdmissionRequest,
     /// Where the write goes.
     pub(super) own: Arc<Resource>,
     phase: Phase,
@@ -252,7 +241,7 @@ pub(super) struct Asked<'a> {
 
 impl Asked<'_> {
     pub(super) fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
-        Write { attributes: &self.attempt.attributes, operation: self.operation, object, old }
+        Write { attributes: &self.request.attributes, operation: self.operation, object, old }
     }
 }
 

@@ -18,6 +18,7 @@ use super::{Amounts, amounts, quota};
 use crate::amounts::Amount;
 use crate::error::ApiError;
 use crate::kinds::{Kind, Resource};
+use crate::ready::ready;
 use crate::select::Filter;
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
@@ -163,7 +164,7 @@ impl Shared {
         let text = |name: &str| quota["metadata"][name].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         let scope = Scope { manager: Some(manager), ..Scope::new(&resource, Some(&namespace)) };
-        self.update(scope, &name, quota, WriteMode::Status).map(drop)
+        ready(self.update(scope, &name, quota, WriteMode::Status)).map(drop)
     }
 }
 

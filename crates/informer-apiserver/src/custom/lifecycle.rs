@@ -9,6 +9,7 @@ use super::definition::{Served, kinds, resources};
 use super::names;
 use crate::convert::Converter;
 use crate::kinds::{Defined, Kind, Resource};
+use crate::ready::ready;
 use crate::server::{Shared, parse};
 use crate::storage::{Changed, Stored, draft};
 use crate::write::{DeleteOptions, Scope};
@@ -196,7 +197,7 @@ impl Shared {
             let marked = parse(stored.as_slice())["metadata"]["deletionTimestamp"].is_string();
             if !marked {
                 let scope = Scope::new(resource, stored.key.namespace());
-                drop(self.delete(scope, stored.key.name(), &DeleteOptions::now()));
+                drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
             }
         }
         self.storage.read().live(resource.table).iter().count()

@@ -1,17 +1,19 @@
-//! Writes that webhooks have a say in: the turns that the write and the webhooks take.
+//! The attributes of a request that admission plugins, policies and webhooks see.
 
 use serde_json::{Value, json};
 
 use super::call::Call;
-use crate::admission::{Attempt, Attributes, QUESTIONS_MAX, ReviewKind};
-use crate::error::ApiError;
+use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
 use crate::requests::Verb;
-use crate::write::Scope;
 
 impl Call<'_> {
-    /// What webhooks are told of a write, with its options; `None` where there are no webhooks that might be asked. A body that cannot be
-    /// read is left to the write itself.
-    pub(super) fn attempt(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<Attempt> {
+    /// Returns the admission request of a write with these options; `None` if no webhook or policy could apply to it. An invalid
+    /// body is left to the write itself.
+    pub(super) fn admission(
+        &self,
+        body: &[u8],
+        options: impl FnOnce() -> Value,
+    ) -> Option<AdmissionRequest> {
         if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
         }
@@ -46,7 +48,7 @@ impl Call<'_> {
             dry_run: options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()),
             options,
         };
-        (!attributes.is_exempt()).then(|| Attempt::new(attributes))
+        (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
     }
 
     /// The options of a create or update; a patch is an update.
@@ -67,24 +69,5 @@ impl Call<'_> {
             }
         }
         options
-    }
-
-    /// Decides a write, and asks webhooks for as long as it has questions.
-    pub(super) async fn admitted<T>(
-        &self,
-        attempt: Option<&Attempt>,
-        scope: Scope<'_>,
-        write: impl Fn(Scope<'_>) -> Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let Some(attempt) = attempt else { return write(scope) };
-        for _ in 0..QUESTIONS_MAX {
-            attempt.begin();
-            let written = write(Scope { admission: Some(attempt), conversion: Some(attempt), ..scope });
-            match attempt.take_question() {
-                Some(question) => self.shared.answer(attempt, question).await,
-                None => return written.map_err(|error| error.warned(attempt.warnings())),
-            }
-        }
-        Err(ApiError::modified(self.kind(), self.name()))
     }
 }

@@ -19,6 +19,7 @@ use super::query::{ListOptions, Query};
 use super::route::ResourceRoute;
 use super::service::BODY_BYTES_MAX;
 use super::{answer, options, parse_version};
+use crate::admission::AdmissionRequest;
 use crate::auth::{Requester, User};
 use crate::error::ApiError;
 use crate::faults::{Plan, Point};
@@ -61,7 +62,7 @@ impl Call<'_> {
                 _ => Validation::Warn,
             },
             admission: None,
-            conversion: None,
+            conversion: false,
             manager: Some(self.manager()),
             requester: Some(Requester {
                 user: self.user,
@@ -301,22 +302,19 @@ impl Call<'_> {
             return Ok((self.delete(body).await?, encoding));
         }
         options::check_write(self.query, self.route.verb, media_type(self.head))?;
-        let attempt = self.attempt(body, || self.write_options());
-        let write = |scope: Scope<'_>| self.write_once(scope, body, (shape, encoding));
-        let mut answer = self.admitted(attempt.as_ref(), self.scope(), write).await?;
-        if let Some(attempt) = attempt {
-            warn(&mut answer, &attempt.warnings());
-        }
-        Ok((answer, encoding))
+        let admission = self.admission(body, || self.write_options());
+        let scope = self.scope().admitted_by(admission.as_ref());
+        let written = self.write_once(scope, body, (shape, encoding)).await;
+        Ok((with_warnings(written, admission.as_ref())?, encoding))
     }
 
-    fn write_once(
+    async fn write_once(
         &self,
         scope: Scope<'_>,
         body: &[u8],
         wants: (Shape, Encoding),
     ) -> Result<Answer, ApiError> {
-        if let Some(answer) = self.special(scope, body)? {
+        if let Some(answer) = self.special(scope, body).await? {
             return Ok(answer);
         }
         let shared = self.shared;
@@ -328,19 +326,19 @@ impl Call<'_> {
                 let twice = self.twice(known.filter(|_| !kind.is_custom()), (body, doubled));
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 match self.route.verb {
-                    Verb::Create => shared.create(scope, object, self.mode())?,
-                    _ => shared.update(scope, self.name(), object, self.mode())?,
+                    Verb::Create => shared.create(scope, object, self.mode()).await?,
+                    _ => shared.update(scope, self.name(), object, self.mode()).await?,
                 }
             }
             _ if media_type(self.head) == APPLY => {
                 let apply = Application::parse(body, self.query.flag("force").unwrap_or_default())?;
-                shared.apply(scope, self.name(), &apply, self.mode())?
+                shared.apply(scope, self.name(), &apply, self.mode()).await?
             }
             _ => {
                 let patch = self.patch(media_type(self.head), body)?;
                 let twice = patch.twice(body).filter(|_| scope.validation.is_told());
                 let scope = Scope { twice: twice.as_ref(), ..scope };
-                shared.patch(scope, self.name(), &patch, self.mode())?
+                shared.patch(scope, self.name(), &patch, self.mode()).await?
             }
         };
         let mut answer = self.written(&written, wants);
@@ -405,22 +403,22 @@ impl Call<'_> {
         scope.dry_run = options.dry_run;
         let told = || options.told(given.as_ref());
         if self.route.verb == Verb::Delete {
-            let attempt = self.attempt(&[], told);
-            let delete = |scope: Scope<'_>| self.shared.delete(scope, self.name(), &options);
-            let deleted = self.admitted(attempt.as_ref(), scope, delete).await?;
-            let mut answer = json(if deleted.accepted { 202 } else { 200 }, deleted.body);
-            if let Some(attempt) = attempt {
-                warn(&mut answer, &attempt.warnings());
-            }
-            return Ok(answer);
+            let admission = self.admission(&[], told);
+            let scope = scope.admitted_by(admission.as_ref());
+            let deleted = self.shared.delete(scope, self.name(), &options).await;
+            let answer = deleted.map(|deleted| json(if deleted.accepted { 202 } else { 200 }, deleted.body));
+            return with_warnings(answer, admission.as_ref());
         }
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
         let page = list::everything(self.shared, &self.route.resource, &filter).await?;
         for stored in &page.items {
-            let attempt = self.attempt(&[], told);
-            let delete = |scope: Scope<'_>| self.shared.delete(scope, stored.key.name(), &options);
-            match self.admitted(attempt.as_ref(), scope, delete).await {
-                Err(error) if error.code != 404 => return Err(error),
+            let admission = self.admission(&[], told);
+            let scope = scope.admitted_by(admission.as_ref());
+            match self.shared.delete(scope, stored.key.name(), &options).await {
+                Err(error) if error.code != 404 => {
+                    let warnings = admission.map(|admission| admission.warnings()).unwrap_or_default();
+                    return Err(error.warned(warnings));
+                }
                 _ => {}
             }
         }
@@ -490,6 +488,22 @@ impl Call<'_> {
                 ))
             }
         })
+    }
+}
+
+/// Adds the warnings of policies and webhooks to an answer or an error.
+fn with_warnings(
+    outcome: Result<Answer, ApiError>,
+    admission: Option<&AdmissionRequest>,
+) -> Result<Answer, ApiError> {
+    let Some(admission) = admission else { return outcome };
+    let warnings = admission.warnings();
+    match outcome {
+        Ok(mut answer) => {
+            warn(&mut answer, &warnings);
+            Ok(answer)
+        }
+        Err(error) => Err(error.warned(warnings)),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::kinds::{Kind, built_in};
 use crate::requests::RequestLog;
+use crate::rules::Allocations;
 use crate::storage::{History, Storage, WireBytes};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
@@ -239,7 +240,7 @@ impl ApiServerBuilder {
             schema,
             wires: WireBytes::default(),
             expiry: Expiry::new(self.event_ttl),
-            allocating: Mutex::default(),
+            allocations: Allocations::default(),
             books: Books::default(),
             naming: Mutex::default(),
             settling: Settling::default(),

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{ApiServer, parse};
 use crate::error::ApiError;
+use crate::ready::ready;
 use crate::select::Filter;
 use crate::storage::EventType;
 use crate::write::{DeleteOptions, Scope, WriteMode};
@@ -58,7 +59,7 @@ impl ApiServer {
     ) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::of_program(&resource, some(namespace), mode);
-        let written = self.shared.create(scope, object, mode)?;
+        let written = ready(self.shared.create(scope, object, mode))?;
         Ok(written.value())
     }
 
@@ -72,7 +73,7 @@ impl ApiServer {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::of_program(&resource, some(namespace), mode);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let written = self.shared.update(scope, &name, object, mode)?;
+        let written = ready(self.shared.update(scope, &name, object, mode))?;
         Ok(written.value())
     }
 
@@ -84,7 +85,7 @@ impl ApiServer {
     pub fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<(), ApiError> {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::new(&resource, some(namespace));
-        self.shared.delete(scope, name, &DeleteOptions::now()).map(drop)
+        ready(self.shared.delete(scope, name, &DeleteOptions::now())).map(drop)
     }
 
     /// One object. One that a webhook would have to convert is answered in the version that it is stored in.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::merge::Origin;
 use super::own::{By, Ownership, held_fields, put_fields};
-use super::retry::retry;
+use super::retry::MAX_ATTEMPTS;
 use super::{Changed, Object, Scope, Validation, WriteMode, Written, metadata};
 use crate::error::{ApiError, Cause, Details};
 use crate::fields::{Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate};
@@ -63,7 +63,7 @@ impl Application {
 
 impl Shared {
     /// Applies an object: creates it, or merges it with the stored one.
-    pub(crate) fn apply(
+    pub(crate) async fn apply(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -71,56 +71,53 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        retry(kind, name, || {
-            let current = match self.find(scope.resource, scope.namespace, name) {
-                Ok(current) => Some(current),
-                Err(missing) if missing.code == 404 && mode == WriteMode::Main => None,
+        for _ in 0..MAX_ATTEMPTS {
+            let applied = match self.find(scope.resource, scope.namespace, name) {
+                Ok(current) => self.apply_to(scope, current, apply, mode).await?,
+                Err(missing) if missing.code == 404 && mode == WriteMode::Main => {
+                    self.apply_new(scope, name, apply).await?
+                }
                 Err(error) => return Err(error),
             };
-            let tried = match current {
-                Some(current) => self.apply_to(scope, &current, apply, mode)?,
-                None => self.apply_new(scope, name, apply)?,
-            };
-            match tried {
+            match applied {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(written))
+                    return Ok(written);
                 }
-                Err(Changed) if !metadata::text(&apply.config, "resourceVersion").is_empty() => {
-                    Err(ApiError::modified(kind, name))
-                }
-                Err(Changed) => Ok(Err(Changed)),
+                Err(Changed) if !metadata::text(&apply.config, "resourceVersion").is_empty() => break,
+                Err(Changed) => {}
             }
-        })
+        }
+        Err(ApiError::modified(kind, name))
     }
 
-    fn apply_to(
+    async fn apply_to(
         &self,
         scope: Scope<'_>,
-        current: &Arc<Stored>,
+        current: Arc<Stored>,
         apply: &Application,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
-        let name = current.key.name();
-        let shown = scope.present(current)?;
+        let shown = self.present(scope, &current).await?;
         let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
-        let (object, warnings) = self.applied(scope, Some(&old), apply, mode)?;
+        let (object, warnings) = self.applied(scope, Some(&old), apply, mode).await?;
+        let name = current.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != current.version) {
             return Err(scope.outdated(self, &object, name));
         }
-        let written = self.replace(scope, current, object, mode)?;
+        let written = self.replace(scope, current, object, mode).await?;
         Ok(written.map(|written| written.warned(warnings)))
     }
 
-    fn apply_new(
+    async fn apply_new(
         &self,
         scope: Scope<'_>,
         name: &str,
         apply: &Application,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main)?;
+        let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main).await?;
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -129,19 +126,19 @@ impl Shared {
             return Err(ApiError::conflict(kind, name, &why));
         }
         metadata::check_url_name(&object, name)?;
-        // There is nothing that could be of another version.
+        // No stored object could have this version.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
         self.check_place(scope, WriteMode::Main, name)?;
-        match self.store_new(scope, (object, None), WriteMode::Main) {
+        match self.store_new(scope, (object, None), WriteMode::Main).await {
             Ok(written) => Ok(Ok(written.warned(warnings))),
-            // Somebody else has created it meanwhile.
+            // Another write has created it in the meantime.
             Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),
             Err(error) => Err(error),
         }
     }
 
-    /// The object after the apply, with its managers, fitted to its kind.
-    fn applied(
+    /// Returns the object after the apply, decoded, with its managed fields.
+    async fn applied(
         &self,
         scope: Scope<'_>,
         old: Option<&Object>,
@@ -149,14 +146,16 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<(Object, Vec<String>), ApiError> {
         let kind = scope.kind();
-        let by = By { formed: false, ..By::of(scope, mode) };
-        let managed = self.apply_managed(kind, old, apply, by);
-        scope.asked()?;
-        let mut object = managed?;
+        let managed = self.converting(|conversions| {
+            let conversion = Some(conversions).filter(|_| scope.converts());
+            let by = By { formed: false, conversion, ..By::of(scope, mode) };
+            self.apply_managed(kind, old, apply, by)
+        });
+        let mut object = managed.await?;
         let name = metadata::text(&object, "name").to_owned();
         let fields = super::own::take_fields(&mut object);
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
-        // What the kind does not have was refused already.
+        // Unknown fields were rejected with the type check of the apply.
         let lenient = Scope { validation: Validation::Ignore, ..scope };
         self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
         let warnings = apply.judged(scope.validation)?;

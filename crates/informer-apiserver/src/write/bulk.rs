@@ -22,8 +22,8 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<usize, ApiError> {
         let kind = &resource.kind;
-        let allocating = kind.is("", "Service").then(|| self.allocating.lock());
-        let mut taken = allocating.as_ref().map(|_| self.taken());
+        let allocating = kind.is("", "Service").then(|| self.allocations.lock());
+        let mut taken = allocating.as_ref().map(|in_flight| self.taken(in_flight));
         let (mut drafts, mut failed) = (Vec::with_capacity(objects.len()), None);
         for object in objects {
             match self.draft_loaded(resource, object, mode, taken.as_mut()) {
@@ -81,12 +81,12 @@ impl Shared {
             tolerate_lost_nodes(kind, &mut object);
         }
         let name = metadata::text(&object, "name").to_owned();
-        self.validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;
+        self.prepare_and_validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;
         if let Some(taken) = taken {
             as_value(&mut object, |service: &Value| taken.note(service));
         }
         let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name);
         let key = key.map_err(|error| ApiError::bad_request(error.to_string()))?;
-        Ok(scope.draft(key, &mut object, 0)?.draft)
+        Ok(scope.draft(key, &mut object))
     }
 }

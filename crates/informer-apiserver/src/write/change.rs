@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::merge::merge_update;
 use super::metadata::{self, metadata_of, metadata_of_mut};
 use super::patch::PatchType;
-use super::retry::retry;
+use super::retry::MAX_ATTEMPTS;
 use super::scope::{Drafted, Scope};
 use super::{Object, Validation, WriteMode, Written, grace_of, is_terminating_object, namespace, own};
 use crate::admission::Phase;
@@ -18,7 +18,7 @@ use crate::server::{Shared, parse};
 use crate::storage::{Changed, Expect, Stored, draft};
 
 impl Shared {
-    pub(crate) fn update(
+    pub(crate) async fn update(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -28,14 +28,14 @@ impl Shared {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
         let warnings = self.decoded(scope, &mut object, mode)?;
-        match self.update_fitted(scope, name, &object, mode) {
+        match self.update_fitted(scope, name, &object, mode).await {
             Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
         }
     }
 
-    /// Updates with an object that is known to fit its kind.
-    fn update_fitted(
+    /// Updates with an object that is decoded and defaulted.
+    async fn update_fitted(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -45,14 +45,16 @@ impl Shared {
         let kind = scope.kind();
         metadata::check_url_name(object, name)?;
         let given = metadata::version(object)?;
-        retry(kind, name, || {
+        for _ in 0..MAX_ATTEMPTS {
             let current = match self.find(scope.resource, scope.namespace, name) {
                 Err(missing)
                     if missing.code == 404
                         && kind.traits.has(Traits::UPSERT)
                         && mode != WriteMode::Status =>
                 {
-                    return self.create_by_update(scope, object.clone(), mode).map(Ok);
+                    let mut object = object.clone();
+                    metadata_of_mut(&mut object).remove("resourceVersion");
+                    return self.create(scope, Value::Object(object), mode).await;
                 }
                 found => found?,
             };
@@ -64,46 +66,46 @@ impl Shared {
             if given.is_none() && needs_version {
                 return Err(ApiError::version_missing(kind, name));
             }
+            let old = self.read_stored(scope, current).await?;
             let mut new = object.clone();
-            let shown = scope.present(&current)?;
-            let old = self.read_back(scope, &shown);
-            self.own_replaced(scope, &old, &mut new, mode)?;
-            match self.replace_shown(scope, (&current, shown, old), new, mode)? {
+            self.manage_updated(scope, &old.object, &mut new, mode).await;
+            match self.replace_read(scope, &old, new, mode).await? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(written))
+                    return Ok(written);
                 }
-                Err(Changed) if given.is_some() => Err(ApiError::modified(kind, name)),
-                Err(Changed) => Ok(Err(Changed)),
+                Err(Changed) if given.is_some() => break,
+                Err(Changed) => {}
             }
-        })
+        }
+        Err(ApiError::modified(kind, name))
     }
 
-    fn create_by_update(
+    /// Replaces `current` by an object. The inner error means that another write came first.
+    pub(super) async fn replace(
         &self,
         scope: Scope<'_>,
-        mut object: Object,
-        mode: WriteMode,
-    ) -> Result<Written, ApiError> {
-        metadata_of_mut(&mut object).remove("resourceVersion");
-        self.create(scope, Value::Object(object), mode)
-    }
-
-    /// Puts `object` in the place of `current`. The inner error says that it was changed meanwhile.
-    pub(super) fn replace(
-        &self,
-        scope: Scope<'_>,
-        current: &Arc<Stored>,
+        current: Arc<Stored>,
         object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
-        let shown = scope.present(current)?;
-        let old = self.read_back(scope, &shown);
-        self.replace_shown(scope, (current, shown, old), object, mode)
+        let old = self.read_stored(scope, current).await?;
+        self.replace_read(scope, &old, object, mode).await
     }
 
-    /// A stored object as what comes is held against it: what this process wrote may have another form than what comes from a
-    /// client, and that alone is no change.
+    /// Reads a stored object in the version of the request.
+    pub(super) async fn read_stored(
+        &self,
+        scope: Scope<'_>,
+        current: Arc<Stored>,
+    ) -> Result<Existing, ApiError> {
+        let shown = self.present(scope, &current).await?;
+        let object = self.read_back(scope, &shown);
+        Ok(Existing { stored: current, shown, object })
+    }
+
+    /// Parses a stored object for a comparison with one from a client: decoded into the type of its kind, because what this process
+    /// writes may contain zero values that a client omits.
     fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
         let mut value = parse(shown.as_slice());
         if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
@@ -114,56 +116,52 @@ impl Shared {
         value
     }
 
-    /// The same where the object has been [read back](Self::read_back) before, as it is shown.
-    fn replace_shown(
+    /// Replaces an object that was [read](Self::read_stored).
+    async fn replace_read(
         &self,
         scope: Scope<'_>,
-        (current, shown, whole): (&Arc<Stored>, Arc<Stored>, Value),
+        existing: &Existing,
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
         let kind = scope.kind();
-        let Value::Object(old) = &whole else { return Err(ApiError::unknown_resource()) };
-        scope.admit(Phase::Mutate, Some(&mut object), Some((old, current.version)))?;
+        let Existing { stored: current, shown, object: whole } = existing;
+        let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
+        let before = Some((old, current.version));
+        self.admit(scope, Phase::Mutate, Some(&mut object), before).await?;
         scope.check_escalation(self, Some(old), &object)?;
-        let mut new = merge_update(kind, &whole, object, mode)?;
+        let mut new = merge_update(kind, whole, object, mode)?;
         scope.check_params(self, current.key.name(), Some(old), &new)?;
-        let advice = scope.advice(&mut new, Some(&whole), mode);
-        // Until the end: nothing that follows here writes services.
-        let _allocating = kind.is("", "Service").then(|| self.allocating.lock());
-        if matches!(mode, WriteMode::Main | WriteMode::Whole) {
-            self.allocate(kind, &mut new, Some(old), mode)?;
-        }
-        let taking = scope.taking(mode, Some(&whole));
+        let advice = scope.advice(&mut new, Some(whole), mode);
+        let _allocation = match mode {
+            WriteMode::Main | WriteMode::Whole => self.allocate(kind, &mut new, Some(old), mode)?,
+            _ => None,
+        };
+        let taking = scope.taking(mode, Some(whole));
         self.check_limits(taking, &mut new)?;
         let key = current.key.clone();
         let coming = Coming { scope, mode, name: key.name(), object: &new, old: Some(old) };
-        let told = self.judge(coming, advice)?;
-        let warned = |error: ApiError| error.warned(told.clone());
-        scope.admit(Phase::Validate, Some(&mut new), Some((old, current.version))).map_err(warned)?;
-        let _charging = self.charge(taking, &mut new).map_err(warned)?;
-        let held = kind.is("", "Namespace") && !namespace::finalizers(&new).is_empty();
-        if is_terminating_object(&new)
-            && metadata::finalizers(&new).is_empty()
-            && grace_of(&new) == 0
-            && !held
-        {
-            // The last finalizer is gone: the object is removed, not written. The answer has the old version.
-            let bytes = draft(kind, key, &new).preview(current.version);
+        let warnings = self.judge(coming, advice)?;
+        let warned = |error: ApiError| error.warned(warnings.clone());
+        self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
+        if is_released(kind, &new) {
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            // The last finalizer is gone: the object is removed instead of written. The answer has the old version.
+            let object = draft(kind, key, &new).preview(current.version);
             let removed = self.remove(scope, current);
-            return Ok(removed.map(|_| Written {
-                object: bytes,
-                stored: None,
-                created: false,
-                warnings: told,
-            }));
+            return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
         }
         if is_same(old, &new) {
-            return Ok(Ok(Written::stored(shown, false).warned(told)));
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
         }
-        let Drafted { draft, back } = scope.draft(key, &mut new, current.version)?;
-        match self.commit(scope, draft, Expect::At(current.version))? {
-            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(told))),
+        let Drafted { draft, back } = self.drafted(scope, key, &mut new).await?;
+        let committed = {
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            self.commit(scope, draft, Expect::At(current.version))?
+        };
+        match committed {
+            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(warnings))),
             Err(changed) => Ok(Err(changed)),
         }
     }
@@ -175,11 +173,11 @@ impl Shared {
         current: &Stored,
         object: &Object,
     ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
-        let Drafted { draft, .. } = scope.draft(current.key.clone(), &mut object.clone(), current.version)?;
+        let draft = scope.draft(current.key.clone(), &mut object.clone());
         self.commit(scope, draft, Expect::At(current.version))
     }
 
-    pub(crate) fn patch(
+    pub(crate) async fn patch(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -187,45 +185,73 @@ impl Shared {
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
-        retry(kind, name, || {
+        for _ in 0..MAX_ATTEMPTS {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            let shown = scope.present(&current)?;
-            let old = self.read_back(scope, &shown);
-            let patched = || {
-                let patched = patch.apply(&self.schema, kind, old.clone())?;
-                metadata::checked(kind, scope.namespace, patched)
-            };
-            let mut object = patched()?;
-            let again = || patched().ok().map(Value::Object);
-            let warnings = self.shaped(scope, &mut object, patch.origin(&again))?;
-            let written = self.put_patched(scope, (&current, shown, old), object, mode);
+            let old = self.read_stored(scope, current).await?;
+            let (object, warnings) = self.apply_patch(scope, &old.object, patch)?;
+            let written = self.put_patched(scope, &old, object, mode).await;
             match written.map_err(|error| error.warned(warnings.clone()))? {
                 Ok(written) => {
                     self.after_write(scope, name);
-                    Ok(Ok(written.warned(warnings)))
+                    return Ok(written.warned(warnings));
                 }
-                Err(Changed) if patch.names_version() => Err(ApiError::modified(kind, name)),
-                Err(Changed) => Ok(Err(Changed)),
+                Err(Changed) if patch.names_version() => break,
+                Err(Changed) => {}
             }
-        })
+        }
+        Err(ApiError::modified(kind, name))
     }
 
-    /// Puts a patched object that fits its kind in the place of `current`.
-    fn put_patched(
+    /// Applies a patch to an object, and decodes the result; returns it with warnings about unknown fields.
+    fn apply_patch(
         &self,
         scope: Scope<'_>,
-        (current, shown, old): (&Arc<Stored>, Arc<Stored>, Value),
+        old: &Value,
+        patch: &PatchType,
+    ) -> Result<(Object, Vec<String>), ApiError> {
+        let kind = scope.kind();
+        let patched = || {
+            let patched = patch.apply(&self.schema, kind, old.clone())?;
+            metadata::checked(kind, scope.namespace, patched)
+        };
+        let mut object = patched()?;
+        let again = || patched().ok().map(Value::Object);
+        let warnings = self.shaped(scope, &mut object, patch.origin(&again))?;
+        Ok((object, warnings))
+    }
+
+    /// Replaces an object by a patched one that is decoded and defaulted.
+    async fn put_patched(
+        &self,
+        scope: Scope<'_>,
+        old: &Existing,
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Result<Written, Changed>, ApiError> {
-        let name = current.key.name();
+        let name = old.stored.key.name();
         metadata::check_url_name(&object, name)?;
-        if metadata::version(&object)?.is_some_and(|version| version != current.version) {
+        if metadata::version(&object)?.is_some_and(|version| version != old.stored.version) {
             return Err(scope.outdated(self, &object, name));
         }
-        self.own_replaced(scope, &old, &mut object, mode)?;
-        self.replace_shown(scope, (current, shown, old), object, mode)
+        self.manage_updated(scope, &old.object, &mut object, mode).await;
+        self.replace_read(scope, old, object, mode).await
     }
+}
+
+/// An object that exists, as a write read it.
+pub(super) struct Existing {
+    pub(super) stored: Arc<Stored>,
+    /// The stored object in the version of the request.
+    pub(super) shown: Arc<Stored>,
+    /// `shown`, parsed.
+    pub(super) object: Value,
+}
+
+/// Returns true for a terminating object that nothing holds any more: neither a finalizer nor a grace period.
+fn is_released(kind: &Kind, object: &Object) -> bool {
+    let has_finalizers = !metadata::finalizers(object).is_empty()
+        || kind.is("", "Namespace") && !namespace::finalizers(object).is_empty();
+    is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
 }
 
 /// True where nothing but the version differs, and when managers wrote: then nothing is written.

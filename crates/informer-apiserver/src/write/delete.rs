@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::follow::namespace_turn;
 use super::metadata::{self, metadata_of_mut};
-use super::retry::retry;
+use super::retry::MAX_ATTEMPTS;
 use super::{Drafted, Scope, wire_time};
 use crate::admission::Phase;
 use crate::custom::{CLEANUP_FINALIZER, mark_definition};
@@ -149,45 +149,39 @@ impl DeleteOptions {
 }
 
 impl Shared {
-    pub(crate) fn delete(
+    pub(crate) async fn delete(
         &self,
         scope: Scope<'_>,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
-        let kind = scope.kind();
-        retry(kind, name, || {
+        for _ in 0..MAX_ATTEMPTS {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            check_preconditions(kind, &current, options)?;
-            self.try_delete(scope, &current, options)
-        })
+            check_preconditions(scope.kind(), &current, options)?;
+            if let Ok(deleted) = self.try_delete(scope, &current, options).await? {
+                return Ok(deleted);
+            }
+        }
+        Err(ApiError::modified(scope.kind(), name))
     }
 
-    fn try_delete(
+    async fn try_delete(
         &self,
         scope: Scope<'_>,
         current: &Arc<Stored>,
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Changed>, ApiError> {
         let kind = scope.kind();
-        let shown = scope.present_anew(current)?;
-        let Value::Object(object) = parse(shown.as_slice()) else {
+        let shown = self.present_uncached(scope, current).await?;
+        let Value::Object(mut object) = parse(shown.as_slice()) else {
             return Err(ApiError::unknown_resource());
         };
-        scope.admit(Phase::Mutate, None, Some((&object, current.version)))?;
-        scope.admit(Phase::Validate, None, Some((&object, current.version)))?;
-        if kind.is("", "Namespace") {
-            let marked = self.mark_namespace(scope, current, object)?;
-            return Ok(marked.map(|marked| {
-                let answer = pending(&marked, &DeleteOptions::default());
-                if !scope.dry_run {
-                    let name = current.key.name();
-                    self.settling.once(&namespace_turn(name), || self.settle_namespace(name));
-                }
-                answer
-            }));
+        for phase in [Phase::Mutate, Phase::Validate] {
+            self.admit(scope, phase, None, Some((&object, current.version))).await?;
         }
-        let mut object = object;
+        if kind.is("", "Namespace") {
+            return self.delete_namespace(scope, current, object);
+        }
         let mut finalizers = options.finalizers(&object);
         let definition = kind.is(super::DEFINITIONS, "CustomResourceDefinition");
         if definition && !scope.dry_run {
@@ -198,7 +192,7 @@ impl Shared {
         }
         let grace = grace(kind, &object, options);
         let pod = !kind.is_custom() && kind.kind == "Pod";
-        // A Pod is marked before it goes, even without grace: two events.
+        // A Pod is marked before it is removed, even without grace: watchers see two events.
         if finalizers.is_empty() && grace == 0 && !pod {
             return Ok(self.remove_now(scope, current));
         }
@@ -208,7 +202,7 @@ impl Shared {
                 false => Ok(pending(&shown, options)),
             });
         };
-        let Drafted { draft, back } = scope.draft(current.key.clone(), &mut marked, current.version)?;
+        let Drafted { draft, back } = self.drafted(scope, current.key.clone(), &mut marked).await?;
         let Ok(marked) = self.commit(scope, draft, Expect::At(current.version))? else {
             return Ok(Err(Changed));
         };
@@ -220,6 +214,22 @@ impl Shared {
             true => self.remove_now(scope, &marked),
             false => Ok(pending(&*scope.shown(marked, back)?, options)),
         })
+    }
+
+    /// Marks a namespace as terminating; its controller deletes the contents.
+    fn delete_namespace(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: Map<String, Value>,
+    ) -> Result<Result<Deleted, Changed>, ApiError> {
+        let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
+        let answer = pending(&marked, &DeleteOptions::default());
+        if !scope.dry_run {
+            let name = current.key.name();
+            self.settling.once(&namespace_turn(name), || self.settle_namespace(name));
+        }
+        Ok(Ok(answer))
     }
 
     /// Sets the marks of deletion; `None` where they are there already and may not be made later.

@@ -10,6 +10,7 @@ use super::metadata::{self, metadata_of_mut};
 use super::retry::retry;
 use super::{DeleteOptions, Object, Scope};
 use crate::kinds::Resource;
+use crate::ready::ready;
 use crate::server::{Shared, parse};
 use crate::storage::Stored;
 
@@ -69,11 +70,8 @@ impl Shared {
                 for dependent in self.dependents(&uid) {
                     if !self.has_owner(&dependent) {
                         // An error means that the object was deleted or changed; that write collects it.
-                        drop(self.delete(
-                            dependent.scope(),
-                            dependent.stored.key.name(),
-                            &DeleteOptions::now(),
-                        ));
+                        let name = dependent.stored.key.name();
+                        drop(ready(self.delete(dependent.scope(), name, &DeleteOptions::now())));
                     }
                 }
                 for reference in owners {
@@ -96,7 +94,7 @@ impl Shared {
         } else if held.contains(&FOREGROUND) {
             let options = DeleteOptions::foreground();
             for dependent in self.dependents(uid) {
-                drop(self.delete(dependent.scope(), dependent.stored.key.name(), &options));
+                drop(ready(self.delete(dependent.scope(), dependent.stored.key.name(), &options)));
             }
             self.finish(owner);
         }

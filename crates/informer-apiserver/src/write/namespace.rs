@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::metadata::{self, metadata_of_mut};
 use super::{DeleteOptions, Object, Scope, WriteMode};
 use crate::error::ApiError;
+use crate::ready::ready;
 use crate::select::Filter;
 use crate::server::{Shared, parse};
 use crate::storage::{Changed, Expect, Stored, draft};
@@ -95,7 +96,8 @@ impl Shared {
         object.insert("spec".into(), spec);
         metadata_of_mut(&mut object).remove("resourceVersion");
         // Gone or changed meanwhile: whoever did that settles it.
-        drop(self.update(Scope::new(&resource, None), name, Value::Object(object), WriteMode::Finalize));
+        let scope = Scope::new(&resource, None);
+        drop(ready(self.update(scope, name, Value::Object(object), WriteMode::Finalize)));
     }
 
     /// Deletes what is in a namespace; true where nothing is left.
@@ -115,11 +117,8 @@ impl Shared {
                 let marked = parse(stored.as_slice())["metadata"]["deletionTimestamp"].is_string();
                 if !marked {
                     // Gone meanwhile is as good as deleted.
-                    drop(self.delete(
-                        Scope::new(resource, Some(name)),
-                        stored.key.name(),
-                        &DeleteOptions::now(),
-                    ));
+                    let scope = Scope::new(resource, Some(name));
+                    drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
                 }
             }
         }

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::metadata::{metadata_of, metadata_of_mut};
 use super::{Object, Scope, Validation, WriteMode};
-use crate::admission::Attempt;
-use crate::error::ApiError;
+use crate::convert::Conversions;
 use crate::fields::{Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate};
 use crate::kinds::{Kind, Resource, Traits, reform};
 use crate::server::{Shared, parse};
@@ -29,8 +28,8 @@ pub(super) struct By<'a> {
     /// `None`: the managers of the object are left alone.
     pub(super) manager: Option<&'a str>,
     pub(super) mode: WriteMode,
-    /// Objects are converted by a webhook, where one does that.
-    pub(super) conversion: Option<&'a Attempt>,
+    /// The conversions of the webhook of a CRD; without them objects keep their version.
+    pub(super) conversion: Option<&'a Conversions>,
     /// The object that is there has been brought into Go's form.
     pub(super) formed: bool,
 }
@@ -39,7 +38,7 @@ impl<'a> By<'a> {
     /// Who writes in this scope, to objects that are [read back](Shared::read_back).
     pub(super) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
         let formed = scope.validation != Validation::Unchecked;
-        Self { manager: scope.manager, mode, conversion: scope.conversion, formed }
+        Self { manager: scope.manager, mode, conversion: None, formed }
     }
 }
 
@@ -50,7 +49,7 @@ pub(super) struct Ownership<'a> {
     mode: WriteMode,
     /// Other versions of the kind that somebody manages fields in.
     others: Vec<Arc<Resource>>,
-    conversion: Option<&'a Attempt>,
+    conversion: Option<&'a Conversions>,
     formed: bool,
     ignored: Set,
     now: String,
@@ -76,7 +75,7 @@ impl<'a> Ownership<'a> {
             return Ok(Value::Object(object));
         }
         let converted = match (&other.converter, self.conversion) {
-            (Some(_), Some(attempt)) => attempt.other(other, members),
+            (Some(_), Some(conversions)) => conversions.get(other, members),
             _ => {
                 let mut object = members.clone();
                 object.insert("apiVersion".into(), version.into());
@@ -227,9 +226,10 @@ impl Shared {
     /// The same for a status that the server itself writes.
     pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
         let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
-        // A write of this process asks no webhook: there is nothing that could fail.
-        let Ok(shown) = scope.present(current) else { return };
-        drop(self.own_replaced(scope, &parse(shown.as_slice()), object, WriteMode::Status));
+        let shown = scope.present_without_webhook(current);
+        if let Value::Object(old) = parse(shown.as_slice()) {
+            self.own_updated(scope.kind(), &old, object, By::of(scope, WriteMode::Status));
+        }
     }
 
     /// The same for a review, which is answered and not stored.
@@ -242,22 +242,54 @@ impl Shared {
         }
     }
 
-    /// The same for one that takes the place of a stored one.
-    pub(super) fn own_replaced(
+    /// Sets the managed fields of a new object. Returns their text if the object is stored without them, see
+    /// [`Scope::leaves_managers`].
+    pub(super) async fn manage_created(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        mode: WriteMode,
+    ) -> Option<String> {
+        let (kind, by) = (scope.kind(), By::of(scope, mode));
+        if scope.leaves_managers() {
+            return self.owners_text(kind, object, by);
+        }
+        if !scope.converts() {
+            self.own_created(kind, object, by);
+            return None;
+        }
+        let new = &*object;
+        let managed = self.converting(|conversions| {
+            let mut object = new.clone();
+            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
+            self.own_created(kind, &mut object, by);
+            object
+        });
+        *object = managed.await;
+        None
+    }
+
+    /// Updates the managed fields of an object that replaces `old`.
+    pub(super) async fn manage_updated(
         &self,
         scope: Scope<'_>,
         old: &Value,
         object: &mut Object,
         mode: WriteMode,
-    ) -> Result<(), ApiError> {
-        if scope.manager.is_none() {
-            return Ok(());
+    ) {
+        let Value::Object(old) = old else { return };
+        let kind = scope.kind();
+        if scope.manager.is_none() || !scope.converts() {
+            return self.own_updated(kind, old, object, By::of(scope, mode));
         }
-        if let Value::Object(old) = old {
-            let by = By::of(scope, mode);
-            self.own_updated(scope.kind(), old, object, by);
-        }
-        scope.asked()
+        let new = &*object;
+        let managed = self.converting(|conversions| {
+            let mut object = new.clone();
+            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
+            self.own_updated(kind, old, &mut object, by);
+            object
+        });
+        *object = managed.await;
     }
 
     /// Says who manages the fields of an object that is changed from `old`.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::delete::check_preconditions;
 use super::metadata::check_state;
-use super::retry::retry;
+use super::retry::{MAX_ATTEMPTS, retry};
 use super::{DeleteOptions, Scope, WriteMode, scale::selector_text};
 use crate::error::{ApiError, Cause, Details};
 use crate::select::Filter;
@@ -73,7 +73,7 @@ impl Shared {
     }
 
     /// Deletes a pod, unless a disruption budget forbids it.
-    pub(crate) fn evict(
+    pub(crate) async fn evict(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -90,20 +90,20 @@ impl Shared {
         let phase = text(&pod["status"]["phase"]);
         let over = matches!(phase, "Succeeded" | "Failed" | "Pending") || super::is_terminating(&pod);
         if !over {
-            self.spend_budget(scope, name, &pod)?;
+            self.spend_budget(scope, name, &pod).await?;
         }
         let marked = self.mark_evicted(scope, name, options)?;
-        self.delete(scope, name, &options.following(&marked)).map(drop)
+        self.delete(scope, name, &options.following(&marked)).await.map(drop)
     }
 
     /// Takes one disruption from the budget of a pod.
-    fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
+    async fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
-        retry(budgets.kind(), pod_name, || {
+        for _ in 0..MAX_ATTEMPTS {
             let matching = self.budgets_of(budgets, pod);
             let budget = match &matching[..] {
-                [] => return Ok(Ok(())),
+                [] => return Ok(()),
                 [budget] => budget,
                 _ => {
                     let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
@@ -142,8 +142,11 @@ impl Shared {
             }
             let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
             self.own_status(budgets.resource, budget, &mut object);
-            Ok(self.replace(budgets, budget, object, WriteMode::Status)?.map(drop))
-        })
+            if self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await?.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(ApiError::modified(budgets.kind(), pod_name))
     }
 
     fn budgets_of(&self, scope: Scope<'_>, pod: &Value) -> Vec<Arc<Stored>> {

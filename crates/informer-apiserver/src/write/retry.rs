@@ -1,19 +1,19 @@
-//! Writes that meet others.
+//! Optimistic concurrency: a write that conflicts with another one starts again from its read.
 
 use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::storage::Changed;
 
-/// A write that meets others tries again so often before it answers 409; upstream's patch does five times.
-const TRIES_MAX: usize = 16;
+/// Attempts of a write before it is answered with 409. kube-apiserver tries a patch five times.
+pub(super) const MAX_ATTEMPTS: usize = 16;
 
-/// Tries a write of one object anew for as long as others change the object under it.
+/// Repeats an attempt to write one object while other writes change the object.
 pub(super) fn retry<T>(
     kind: &Kind,
     name: &str,
     mut attempt: impl FnMut() -> Result<Result<T, Changed>, ApiError>,
 ) -> Result<T, ApiError> {
-    for _ in 0..TRIES_MAX {
+    for _ in 0..MAX_ATTEMPTS {
         if let Ok(done) = attempt()? {
             return Ok(done);
         }

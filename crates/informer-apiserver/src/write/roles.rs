@@ -5,6 +5,7 @@ use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
 use super::{Application, Scope, WriteMode, selector_text};
+use crate::ready::ready;
 use crate::server::{Shared, parse};
 
 /// The manager of the rules, as upstream.
@@ -52,7 +53,7 @@ impl Shared {
             let Value::Object(config) = config else { continue };
             let apply = Application { config, force: true, duplicates: None };
             // A role that goes or changes meanwhile brings us here again.
-            changed |= self.apply(scope, name, &apply, WriteMode::Main).is_ok();
+            changed |= ready(self.apply(scope, name, &apply, WriteMode::Main)).is_ok();
         }
         changed
     }

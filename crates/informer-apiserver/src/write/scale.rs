@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::merge::{Origin, undecodable};
 use super::own::{By, put_fields, set_fields, take_fields};
-use super::retry::retry;
+use super::retry::MAX_ATTEMPTS;
 use super::{Application, Object, PatchType, Scope, WriteMode, metadata};
 use crate::admission::Phase;
 use crate::error::{ApiError, Cause};
 use crate::fields::{Element, Managed};
 use crate::kinds::{Kind, ScalePaths, Traits};
 use crate::server::{Shared, parse};
-use crate::storage::Stored;
+use crate::storage::{Changed, Stored};
 
 const API_VERSION: &str = "autoscaling/v1";
 
@@ -39,25 +39,25 @@ impl Shared {
         scale(kind, &parse(stored.as_slice()))
     }
 
-    /// Changes the replicas of an object through its scale. Beside the scale come warnings.
-    pub(crate) fn write_scale(
+    /// Changes the replicas of an object through its scale. Returns the new scale and warnings.
+    pub(crate) async fn write_scale(
         &self,
         scope: Scope<'_>,
         name: &str,
         new: &NewScale,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let kind = scope.kind();
-        retry(kind, name, || {
+        for _ in 0..MAX_ATTEMPTS {
             let current = self.find(scope.resource, scope.namespace, name)?;
-            let old = parse(scope.present(&current)?.as_slice());
+            let old = parse(self.present(scope, &current).await?.as_slice());
             let before = scale(kind, &old)?;
             let Wanted { scale: wanted, managed, warnings } = self.wanted_scale(scope, &old, new)?;
             check(&wanted, name)?;
             let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if !version.is_empty() && version != current.version.to_string() {
-                return Err(ApiError::modified(kind, name));
+                break;
             }
-            let wanted = reviewed(scope, wanted, &before, current.version)?;
+            let wanted = self.admit_scale(scope, wanted, &before, current.version).await?;
             let mut changed = old;
             let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());
@@ -66,30 +66,35 @@ impl Shared {
                 put_fields(&mut changed, &managed);
             }
             let scope = Scope { admission: None, scales: true, ..scope };
-            match self.replace(scope, &current, changed, WriteMode::Main)? {
+            match self.replace(scope, current, changed, WriteMode::Main).await? {
                 Ok(written) => {
                     let written = written.warned(warnings);
-                    Ok(Ok((scale(kind, &written.value())?, written.warnings)))
+                    return Ok((scale(kind, &written.value())?, written.warnings));
                 }
-                Err(_) if !version.is_empty() => Err(ApiError::modified(kind, name)),
-                Err(changed) => Ok(Err(changed)),
+                Err(Changed) if !version.is_empty() => break,
+                Err(Changed) => {}
             }
-        })
+        }
+        Err(ApiError::modified(kind, name))
     }
-}
 
-/// The scale, after webhooks have seen it.
-fn reviewed(scope: Scope<'_>, scale: Value, before: &Value, version: u64) -> Result<Value, ApiError> {
-    let (Value::Object(mut scale), Some(before)) = (scale, before.as_object()) else {
-        return Err(ApiError::bad_request("a scale is an object"));
-    };
-    for phase in [Phase::Mutate, Phase::Validate] {
-        scope.admit(phase, Some(&mut scale), Some((before, version)))?;
+    /// Admits a change of the scale; the object itself is not admitted again.
+    async fn admit_scale(
+        &self,
+        scope: Scope<'_>,
+        scale: Value,
+        before: &Value,
+        version: u64,
+    ) -> Result<Value, ApiError> {
+        let (Value::Object(mut scale), Some(before)) = (scale, before.as_object()) else {
+            return Err(ApiError::bad_request("a scale is an object"));
+        };
+        for phase in [Phase::Mutate, Phase::Validate] {
+            self.admit(scope, phase, Some(&mut scale), Some((before, version))).await?;
+        }
+        Ok(Value::Object(scale))
     }
-    Ok(Value::Object(scale))
-}
 
-impl Shared {
     /// The scale as it is to be.
     fn wanted_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<Wanted, ApiError> {
         let kind = scope.kind();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::metadata::{self, metadata_of_mut};
 use super::{Object, Twice, Validation, WriteMode};
-use crate::admission::{Attempt, Occasion, Operation, Phase};
+use crate::admission::{AdmissionRequest, Phase};
 use crate::auth::Requester;
 use crate::consumption::Taking;
 use crate::convert::Converted;
@@ -26,11 +26,10 @@ pub(crate) struct Scope<'a> {
     pub(crate) dry_run: bool,
     /// What happens to fields that are not known.
     pub(crate) validation: Validation,
-    /// Webhooks are asked, where there are any.
-    pub(crate) admission: Option<&'a Attempt>,
-    /// Objects are converted by a webhook, where one does that. Writes of this process leave objects in the version that they
-    /// are stored in.
-    pub(crate) conversion: Option<&'a Attempt>,
+    /// Policies and webhooks admit the write. `None` for writes of this process.
+    pub(crate) admission: Option<&'a AdmissionRequest>,
+    /// The conversion webhook of a CRD is called. Writes of this process leave objects in the version in which they are stored.
+    pub(crate) conversion: bool,
     /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
     pub(crate) manager: Option<&'a str>,
     /// Who has to be allowed to give away what roles and bindings say, and to create what is missing, where the request was
@@ -59,7 +58,7 @@ impl<'a> Scope<'a> {
             dry_run: false,
             validation,
             admission: None,
-            conversion: None,
+            conversion: false,
             manager: None,
             requester: None,
             twice: None,
@@ -77,13 +76,19 @@ impl<'a> Scope<'a> {
         Self { validation, ..Self::new(resource, namespace) }
     }
 
-    /// A stored object in the version of the resource.
-    pub(crate) fn present(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, ApiError> {
-        match (self.resource.present(stored, EventType::Modified), self.conversion) {
-            (Some(shown), _) => Ok(shown),
-            (None, Some(attempt)) => attempt.show(self.resource, stored),
-            (None, None) => Ok(Arc::clone(stored)),
-        }
+    /// The same write, admitted with these attributes; then the conversion webhook of a CRD is called, too.
+    pub(crate) fn admitted_by(self, admission: Option<&'a AdmissionRequest>) -> Self {
+        Self { admission, conversion: admission.is_some(), ..self }
+    }
+
+    /// Returns true if the conversion webhook of the CRD is called for this write.
+    pub(super) fn converts(&self) -> bool {
+        self.conversion && self.resource.converter.is_some()
+    }
+
+    /// Returns a stored object in the version of the resource, or in its stored version if only the webhook could convert it.
+    pub(crate) fn present_without_webhook(&self, stored: &Arc<Stored>) -> Arc<Stored> {
+        self.resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored))
     }
 
     /// What is done about members that are not known, by their paths, and those that are there twice: warnings, or why the object is
@@ -96,84 +101,30 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Ends a write that waits for a webhook.
-    pub(crate) fn asked(&self) -> Result<(), ApiError> {
-        match self.conversion {
-            Some(attempt) if attempt.has_question() => {
-                Err(ApiError::internal("the conversion webhook has not been asked"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The same, whatever was said of it before: deletions look at what is stored.
-    pub(crate) fn present_anew(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, ApiError> {
-        match (&self.resource.converter, self.conversion) {
-            (Some(_), Some(attempt)) if !self.resource.is_shown(stored) => {
-                attempt.show(self.resource, stored)
-            }
-            _ => self.present(stored),
-        }
-    }
-
     /// Whether the managers of a new object are of no interest to anybody before it is stored as it is.
     pub(super) fn leaves_managers(&self) -> bool {
         let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
         plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
     }
 
-    /// A new object as it is stored. The managers that are told beside it are those of one that
-    /// [leaves them alone](Self::leaves_managers).
-    pub(super) fn draft_new(
-        &self,
-        key: ObjectKey,
-        object: &mut Object,
-        managers: Option<&str>,
-    ) -> Result<Drafted, ApiError> {
-        match managers {
-            Some(managers) => {
-                Ok(Drafted { draft: draft_managed(self.kind(), key, object, managers), back: None })
-            }
-            None => self.draft(key, object, 0),
-        }
-    }
-
-    /// The object as it is stored, in the place of one of this version (0 for none): with the defaults of the version that
-    /// it is stored in. Where a webhook converts it, the object becomes what the webhook was shown.
-    pub(super) fn draft(
-        &self,
-        key: ObjectKey,
-        object: &mut Object,
-        version: u64,
-    ) -> Result<Drafted, ApiError> {
-        let kind = self.resource.storage_kind();
-        let plain = |draft: Draft| Drafted { draft, back: None };
+    /// Returns the object as it is stored, with the defaults of the storage version. A CRD with a conversion webhook keeps the version
+    /// of the object, see [`Shared::drafted`].
+    pub(super) fn draft(&self, key: ObjectKey, object: &mut Object) -> Draft {
         if self.resource.stored_as.is_none() {
             self.prune(object);
         }
         if self.resource.converter.is_none() {
-            return Ok(plain(match self.resource.to_stored(object) {
+            let kind = self.resource.storage_kind();
+            return match self.resource.to_stored(object) {
                 Some(object) => draft(kind, key, &object),
                 None => draft(kind, key, object),
-            }));
+            };
         }
-        match (self.conversion, &self.resource.stored_as) {
-            (Some(attempt), Some(_)) => {
-                let Converted { object: shown, stored, back } =
-                    attempt.store(self.resource, object, version)?;
-                *object = shown;
-                Ok(Drafted { draft: draft(kind, key, &stored), back: Some(back) })
-            }
-            (Some(_), _) => Ok(plain(draft(self.kind(), key, object))),
-            (None, _) => {
-                // It stays in the version that it has.
-                let mut kind = self.kind().clone();
-                if let Some(version) = object.get("apiVersion").and_then(Value::as_str) {
-                    version.clone_into(&mut kind.api_version);
-                }
-                Ok(plain(draft(&kind, key, object)))
-            }
+        let mut kind = self.kind().clone();
+        if let Some(version) = object.get("apiVersion").and_then(Value::as_str) {
+            version.clone_into(&mut kind.api_version);
         }
+        draft(&kind, key, object)
     }
 
     /// Takes out what webhooks have put into an object and its kind does not know.
@@ -237,32 +188,6 @@ impl<'a> Scope<'a> {
         Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 
-    /// Asks webhooks about an object that is to be new, or to come after `old` of this version, or to go (then there is none).
-    pub(crate) fn admit(
-        &self,
-        phase: Phase,
-        object: Option<&mut Object>,
-        old: Option<(&Object, u64)>,
-    ) -> Result<(), ApiError> {
-        let Some(attempt) = self.admission else { return Ok(()) };
-        let operation = match (&object, old) {
-            (None, _) => Operation::Delete,
-            (Some(_), None) => Operation::Create,
-            (Some(_), Some(_)) => Operation::Update,
-        };
-        let version = old.map_or(0, |(_, version)| version);
-        let mut object = object;
-        if let (Phase::Validate, Operation::Update, Some(object)) = (phase, operation, &mut object) {
-            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
-        }
-        let occasion = Occasion { phase, operation, version };
-        attempt.review(occasion, object.as_deref_mut(), old.map(|(old, _)| old))?;
-        match object {
-            Some(object) => metadata::check_namespace(self.namespace, object),
-            None => Ok(()),
-        }
-    }
-
     /// What a client is told of an object that is valid; writes of this process are told nothing.
     pub(super) fn advice(&self, object: &mut Object, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
         match self.validation {
@@ -274,5 +199,90 @@ impl<'a> Scope<'a> {
     pub(super) fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
         let namespace = self.namespace.unwrap_or_default();
         ObjectKey::new(namespace, name).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+}
+
+impl Shared {
+    /// Returns a stored object in the version of the resource.
+    pub(super) async fn present(
+        &self,
+        scope: Scope<'_>,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match scope.resource.present(stored, EventType::Modified) {
+            Some(shown) => Ok(shown),
+            None if scope.converts() => self.presented_anew(scope.resource, stored).await,
+            None => Ok(Arc::clone(stored)),
+        }
+    }
+
+    /// The same without cached conversions: a deletion reads the stored object, as in kube-apiserver.
+    pub(super) async fn present_uncached(
+        &self,
+        scope: Scope<'_>,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match scope.converts() && !scope.resource.is_shown(stored) {
+            true => self.presented_anew(scope.resource, stored).await,
+            false => self.present(scope, stored).await,
+        }
+    }
+
+    /// Returns a new object as it is stored. `managers` is the text of its managed fields, of an object that
+    /// [does not contain them](Scope::leaves_managers).
+    pub(super) async fn drafted_new(
+        &self,
+        scope: Scope<'_>,
+        key: ObjectKey,
+        object: &mut Object,
+        managers: Option<&str>,
+    ) -> Result<Drafted, ApiError> {
+        match managers {
+            Some(managers) => {
+                Ok(Drafted { draft: draft_managed(scope.kind(), key, object, managers), back: None })
+            }
+            None => self.drafted(scope, key, object).await,
+        }
+    }
+
+    /// Returns the object as it is stored, converted by the webhook of its CRD if there is one. The object then becomes what the webhook
+    /// received.
+    pub(super) async fn drafted(
+        &self,
+        scope: Scope<'_>,
+        key: ObjectKey,
+        object: &mut Object,
+    ) -> Result<Drafted, ApiError> {
+        let resource = scope.resource;
+        if !scope.converts() {
+            return Ok(Drafted { draft: scope.draft(key, object), back: None });
+        }
+        if resource.stored_as.is_none() {
+            scope.prune(object);
+            return Ok(Drafted { draft: draft(scope.kind(), key, object), back: None });
+        }
+        let Converted { object: sent, stored, back } =
+            self.convert_to_store(resource, std::mem::take(object)).await?;
+        *object = sent;
+        Ok(Drafted { draft: draft(resource.storage_kind(), key, &stored), back: Some(back) })
+    }
+
+    /// Runs one phase of admission for an object that is created, replaces `old` of this version, or, if it is absent, is deleted.
+    pub(crate) async fn admit(
+        &self,
+        scope: Scope<'_>,
+        phase: Phase,
+        mut object: Option<&mut Object>,
+        old: Option<(&Object, u64)>,
+    ) -> Result<(), ApiError> {
+        let Some(request) = scope.admission else { return Ok(()) };
+        if let (Phase::Validate, Some(object), Some((_, version))) = (phase, &mut object, old) {
+            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
+        }
+        let sent = object.as_deref_mut().map(std::mem::take);
+        let admitted = self.run_admission(request, phase, sent, old.map(|(old, _)| old)).await?;
+        let (Some(object), Some(admitted)) = (object, admitted) else { return Ok(()) };
+        *object = admitted;
+        metadata::check_namespace(scope.namespace, object)
     }
 }

@@ -74,7 +74,7 @@ impl Shared {
         versions: &mut Versions<'_>,
     ) -> Result<Option<Denial>, ApiError> {
         let Matched { policy, binding, seen, params } = matched;
-        let attributes = &asked.attempt.attributes;
+        let attributes = &asked.request.attributes;
         match self.seen_by(&binding.criteria, &asked.write(versions.now())) {
             Ok(None) => return Ok(None),
             Ok(Some(_)) => {}
@@ -132,7 +132,7 @@ impl Matched<'_> {
         let (policy, binding) = (&self.policy.name, &self.binding.name);
         let does = |action: &str| self.binding.actions.iter().any(|known| known == action);
         if does("Warn") && !objection.refuses {
-            asked.attempt.warn(format!(
+            asked.request.warn(format!(
                 "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {}",
                 objection.message
             ));

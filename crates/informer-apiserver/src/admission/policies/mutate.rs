@@ -128,7 +128,7 @@ impl Shared {
         rounds: &mut Reinvocation,
     ) -> Result<Acted, ApiError> {
         let policies = self.policies::<Mutator>();
-        let is_for_none = asked.operation == Operation::Delete || asked.attempt.attributes.is_question();
+        let is_for_none = asked.operation == Operation::Delete || asked.request.attributes.is_question();
         if policies.is_empty() || is_for_none {
             return Ok(Acted::default());
         }
@@ -136,7 +136,7 @@ impl Shared {
         let calls = self.mutators_for(asked, &policies, versions, &mut refusals).await;
         let namespace = match calls.is_empty() {
             true => Value::Null,
-            false => self.namespace_seen(&asked.attempt.attributes)?,
+            false => self.namespace_seen(&asked.request.attributes)?,
         };
         let acted = Acted::default();
         let mut round = Round { shared: self, asked, namespace, versions, rounds, refusals, acted };
@@ -203,7 +203,7 @@ impl Shared {
     ) -> Result<Vec<Value>, String> {
         match self.seen_by(&binding.criteria, &asked.write(versions.now())) {
             Ok(None) => Ok(Vec::new()),
-            Ok(Some(_)) => self.params(of, binding, &asked.attempt.attributes).await,
+            Ok(Some(_)) => self.params(of, binding, &asked.request.attributes).await,
             Err(error) => Err(error.message().to_owned()),
         }
     }
@@ -268,7 +268,7 @@ impl Round<'_, '_> {
         let target = Target {
             resource: call.seen.converted.as_ref().unwrap_or(&self.asked.own),
             // Of its subresources only the status is the object itself.
-            whole: matches!(self.asked.attempt.attributes.subresource.as_str(), "" | "status"),
+            whole: matches!(self.asked.request.attributes.subresource.as_str(), "" | "status"),
             seen: &call.seen,
         };
         let changed = self.shared.changed(&target, object, made)?;
