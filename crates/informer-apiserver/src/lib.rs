@@ -40,6 +40,7 @@ mod amounts;
 mod auth;
 mod clock;
 mod consumption;
+mod controllers;
 mod convert;
 mod custom;
 mod error;

@@ -8,7 +8,7 @@
 mod builder;
 mod objects;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informer_core::Gvr;
@@ -23,6 +23,7 @@ use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache};
 use crate::clock::Clock;
 use crate::consumption::Books;
+use crate::controllers::ControllerQueues;
 use crate::custom::NameCache;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
@@ -35,7 +36,6 @@ use crate::requests::{RequestLog, RequestRecord, Verb};
 use crate::rules::Allocations;
 use crate::storage::{Storage, WireBytes, Wiring};
 use crate::webhook::Webhooks;
-use crate::write::{GarbageTask, Settling, TaskQueue};
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -74,17 +74,18 @@ pub(crate) struct Shared {
     pub(crate) books: Books,
     /// Held from the look at the names of definitions until one has got some: no two take the same.
     pub(crate) naming: Mutex<NameCache>,
-    /// Namespaces and definitions that somebody is emptying right now.
-    pub(crate) settling: Settling,
-    /// Tasks of the garbage collector, caused by writes in progress.
-    pub(crate) garbage: TaskQueue<GarbageTask>,
+    /// The work queues of the controllers.
+    pub(crate) queues: ControllerQueues,
+    /// The server itself, for tasks that outlive a request.
+    pub(crate) me: Weak<Self>,
 }
 
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.
 ///
 /// It is reached in three ways that lead to the same state: by [`listen`](Self::listen) over HTTP, by
 /// [`service`](Self::service) without a socket, and by its own methods. The methods default and validate objects as
-/// requests do, but they keep `status`, do not need an existing namespace, and delete at once. Admission does not apply to
+/// requests do, but they keep `status`, do not need an existing namespace, and delete at once. They return after the
+/// [controllers](Controllers) have finished the work that follows from the write; a request does not wait for that. Admission does not apply to
 /// them: no webhook, policy, quota or admission plugin rejects or changes these objects, except that pods get their default
 /// tolerations. [`raw`](Self::raw) also stores broken objects.
 ///
@@ -196,6 +197,30 @@ impl ApiServer {
     pub fn advance(&self, by: Duration) {
         self.shared.clock.advance(by);
         self.shared.expire();
+    }
+
+    /// Waits until the server's [controllers](Controllers) have finished the work that follows from earlier writes: dependents of deleted
+    /// owners and contents of deleted namespaces are deleted, unless finalizers hold them.
+    ///
+    /// Requests do not wait for that, as with a real server; writes by the methods of this type do. It is cancel safe.
+    ///
+    /// ```
+    /// # use informer_apiserver::ApiServer;
+    /// # use informer_core::Gvr;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = ApiServer::builder().build();
+    /// let namespaces = Gvr::new("", "v1", "namespaces");
+    /// server.create(&namespaces, "", json!({"metadata": {"name": "shop"}}))?;
+    /// // A client of the server deletes the namespace here: it is terminating at first.
+    /// server.controllers_idle().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn controllers_idle(&self) {
+        self.shared.run_controllers();
+        self.shared.queues.idle().await;
     }
 
     /// Forgets the history up to now: watches and exact lists from before it get 410.

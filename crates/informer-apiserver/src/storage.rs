@@ -208,6 +208,10 @@ impl Storage {
         found.map(|(table, key)| (*table, key.to_string())).collect()
     }
 
+    pub(crate) fn has_dependents(&self, uid: &str) -> bool {
+        self.dependents.contains_key(uid)
+    }
+
     fn index_owners(&mut self, table: usize, before: Option<&Stored>, after: Option<&Stored>) {
         let none = Default::default();
         let (old, new) = (before.map_or(&none, |s| &s.owners), after.map_or(&none, |s| &s.owners));

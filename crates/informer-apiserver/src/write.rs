@@ -10,7 +10,6 @@ mod change;
 mod commit;
 mod delete;
 mod follow;
-mod garbage;
 mod merge;
 mod metadata;
 mod namespace;
@@ -18,10 +17,8 @@ mod own;
 mod patch;
 mod pods;
 mod retry;
-mod roles;
 mod scale;
 mod scope;
-mod settling;
 mod twice;
 
 use std::sync::Arc;
@@ -33,13 +30,14 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
-pub(crate) use garbage::{Task as GarbageTask, TaskQueue};
-pub(crate) use metadata::{check_converted, json_type, typeless};
+pub(crate) use follow::definition_of;
+pub(crate) use metadata::{check_converted, finalizers, json_type, metadata_of_mut, typeless};
+pub(crate) use namespace::{FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers};
 pub(crate) use patch::{JsonPatch, PatchType, is_failed_test, too_deep};
+pub(crate) use retry::retry;
 pub(crate) use scale::{NewScale, selector_text};
 use scope::Drafted;
 pub(crate) use scope::Scope;
-pub(crate) use settling::Settling;
 pub(crate) use twice::Twice;
 
 use crate::admission::Phase;
@@ -52,7 +50,7 @@ use crate::rules::{Allocation, Taken, allocate_from, prepare_new, tolerate_lost_
 use crate::server::{Shared, parse};
 use crate::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, fill_status, shaped};
-use metadata::{metadata_of, metadata_of_mut};
+use metadata::metadata_of;
 
 /// Names tried for one generateName, as upstream.
 const MAX_NAMES: usize = 8;

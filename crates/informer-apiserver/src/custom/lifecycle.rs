@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::definition::{Served, kinds, resources};
 use super::names;
+use crate::controllers::MAX_DELETIONS_PER_TASK;
 use crate::convert::Converter;
 use crate::kinds::{Defined, Kind, Resource};
 use crate::ready::ready;
@@ -152,15 +153,13 @@ impl Shared {
         self.storage.write().reshape(table, shaped);
     }
 
-    /// Takes a definition away: its objects first.
+    /// Takes away a terminating CRD without objects; one with objects is queued until these are deleted.
     fn wind_up(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
-        let served = self.served_of(&definition["spec"]);
-        let left = served.as_ref().map_or(0, |served| self.delete_all(served));
-        if left > 0 {
-            // Whoever removes the last of them comes back here.
-            return Step::Nothing;
-        }
-        if let Some(served) = served {
+        if let Some(served) = self.served_of(&definition["spec"]) {
+            if self.storage.read().live(served.table).iter().next().is_some() {
+                self.delete_custom_resources(current.key.name());
+                return Step::Nothing;
+            }
             let Gvr { group, resource: plural, .. } = &served.kind.gvr;
             let mut registry = self.registry.write();
             registry.retain(|kind| !(kind.is_custom() && is_of(kind, &served.kind)));
@@ -172,11 +171,28 @@ impl Shared {
         let held = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let kept: Vec<Value> = held.iter().filter(|name| *name != CLEANUP_FINALIZER).cloned().collect();
         if kept == held {
-            // What is left to do is for others.
+            // The other finalizers belong to clients.
             return Step::Nothing;
         }
         definition["metadata"]["finalizers"] = kept.into();
         self.write_definition(resource, current, definition)
+    }
+
+    /// Deletes a part of the objects of a terminating CRD. The removal of each queues the CRD again.
+    pub(crate) fn sync_custom_resources(&self, definition: &str) {
+        let Ok(resource) = self.resource(&definitions()) else { return };
+        let Ok(stored) = self.find(&resource, None, definition) else { return };
+        let spec = &parse(stored.as_slice())["spec"];
+        let Some(served) = self.served_of(spec).filter(|_| stored.terminating) else { return };
+        let live = self.storage.read().live(served.table);
+        let mut left = live.iter().filter(|stored| !stored.terminating);
+        for stored in left.by_ref().take(MAX_DELETIONS_PER_TASK) {
+            let scope = Scope::new(&served, stored.key.namespace());
+            drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
+        }
+        if left.next().is_some() {
+            self.delete_custom_resources(definition);
+        }
     }
 
     /// The resource that a definition stores its objects as, or another one where that is not served. None while it waits for
@@ -188,19 +204,6 @@ impl Shared {
         let served =
             || gvrs.iter().filter_map(|gvr| self.resource(gvr).ok()).filter(|one| one.kind.is_custom());
         served().find(|resource| resource.stored_as.is_none()).or_else(|| served().next())
-    }
-
-    /// Deletes the objects of a kind; answers how many are left.
-    fn delete_all(&self, resource: &Arc<Resource>) -> usize {
-        let live = self.storage.read().live(resource.table);
-        for stored in live.iter() {
-            let marked = parse(stored.as_slice())["metadata"]["deletionTimestamp"].is_string();
-            if !marked {
-                let scope = Scope::new(resource, stored.key.namespace());
-                drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
-            }
-        }
-        self.storage.read().live(resource.table).iter().count()
     }
 }
 

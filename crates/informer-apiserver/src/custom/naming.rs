@@ -1,7 +1,6 @@
 //! Who in a group has which names, and who waits for them.
 
-use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -43,17 +42,10 @@ impl NameCache {
 }
 
 impl Shared {
-    /// Follows a change of a definition: serves what it defines, or takes it away. Done before the change is answered, so
-    /// that nobody has to wait for it. Names that it gives up go to those who wait for them.
-    pub(crate) fn settle_definition(&self, name: &str) {
-        let mut changed = VecDeque::from([name.to_owned()]);
-        while let Some(name) = changed.pop_front() {
-            let renamed = Cell::new(false);
-            let turn = format!("{}/{name}", definitions().group);
-            self.settling.once(&turn, || renamed.set(self.follow_definition(&name) || renamed.get()));
-            if renamed.get() {
-                changed.extend(self.waiting_beside(&name));
-            }
+    /// Serves a CRD as it is now, or stops serving it. Names that it gives up go to the CRDs that wait for them.
+    pub(crate) fn sync_definition(&self, name: &str) {
+        if self.follow_definition(name) {
+            self.waiting_beside(name).iter().for_each(|waiting| self.settle_definition(waiting));
         }
     }
 

@@ -283,7 +283,9 @@ impl Call<'_> {
     /// Writes, and once more where the definition of the kind has changed under it: what is refused was not written.
     async fn write(mut self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
         loop {
-            match self.try_write(body).await {
+            let written = self.try_write(body).await;
+            self.shared.run_controllers();
+            match written {
                 Err(error) if error.code == 409 && self.follows_definition() => {}
                 done => return done,
             }

@@ -1,6 +1,6 @@
 //! How a server is made.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informer_core::Gvr;
@@ -13,6 +13,7 @@ use crate::admission::HookCache;
 use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
 use crate::clock::{Clock, TokioClock};
 use crate::consumption::Books;
+use crate::controllers::ControllerQueues;
 use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::kinds::{Kind, built_in};
@@ -21,7 +22,6 @@ use crate::rules::Allocations;
 use crate::storage::{History, Storage, WireBytes};
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
-use crate::write::{Settling, TaskQueue};
 
 /// Requests that one HTTP/2 connection may have under way, as upstream: more watches wait on the client's side.
 const HTTP2_STREAMS: u32 = 100;
@@ -219,7 +219,7 @@ impl ApiServerBuilder {
     pub fn build(self) -> ApiServer {
         let schema = self.schema.unwrap_or_else(Schema::builtin_served);
         let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
-        let shared = Shared {
+        let shared = Arc::new_cyclic(|me| Shared {
             clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
             storage: RwLock::new(Storage::new(self.first_version, self.history)),
             registry: RwLock::default(),
@@ -243,10 +243,10 @@ impl ApiServerBuilder {
             allocations: Allocations::default(),
             books: Books::default(),
             naming: Mutex::default(),
-            settling: Settling::default(),
-            garbage: TaskQueue::default(),
-        };
-        let server = ApiServer { shared: Arc::new(shared) };
+            queues: ControllerQueues::default(),
+            me: Weak::clone(me),
+        });
+        let server = ApiServer { shared };
         for kind in kinds {
             server.register(kind);
         }

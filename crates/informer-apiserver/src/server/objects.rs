@@ -59,8 +59,9 @@ impl ApiServer {
     ) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::of_program(&resource, some(namespace), mode);
-        let written = ready(self.shared.create(scope, object, mode))?;
-        Ok(written.value())
+        let written = ready(self.shared.create(scope, object, mode));
+        self.shared.finish_controllers();
+        Ok(written?.value())
     }
 
     pub(super) fn update_as(
@@ -73,8 +74,9 @@ impl ApiServer {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::of_program(&resource, some(namespace), mode);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let written = ready(self.shared.update(scope, &name, object, mode))?;
-        Ok(written.value())
+        let written = ready(self.shared.update(scope, &name, object, mode));
+        self.shared.finish_controllers();
+        Ok(written?.value())
     }
 
     /// Deletes an object at once, without grace. One with finalizers stays until they are gone, as for any client.
@@ -85,7 +87,9 @@ impl ApiServer {
     pub fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<(), ApiError> {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::new(&resource, some(namespace));
-        ready(self.shared.delete(scope, name, &DeleteOptions::now())).map(drop)
+        let deleted = ready(self.shared.delete(scope, name, &DeleteOptions::now()));
+        self.shared.finish_controllers();
+        deleted.map(drop)
     }
 
     /// One object. One that a webhook would have to convert is answered in the version that it is stored in.
@@ -149,7 +153,9 @@ impl ApiServer {
         let (mut count, mut objects) = (0, objects.into_iter().peekable());
         while objects.peek().is_some() {
             let batch: Vec<Value> = objects.by_ref().take(LOAD_BATCH).collect();
-            count += self.shared.load(&resource, batch, mode)?;
+            let loaded = self.shared.load(&resource, batch, mode);
+            self.shared.finish_controllers();
+            count += loaded?;
         }
         Ok(count)
     }

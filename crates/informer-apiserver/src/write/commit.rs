@@ -70,7 +70,15 @@ impl Shared {
     pub(super) fn commit_new(&self, scope: Scope<'_>, draft: Draft, mode: WriteMode) -> Committed {
         let place = self.place(scope, mode)?;
         let name = draft.key.name().to_owned();
-        self.commit_if(scope, draft, Expect::Absent, |storage| place.check(storage, scope.kind(), &name))
+        let check = |storage: &Storage| place.check(storage, scope.kind(), &name);
+        let committed = self.commit_if(scope, draft, Expect::Absent, check)?;
+        if let Ok(stored) = &committed
+            && !scope.dry_run
+            && !mode.is_of_program()
+        {
+            self.check_owners_of_new(scope.resource, stored);
+        }
+        Ok(committed)
     }
 
     /// Stores an object, if nothing has changed meanwhile.

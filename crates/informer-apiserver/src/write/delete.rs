@@ -7,7 +7,6 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::follow::namespace_turn;
 use super::metadata::{self, metadata_of_mut};
 use super::retry::MAX_ATTEMPTS;
 use super::{Drafted, Scope, wire_time};
@@ -45,7 +44,7 @@ impl DeleteOptions {
     }
 
     /// After everything that it owns.
-    pub(super) fn foreground() -> Self {
+    pub(crate) fn foreground() -> Self {
         Self { policy: Some("Foreground".to_owned()), ..Self::default() }
     }
 
@@ -226,8 +225,7 @@ impl Shared {
         let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
         let answer = pending(&marked, &DeleteOptions::default());
         if !scope.dry_run {
-            let name = current.key.name();
-            self.settling.once(&namespace_turn(name), || self.settle_namespace(name));
+            self.empty_namespace(current.key.name());
         }
         Ok(Ok(answer))
     }

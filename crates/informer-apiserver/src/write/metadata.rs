@@ -15,7 +15,7 @@ pub(super) fn metadata_of(object: &Object) -> Option<&Object> {
 }
 
 /// The metadata, made where it is missing.
-pub(super) fn metadata_of_mut(object: &mut Object) -> &mut Object {
+pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
         *metadata = Value::Object(Map::new());
@@ -28,7 +28,7 @@ pub(super) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     metadata_of(object).and_then(|metadata| metadata.get(name)?.as_str()).unwrap_or_default()
 }
 
-pub(super) fn finalizers(object: &Object) -> Vec<&str> {
+pub(crate) fn finalizers(object: &Object) -> Vec<&str> {
     let list = metadata_of(object).and_then(|metadata| metadata.get("finalizers")?.as_array());
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }

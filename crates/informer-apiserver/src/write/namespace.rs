@@ -5,16 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::metadata::{self, metadata_of_mut};
-use super::{DeleteOptions, Object, Scope, WriteMode};
+use super::{Object, Scope};
 use crate::error::ApiError;
-use crate::ready::ready;
-use crate::select::Filter;
-use crate::server::{Shared, parse};
+use crate::server::Shared;
 use crate::storage::{Changed, Expect, Stored, draft};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The finalizer of the controller that empties namespaces.
-const FINALIZER: &str = "kubernetes";
+pub(crate) const FINALIZER: &str = "kubernetes";
 
 /// What the server decides about a new namespace.
 pub(super) fn fill(object: &mut Object) {
@@ -36,7 +34,7 @@ pub(super) fn label(object: &mut Object) {
 }
 
 /// The finalizers of the specification, which hold a namespace besides those of its metadata.
-pub(super) fn finalizers(object: &Object) -> Vec<String> {
+pub(crate) fn finalizers(object: &Object) -> Vec<String> {
     let list = object.get("spec").and_then(|spec| spec.get("finalizers")?.as_array());
     list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
@@ -77,51 +75,5 @@ impl Shared {
         }
         let draft = draft(scope.kind(), current.key.clone(), &object);
         self.commit(scope, draft, Expect::At(current.version))
-    }
-
-    /// The namespace controller's part, where it is switched on: empties a namespace that ends, and lets go of it once
-    /// nothing is left.
-    pub(super) fn settle_namespace(&self, name: &str) {
-        if !self.controllers.namespaces {
-            return;
-        }
-        let Ok(resource) = self.resource(&informer_core::Gvr::new("", "v1", "namespaces")) else { return };
-        let Ok(stored) = self.find(&resource, None, name) else { return };
-        let Value::Object(mut object) = parse(stored.as_slice()) else { return };
-        if metadata::text(&object, "deletionTimestamp").is_empty() || !self.empty_namespace(name) {
-            return;
-        }
-        let left: Vec<String> = finalizers(&object).into_iter().filter(|name| name != FINALIZER).collect();
-        let spec = if left.is_empty() { json!({}) } else { json!({"finalizers": left}) };
-        object.insert("spec".into(), spec);
-        metadata_of_mut(&mut object).remove("resourceVersion");
-        // Gone or changed meanwhile: whoever did that settles it.
-        let scope = Scope::new(&resource, None);
-        drop(ready(self.update(scope, name, Value::Object(object), WriteMode::Finalize)));
-    }
-
-    /// Deletes what is in a namespace; true where nothing is left.
-    fn empty_namespace(&self, name: &str) -> bool {
-        let resources: Vec<_> = self.registry.read().iter().filter(|r| r.kind.namespaced).cloned().collect();
-        let filter = Filter::namespace(Some(name));
-        let inside = |table: usize| -> Vec<Arc<Stored>> {
-            let live = self.storage.read().live(table);
-            let prefix = filter.prefix();
-            live.from(&prefix)
-                .take_while(|stored| stored.key.as_str().starts_with(&prefix))
-                .cloned()
-                .collect()
-        };
-        for resource in &resources {
-            for stored in inside(resource.table) {
-                let marked = parse(stored.as_slice())["metadata"]["deletionTimestamp"].is_string();
-                if !marked {
-                    // Gone meanwhile is as good as deleted.
-                    let scope = Scope::new(resource, Some(name));
-                    drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
-                }
-            }
-        }
-        resources.iter().all(|resource| inside(resource.table).is_empty())
     }
 }

@@ -8,7 +8,7 @@ use crate::storage::Changed;
 pub(super) const MAX_ATTEMPTS: usize = 16;
 
 /// Repeats an attempt to write one object while other writes change the object.
-pub(super) fn retry<T>(
+pub(crate) fn retry<T>(
     kind: &Kind,
     name: &str,
     mut attempt: impl FnMut() -> Result<Result<T, Changed>, ApiError>,

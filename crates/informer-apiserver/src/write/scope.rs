@@ -177,7 +177,7 @@ impl<'a> Scope<'a> {
         refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
     }
 
-    pub(super) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &Kind {
         &self.resource.kind
     }
 

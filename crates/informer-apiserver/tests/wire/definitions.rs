@@ -173,6 +173,7 @@ async fn kinds_that_come_and_go_leave_no_history_behind_for_ever() {
         let path = format!("/apis/example.com/v1/namespaces/default/{plural}");
         assert_eq!(call(&server, "POST", &path, &thing.to_string()).await.0, 201);
         assert_eq!(call(&server, "DELETE", &format!("{DEFINITIONS}/{plural}.example.com"), "").await.0, 200);
+        server.controllers_idle().await;
     }
     let kept = server.usage().history_bytes;
     assert!(kept < 40 * BYTES, "the history of kinds that are gone has {kept} bytes");

@@ -24,7 +24,13 @@ async fn family(server: &ApiServer) {
     }
 }
 
-fn left(server: &ApiServer) -> Vec<String> {
+/// The names of the objects that are left once the controllers have finished.
+async fn left(server: &ApiServer) -> Vec<String> {
+    server.controllers_idle().await;
+    left_now(server)
+}
+
+fn left_now(server: &ApiServer) -> Vec<String> {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     server.list(&Gvr::new("", "v1", "configmaps"), "n").unwrap().iter().map(name).collect()
 }
@@ -34,9 +40,9 @@ async fn what_an_owner_leaves_behind_is_deleted_down_to_the_last() {
     let server = ApiServer::builder().build();
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/left"), "").await;
-    assert_eq!(left(&server), ["right", "root"]);
+    assert_eq!(left(&server).await, ["right", "root"]);
     call(&server, "DELETE", &format!("{MAPS}/root"), "").await;
-    assert!(left(&server).is_empty());
+    assert!(left(&server).await.is_empty());
 }
 
 #[tokio::test]
@@ -44,7 +50,7 @@ async fn orphans_stay_and_forget_their_owner() {
     let server = ApiServer::builder().build();
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/root?propagationPolicy=Orphan"), "").await;
-    assert_eq!(left(&server), ["leaf", "left", "right"]);
+    assert_eq!(left(&server).await, ["leaf", "left", "right"]);
     let (_, orphan) = ask(&server, "GET", &format!("{MAPS}/left"), "").await;
     assert!(orphan["metadata"]["ownerReferences"].is_null(), "{orphan}");
 }
@@ -58,10 +64,10 @@ async fn an_owner_in_the_foreground_waits_for_a_dependent_with_a_finalizer() {
     let patch = crate::support::send_with(&server, "PATCH", &format!("{MAPS}/leaf"), &merge, &hold).await;
     assert_eq!(patch.status(), 200);
     call(&server, "DELETE", &format!("{MAPS}/root?propagationPolicy=Foreground"), "").await;
-    assert_eq!(left(&server), ["leaf", "left", "root"]);
+    assert_eq!(left(&server).await, ["leaf", "left", "root"]);
     let free = json!({"metadata": {"finalizers": null}}).to_string();
     crate::support::send_with(&server, "PATCH", &format!("{MAPS}/leaf"), &merge, &free).await;
-    assert!(left(&server).is_empty(), "{:?}", left(&server));
+    assert_eq!(left(&server).await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -70,7 +76,7 @@ async fn without_the_collector_dependents_and_finalizers_stay() {
     family(&server).await;
     call(&server, "DELETE", &format!("{MAPS}/left"), "").await;
     call(&server, "DELETE", &format!("{MAPS}/root?propagationPolicy=Foreground"), "").await;
-    assert_eq!(left(&server), ["leaf", "right", "root"]);
+    assert_eq!(left(&server).await, ["leaf", "right", "root"]);
 }
 
 /// A chain of config maps in which each one owns the next.
@@ -102,7 +108,7 @@ fn chain_of_a_hundred_thousand_owners_is_collected_without_recursion() {
         let server = ApiServer::builder().build();
         chain(&server, 100_000);
         server.delete(&Gvr::new("", "v1", "configmaps"), "n", "link-00000000").unwrap();
-        assert!(left(&server).is_empty());
+        assert!(left_now(&server).is_empty());
     });
 }
 
@@ -113,8 +119,10 @@ fn foreground_deletion_of_a_long_chain_is_completed_without_recursion() {
         chain(&server, 10_000);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let url = format!("{MAPS}/link-00000000?propagationPolicy=Foreground");
-        assert_eq!(runtime.block_on(call(&server, "DELETE", &url, "")).0, 200);
-        assert!(left(&server).is_empty());
+        runtime.block_on(async {
+            assert_eq!(call(&server, "DELETE", &url, "").await.0, 200);
+            assert!(left(&server).await.is_empty());
+        });
     });
 }
 
@@ -139,4 +147,62 @@ fn chain_through_namespaces_is_collected_without_recursion() {
         let left = server.list(&namespaces, "").unwrap();
         assert_eq!(left.len(), 4, "those of every cluster are left");
     });
+}
+
+#[tokio::test]
+async fn requests_are_answered_while_a_large_namespace_is_deleted() {
+    const OBJECTS: usize = 20_000;
+    let server = ApiServer::builder().build();
+    let (namespaces, maps) = (Gvr::new("", "v1", "namespaces"), Gvr::new("", "v1", "configmaps"));
+    server.create(&namespaces, "", json!({"metadata": {"name": "n"}})).unwrap();
+    let map = |index: usize| json!({"metadata": {"name": format!("map-{index}"), "namespace": "n"}});
+    server.load(&maps, (0..OBJECTS).map(map)).unwrap();
+    let (status, terminating) = ask(&server, "DELETE", "/api/v1/namespaces/n", "").await;
+    assert_eq!((status, &terminating["status"]["phase"]), (200, &json!("Terminating")));
+    let mut counts = Vec::new();
+    loop {
+        let (status, namespace) = ask(&server, "GET", "/api/v1/namespaces/n", "").await;
+        if status == 404 {
+            break;
+        }
+        assert_eq!(namespace["status"]["phase"], "Terminating");
+        counts.push(server.list(&maps, "n").unwrap().len());
+        tokio::task::yield_now().await;
+    }
+    assert!(counts.iter().any(|count| (1..OBJECTS).contains(count)), "never partly deleted: {counts:?}");
+    assert!(counts.is_sorted_by(|before, after| before >= after), "{counts:?}");
+    assert!(left_now(&server).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_created_after_its_owner_was_deleted_is_collected() {
+    let server = ApiServer::builder().build();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0-1"});
+    let object = json!({"metadata": {"name": "late", "ownerReferences": [owner]}});
+    assert_eq!(call(&server, "POST", MAPS, &object.to_string()).await.0, 201);
+    assert_eq!(left_now(&server), ["late"]);
+    assert_eq!(left(&server).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_the_program_may_name_owners_that_do_not_exist() {
+    let server = ApiServer::builder().build();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0-1"});
+    let object = json!({"metadata": {"name": "fixture", "ownerReferences": [owner]}});
+    server.create(&Gvr::new("", "v1", "configmaps"), "n", object).unwrap();
+    assert_eq!(left(&server).await, ["fixture"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_server_leaves_no_task_behind() {
+    let server = ApiServer::builder().build();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0-1"});
+    let object = json!({"metadata": {"name": "late", "ownerReferences": [owner]}});
+    assert_eq!(call(&server, "POST", MAPS, &object.to_string()).await.0, 201);
+    tokio::task::yield_now().await;
+    let runtime = tokio::runtime::Handle::current().metrics();
+    assert_eq!(runtime.num_alive_tasks(), 1, "the collector waits for its delay");
+    drop(server);
+    tokio::task::yield_now().await;
+    assert_eq!(runtime.num_alive_tasks(), 0);
 }

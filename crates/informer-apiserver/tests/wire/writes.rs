@@ -356,6 +356,7 @@ async fn namespaces_are_required_on_request_and_take_their_content_with_them() {
     assert_eq!(namespace["status"]["phase"], "Active");
     assert_eq!(json(&server, "POST", MAPS, &body).await.0, 201);
     assert_eq!(json(&server, "DELETE", "/api/v1/namespaces/n", "").await.0, 200);
+    server.controllers_idle().await;
     assert_eq!(json(&server, "GET", "/api/v1/namespaces/n", "").await.0, 404);
     assert_eq!(json(&server, "GET", &format!("{MAPS}/a"), "").await.0, 404);
     let (status, error) = json(&server, "DELETE", "/api/v1/namespaces/default", "").await;

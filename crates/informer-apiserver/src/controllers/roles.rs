@@ -1,34 +1,28 @@
-//! The part of the controller that aggregates ClusterRoles, where it is switched on: a role with an `aggregationRule` has the
-//! rules of all roles that its selectors select.
+//! ClusterRole aggregation: a role with an `aggregationRule` gets the rules of all roles that its selectors match.
 
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
-use super::{Application, Scope, WriteMode, selector_text};
 use crate::ready::ready;
 use crate::server::{Shared, parse};
+use crate::write::{Application, Scope, WriteMode, selector_text};
 
-/// The manager of the rules, as upstream.
-const MANAGER: &str = "clusterrole-aggregation-controller";
-/// Roles aggregate roles that aggregate roles: so often at most all of them are looked at after one write.
-const ROUNDS_MAX: usize = 32;
+/// The field manager of the aggregated rules, as in kube-controller-manager.
+pub(super) const MANAGER: &str = "clusterrole-aggregation-controller";
+/// Passes over all roles after one write: an aggregated role may itself be aggregated.
+const MAX_ROUNDS: usize = 32;
 
 impl Shared {
-    /// Brings all roles up to date.
-    pub(super) fn aggregate_roles(&self) {
-        if !self.controllers.roles {
-            return;
-        }
-        self.settling.once("clusterroles", || {
-            for _ in 0..ROUNDS_MAX {
-                if !self.aggregate_once() {
-                    return;
-                }
+    /// Brings the rules of all aggregated roles up to date.
+    pub(super) fn sync_roles(&self) {
+        for _ in 0..MAX_ROUNDS {
+            if !self.aggregate_once() {
+                return;
             }
-        });
+        }
     }
 
-    /// Answers whether anything has changed.
+    /// Returns true if a role has changed.
     fn aggregate_once(&self) -> bool {
         let gvr = Gvr::new("rbac.authorization.k8s.io", "v1", "clusterroles");
         let Ok(resource) = self.resource(&gvr) else { return false };
@@ -52,7 +46,7 @@ impl Shared {
             }
             let Value::Object(config) = config else { continue };
             let apply = Application { config, force: true, duplicates: None };
-            // A role that goes or changes meanwhile brings us here again.
+            // A role that was deleted or changed in the meantime is queued again.
             changed |= ready(self.apply(scope, name, &apply, WriteMode::Main)).is_ok();
         }
         changed

@@ -1,0 +1,67 @@
+//! The namespace controller: deletes the contents of terminating namespaces, then removes their finalizer.
+
+use serde_json::{Value, json};
+
+use super::MAX_DELETIONS_PER_TASK;
+use crate::ready::ready;
+use crate::select::Filter;
+use crate::server::{Shared, parse};
+use crate::write::{DeleteOptions, NAMESPACE_FINALIZER, Scope, WriteMode, metadata_of_mut, namespace_finalizers};
+
+impl Shared {
+    /// Deletes a part of the contents of a terminating namespace. Objects with finalizers hold it; their removal queues it again.
+    pub(super) fn sync_namespace(&self, name: &str) {
+        let Ok(resource) = self.resource(&informer_core::Gvr::new("", "v1", "namespaces")) else { return };
+        let Ok(stored) = self.find(&resource, None, name) else { return };
+        if !stored.terminating {
+            return;
+        }
+        match self.delete_contents(name) {
+            Contents::ToDelete => self.empty_namespace(name),
+            Contents::Held => {}
+            Contents::Empty => {
+                let Value::Object(mut object) = parse(stored.as_slice()) else { return };
+                let left = namespace_finalizers(&object).into_iter().filter(|name| name != NAMESPACE_FINALIZER);
+                let left: Vec<String> = left.collect();
+                let spec = if left.is_empty() { json!({}) } else { json!({"finalizers": left}) };
+                object.insert("spec".into(), spec);
+                metadata_of_mut(&mut object).remove("resourceVersion");
+                // An error means that the namespace was removed in the meantime.
+                let scope = Scope::new(&resource, None);
+                drop(ready(self.update(scope, name, Value::Object(object), WriteMode::Finalize)));
+            }
+        }
+    }
+
+    fn delete_contents(&self, name: &str) -> Contents {
+        let resources: Vec<_> = self.registry.read().iter().filter(|r| r.kind.namespaced).cloned().collect();
+        let prefix = Filter::namespace(Some(name)).prefix();
+        let (mut deletions, mut contents) = (0, Contents::Empty);
+        for resource in &resources {
+            let live = self.storage.read().live(resource.table);
+            let inside = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
+            for stored in inside {
+                if deletions == MAX_DELETIONS_PER_TASK {
+                    return Contents::ToDelete;
+                }
+                if !stored.terminating {
+                    deletions += 1;
+                    let scope = Scope::new(resource, Some(name));
+                    drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
+                }
+                if self.storage.read().get(resource.table, stored.key.as_str()).is_some() {
+                    contents = Contents::Held;
+                }
+            }
+        }
+        contents
+    }
+}
+
+/// What is left in a terminating namespace.
+enum Contents {
+    Empty,
+    /// Only objects with finalizers.
+    Held,
+    ToDelete,
+}
