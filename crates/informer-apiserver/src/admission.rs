@@ -1,6 +1,6 @@
 //! Admission: policies in CEL and webhooks that may change or reject a write.
 //!
-//! The write pipeline calls [`Shared::admit`] at two places, before the object is validated and before it is stored. A write that
+//! The write pipeline calls [`Admission::admit`] at two places, before the object is validated and before it is stored. A write that
 //! meets another version of the object starts again from its read, and is then admitted again, as by kube-apiserver. No lock is
 //! held while a webhook is called.
 //!
@@ -12,24 +12,46 @@
 
 mod attributes;
 mod conditions;
+mod decode;
 mod dispatch;
 mod expressions;
 mod hooks;
 mod matching;
+pub(crate) mod plugins;
 mod policies;
+pub(crate) mod quota;
+mod request;
 mod review;
 mod versions;
 
 use std::fmt;
+use std::ops::Deref;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 pub(crate) use attributes::{Attributes, Operation, ReviewKind};
-pub(crate) use expressions::Declared;
 pub(crate) use hooks::HookCache;
+pub(crate) use request::Scope;
+
+use crate::auth::Auth;
 
 type Object = Map<String, Value>;
+
+/// Admits writes: plugins, quotas, policies and webhooks.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) auth: Auth,
+    pub(crate) hooks: HookCache,
+}
+
+impl Deref for Admission {
+    type Target = Auth;
+
+    fn deref(&self) -> &Auth {
+        &self.auth
+    }
+}
 
 /// The two phases of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,6 @@
 
 mod accounts;
 mod attributes;
-mod bootstrap;
 mod cover;
 mod escalation;
 mod impersonate;
@@ -20,99 +19,23 @@ mod review;
 mod rule;
 mod tokens;
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use http::header::AUTHORIZATION;
 use http::request;
 use parking_lot::RwLock;
-use serde_json::{Value, json};
 
 pub(crate) use accounts::check_token_request;
 pub(crate) use attributes::Attributes;
-pub(crate) use bootstrap::write_bootstrap_policy;
 pub(crate) use rbac::{Permissions, PolicyCache};
 pub use tokens::{ParseTokensError, Tokens};
 
-use crate::error::ApiError;
-use crate::server::Shared;
+use crate::model::error::ApiError;
+use crate::model::user::{MASTERS, User};
+use crate::registry::Store;
 use crate::tls::{ClientCa, PeerCertificate};
 use accounts::{AUDIENCE, Refusal};
 use tokens::{Issued, Token};
-
-/// Whoever is in it may do everything, whatever the roles say.
-const MASTERS: &str = "system:masters";
-const AUTHENTICATED: &str = "system:authenticated";
-
-/// Who makes a request.
-///
-/// ```
-/// use informer_apiserver::User;
-///
-/// let alice = User::new("alice").groups(["developers"]);
-/// assert_eq!(alice.name(), "alice");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) groups: Vec<String>,
-    pub(crate) extra: BTreeMap<String, Vec<String>>,
-}
-
-impl User {
-    /// A user without groups.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() }
-    }
-
-    /// The user's uid.
-    pub fn uid(mut self, uid: impl Into<String>) -> Self {
-        self.uid = uid.into();
-        self
-    }
-
-    /// The user's groups; `system:authenticated` is added to them.
-    pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.groups = groups.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Who asks a server that asks nobody who they are.
-    fn administrator() -> Self {
-        Self::new("admin").groups([MASTERS]).authenticated()
-    }
-
-    fn anonymous() -> Self {
-        Self::new("system:anonymous").groups(["system:unauthenticated"])
-    }
-
-    fn authenticated(mut self) -> Self {
-        if !self.groups.iter().any(|group| group == AUTHENTICATED) {
-            self.groups.push(AUTHENTICATED.to_owned());
-        }
-        self
-    }
-
-    /// As reviews show it.
-    pub(crate) fn info(&self) -> Value {
-        let mut info = json!({"username": self.name});
-        if !self.uid.is_empty() {
-            info["uid"] = self.uid.clone().into();
-        }
-        if !self.groups.is_empty() {
-            info["groups"] = self.groups.clone().into();
-        }
-        if !self.extra.is_empty() {
-            info["extra"] = json!(self.extra);
-        }
-        info
-    }
-}
 
 /// Who a write is for.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +86,23 @@ impl Access {
     }
 }
 
-impl Shared {
+/// Authenticates and authorizes requests by what is stored.
+#[derive(Debug)]
+pub(crate) struct Auth {
+    pub(crate) store: Store,
+    pub(crate) access: Access,
+    pub(crate) policy: PolicyCache,
+}
+
+impl Deref for Auth {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Auth {
     /// Finds out who makes a request: by its client certificate, or by its bearer token.
     pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {

@@ -1,33 +1,64 @@
-//! The server over HTTP: routes, parameters, bodies, and the service that clients call.
+//! The server over HTTP: routes, parameters, bodies, watches, and the service that clients call.
 
 mod accept;
-mod admitted;
+mod admission;
 mod answer;
 mod body;
 mod call;
 mod deadline;
 mod discovery;
-mod gather;
 mod gzip;
+pub(crate) mod list;
+mod list_body;
 mod listen;
 mod openapi;
 mod options;
 mod query;
 mod route;
 mod service;
-mod special;
+mod subresources;
+pub(crate) mod table;
 mod warnings;
-mod yaml;
+pub(crate) mod watch;
+pub(crate) mod watch_faults;
+
+use std::ops::Deref;
+use std::sync::Arc;
 
 pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
 pub(crate) use answer::framed;
-pub(crate) use call::shown;
-pub(crate) use gather::Batch;
-pub(crate) use options::check_dry_run;
-pub(crate) use query::{ListOptions, Query, parse_version};
-pub(crate) use route::segments;
-pub(crate) use service::BODY_BYTES_MAX;
-pub(crate) use yaml::{read_yaml, read_yaml_value, yaml_twice};
+pub(crate) use list_body::Batch;
+pub(crate) use query::ListOptions;
+
+use crate::controllers::ControllerManager;
+use crate::faults::Faults;
+use crate::requests::RequestLog;
+use watch::Lagging;
+
+/// Everything that requests share: the server below HTTP, its faults, its log, and the options of the protocol.
+#[derive(Debug)]
+pub(crate) struct Frontend {
+    pub(crate) manager: Arc<ControllerManager>,
+    pub(crate) faults: Faults,
+    pub(crate) requests: RequestLog,
+    pub(crate) lagging: Lagging,
+    /// Clients that ask for aggregated discovery get it.
+    pub(crate) aggregated_discovery: bool,
+    /// Large answers are compressed for clients that accept gzip.
+    pub(crate) compression: bool,
+    /// Host names of a server without authentication, in addition to those of the loopback device.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Concurrent streams of one HTTP/2 connection.
+    pub(crate) http2_streams: u32,
+}
+
+impl Deref for Frontend {
+    type Target = ControllerManager;
+
+    fn deref(&self) -> &ControllerManager {
+        &self.manager
+    }
+}

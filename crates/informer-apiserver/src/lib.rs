@@ -36,55 +36,39 @@
 //! `ring` and `aws-lc-rs` bring, or that is passed; none is installed for the process.
 
 mod admission;
-mod amounts;
 mod auth;
 mod clock;
-mod consumption;
 mod controllers;
-mod convert;
-mod custom;
-mod error;
-mod expiry;
 mod faults;
-mod fields;
 mod http;
-mod json;
-mod jsonpath;
-mod kinds;
-mod list;
-mod load;
-mod plugins;
+mod model;
+mod pipeline;
 mod port;
-mod ready;
+mod registry;
 mod requests;
-mod rules;
-mod select;
 mod server;
-mod snapshot;
-mod storage;
-mod table;
 mod tls;
-mod typed;
-mod upset;
-mod watch;
 mod webhook;
-mod write;
 
-pub use auth::{ParseTokensError, Tokens, User};
+pub use auth::{ParseTokensError, Tokens};
 pub use clock::{Clock, ManualClock, Sleep, TokioClock};
-pub use error::ApiError;
 pub use faults::{
     Fault, FaultAction, FaultBuilder, FaultFile, FaultMatch, FaultRule, FaultWhen, Faults, ParseFaultsError,
 };
+pub use http::watch::Lagging;
 pub use http::{ApiBody, ApiService, BrokenOff, Listening};
 pub use informer_schema::{ExtraField, ExtraFieldError};
-pub use kinds::Kind;
-pub use load::LoadError;
+pub use model::error::ApiError;
+pub use model::kinds::Kind;
+pub use model::user::User;
 pub use port::ReservedPort;
+pub use registry::Controllers;
+pub use registry::storage::History;
 pub use requests::{RequestRecord, Verb};
-pub use server::{ApiServer, ApiServerBuilder, Controllers, Lagging, RawWriter, RewindError, Usage};
-pub use snapshot::{RestoreError, Snapshot, SnapshotError};
-pub use storage::History;
+pub use server::{
+    ApiServer, ApiServerBuilder, LoadError, RawWriter, RestoreError, RewindError, Snapshot, SnapshotError,
+    Usage,
+};
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use tls::CertificateAuthority;
 pub use tls::{Certificate, ClientCa, Tls, TlsError};

@@ -1,84 +1,29 @@
-//! The server as a value: its parts, and what can be done to it.
-//!
-//! # Lock order
-//!
-//! `allocations`, then `books`, or `naming`; then `registry`, then `storage`; of the last two neither is held while the other parts
-//! are called, nor over an await. Watchers take `storage` for reading and only to copy references.
+//! The server as a value: how it is built, and what the embedding program can do with it.
 
+mod bootstrap;
 mod builder;
+mod listen;
+mod load;
 mod objects;
+mod snapshot;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use informer_core::Gvr;
-use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 use tokio::sync::watch;
 
-pub use builder::{ApiServerBuilder, Controllers, Lagging};
+pub use builder::ApiServerBuilder;
+pub use load::LoadError;
 pub use objects::RawWriter;
+pub use snapshot::{RestoreError, Snapshot, SnapshotError};
 
-use crate::admission::HookCache;
-use crate::auth::{Access, PolicyCache};
-use crate::clock::Clock;
-use crate::consumption::Books;
-use crate::controllers::ControllerQueues;
-use crate::custom::NameCache;
-use crate::error::ApiError;
-use crate::expiry::Expiry;
 use crate::faults::Faults;
-use crate::http::ApiService;
-use crate::json;
-use crate::kinds::{Kind, Registry, Resource};
-use crate::list::FRESHNESS_WAIT;
-use crate::requests::{RequestLog, RequestRecord, Verb};
-use crate::rules::Allocations;
-use crate::storage::{Storage, WireBytes, Wiring};
+use crate::http::{ApiService, Frontend};
+use crate::model::kinds::Kind;
+use crate::registry::Resource;
+use crate::requests::{RequestRecord, Verb};
 use crate::webhook::Webhooks;
-
-/// Everything that requests share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) storage: RwLock<Storage>,
-    pub(crate) registry: RwLock<Registry>,
-    /// The version of the last commit, for reads that wait for one.
-    version: watch::Sender<u64>,
-    pub(crate) faults: Faults,
-    pub(crate) requests: RequestLog,
-    pub(crate) lagging: Lagging,
-    pub(crate) require_namespaces: bool,
-    pub(crate) controllers: Controllers,
-    pub(crate) access: Access,
-    /// Discovery is answered in one piece to clients that ask for it.
-    pub(crate) aggregated_discovery: bool,
-    /// Large answers are compressed for clients that ask for it.
-    pub(crate) compression: bool,
-    /// Names under which an open server may be reached, besides those of the loopback device.
-    pub(crate) allowed_hosts: Vec<String>,
-    /// Requests that one HTTP/2 connection may have under way.
-    pub(crate) http2_streams: u32,
-    pub(crate) policy: PolicyCache,
-    /// How webhooks are reached.
-    pub(crate) webhooks: Webhooks,
-    pub(crate) hooks: HookCache,
-    /// What the built-in kinds are made of.
-    pub(crate) schema: informer_schema::Schema,
-    /// How much protobuf is kept.
-    wires: WireBytes,
-    pub(crate) expiry: Expiry,
-    /// Addresses and node ports of Services that are being written.
-    pub(crate) allocations: Allocations,
-    /// What quotas have counted; held by writes from the question whether there is room until they are stored.
-    pub(crate) books: Books,
-    /// Held from the look at the names of definitions until one has got some: no two take the same.
-    pub(crate) naming: Mutex<NameCache>,
-    /// The work queues of the controllers.
-    pub(crate) queues: ControllerQueues,
-    /// The server itself, for tasks that outlive a request.
-    pub(crate) me: Weak<Self>,
-}
 
 /// A Kubernetes API server inside this process. A clone is another handle to the same server.
 ///
@@ -103,7 +48,7 @@ pub(crate) struct Shared {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ApiServer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Frontend>,
 }
 
 impl ApiServer {
@@ -246,17 +191,14 @@ impl ApiServer {
         let mut storage = self.shared.storage.write();
         storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
         drop(storage);
-        self.shared.forget_what_was();
+        self.shared.forget_versions();
         self.shared.announce_everything();
         Ok(())
     }
 
     /// Ends every open watch properly, as a restart of the server does.
     pub fn disconnect_watchers(&self) {
-        let mut storage = self.shared.storage.write();
-        (0..storage.tables()).for_each(|table| storage.disconnect(table));
-        drop(storage);
-        self.shared.announce_all();
+        self.shared.end_watches();
     }
 }
 
@@ -280,83 +222,4 @@ pub struct Usage {
 pub struct RewindError {
     version: u64,
     floor: u64,
-}
-
-pub(crate) fn parse(bytes: &[u8]) -> Value {
-    json::read(bytes).expect("stored objects are JSON that this server wrote").value
-}
-
-impl Shared {
-    /// What objects need to be written as protobuf.
-    pub(crate) fn wiring(&self) -> Wiring<'_> {
-        Wiring { schema: &self.schema, kept: &self.wires }
-    }
-
-    pub(crate) fn resource(&self, gvr: &Gvr) -> Result<Arc<Resource>, ApiError> {
-        self.registry.read().get(gvr).ok_or_else(ApiError::unknown_resource)
-    }
-
-    /// Tells everyone who waits that a commit has happened.
-    pub(crate) fn announce(&self, resource: &Resource) {
-        resource.changed.send_replace(());
-        self.announce_version();
-    }
-
-    fn announce_version(&self) {
-        // Told under the lock, so that of two commits the later one is told last.
-        let storage = self.storage.read();
-        self.version.send_replace(storage.version());
-    }
-
-    /// Forgets what is kept by the versions of objects, which others may have now.
-    pub(crate) fn forget_what_was(&self) {
-        self.hooks.forget();
-        self.books.forget();
-        let converters: Vec<_> =
-            self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
-        converters.iter().for_each(|converter| converter.forget());
-    }
-
-    /// Tells everyone who waits that everything may be different.
-    pub(crate) fn announce_everything(&self) {
-        self.announce_version();
-        self.announce_all();
-    }
-
-    fn announce_all(&self) {
-        for resource in self.registry.read().iter() {
-            resource.changed.send_replace(());
-        }
-    }
-
-    /// Refuses a version that the server has not reached.
-    pub(crate) fn has_reached(&self, wanted: u64) -> Result<(), ApiError> {
-        let current = self.storage.read().version();
-        if current >= wanted {
-            return Ok(());
-        }
-        let mut error = ApiError::too_large(wanted, current);
-        if let Some(details) = &mut error.details {
-            details.retry_after_seconds = 0;
-        }
-        Err(error)
-    }
-
-    /// Waits until the server has reached a version, for at most [`FRESHNESS_WAIT`].
-    pub(crate) async fn reach(&self, wanted: u64) -> Result<(), ApiError> {
-        if self.storage.read().version() >= wanted {
-            return Ok(());
-        }
-        let mut version = self.version.subscribe();
-        let deadline = self.clock.elapsed() + FRESHNESS_WAIT;
-        tokio::select! {
-            reached = version.wait_for(|version| *version >= wanted) => {
-                if reached.is_ok() {
-                    return Ok(());
-                }
-            }
-            () = self.clock.sleep_until(deadline) => {}
-        }
-        Err(ApiError::too_large(wanted, self.storage.read().version()))
-    }
 }

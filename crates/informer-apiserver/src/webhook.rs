@@ -114,17 +114,17 @@ pub(crate) struct Service {
 /// The object in an answer: JSON, or YAML as upstream's client reads it too.
 pub(crate) fn read_answer(body: &[u8]) -> Result<Value, String> {
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let answer = match crate::json::read_json(body) {
+    let answer = match crate::model::json::read_json(body) {
         Ok(answer) => answer,
         Err(why) if why.starts_with("unexpected end") => return Err(failed(why)),
-        Err(why) => crate::http::read_yaml_value(body).map_err(|_| failed(why))?,
+        Err(why) => crate::model::yaml::read_yaml_value(body).map_err(|_| failed(why))?,
     };
     match answer {
         Value::Object(_) => Ok(answer),
         other => Err(failed(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
              omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            crate::write::json_type(&other)
+            crate::model::metadata::json_type(&other)
         ))),
     }
 }

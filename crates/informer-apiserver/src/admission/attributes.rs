@@ -4,7 +4,7 @@ use informer_core::Gvr;
 use serde_json::{Value, json};
 
 use super::hooks::GROUP;
-use crate::auth::User;
+use crate::model::user::User;
 
 /// What a write does, as webhooks are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

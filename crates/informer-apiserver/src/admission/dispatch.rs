@@ -13,9 +13,9 @@ use super::policies::Reinvocation;
 use super::review::{self, Verdict};
 use super::versions::{Pair, Versions};
 use super::{AdmissionRequest, Object, Operation, Phase};
-use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::server::Shared;
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::registry::Resource;
 use crate::webhook::Post;
 
 /// What upstream calls webhooks as.
@@ -29,7 +29,7 @@ enum Failure {
     Refused(ApiError),
 }
 
-impl Shared {
+impl Admission {
     /// Runs one phase of admission: of a creation if `old` is absent, of a deletion if `object` is. Returns what policies and
     /// webhooks made of the object.
     pub(crate) async fn run_admission(
@@ -147,7 +147,7 @@ impl Shared {
         let Some(patch) = verdict.patch else { return Ok(None) };
         let undecodable =
             |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
-        let patch = crate::write::JsonPatch::read(&patch).map_err(undecodable)?;
+        let patch = crate::model::json_patch::JsonPatch::read(&patch).map_err(undecodable)?;
         if patch.is_empty() {
             return Ok(None);
         }

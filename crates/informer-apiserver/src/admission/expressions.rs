@@ -3,19 +3,9 @@
 #[cfg(feature = "cel")]
 mod authorizer;
 #[cfg(feature = "cel")]
-mod check;
-#[cfg(feature = "cel")]
 mod evaluate;
-#[cfg(feature = "cel")]
-mod functions;
-#[cfg(feature = "cel")]
-mod made;
 #[cfg(not(feature = "cel"))]
 mod refuse;
-#[cfg(feature = "cel")]
-mod types;
-#[cfg(not(feature = "cel"))]
-mod unchecked;
 #[cfg(feature = "cel")]
 mod values;
 
@@ -23,16 +13,13 @@ use serde_json::Value;
 
 use crate::admission::Attributes;
 use crate::admission::matching::Write;
-use crate::auth::{Permissions, User};
+use crate::auth::Permissions;
+use crate::model::user::User;
 
-#[cfg(feature = "cel")]
-pub(crate) use check::Declared;
 #[cfg(feature = "cel")]
 pub(super) use evaluate::{Expression, Run};
 #[cfg(not(feature = "cel"))]
 pub(super) use refuse::{Expression, Run};
-#[cfg(not(feature = "cel"))]
-pub(crate) use unchecked::Declared;
 
 /// What an expression comes to, as far as it is asked.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
@@ -57,9 +44,6 @@ impl Failure {
         Self { why, ends_all: false }
     }
 }
-
-/// Under this name the objects that an expression makes have the name of their type: no member of an object can be called so.
-pub(super) const TYPE_NAME: &str = "\0type";
 
 /// What expressions see, each under its name.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];

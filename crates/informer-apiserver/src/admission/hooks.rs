@@ -12,10 +12,11 @@ use super::expressions::Expression;
 use super::matching::{Criteria, Rule};
 use super::policies::{Judge, Mutator};
 use super::{Phase, policies};
-use crate::server::{Shared, parse};
-use crate::storage::OrderedMap;
+use crate::admission::Admission;
+use crate::model::json::parse;
+use crate::model::selectors::selector_text;
+use crate::registry::storage::OrderedMap;
 use crate::webhook::ClientConfig;
-use crate::write::selector_text;
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// How long a webhook may take that says nothing of it, as upstream.
@@ -141,7 +142,7 @@ impl HookCache {
     }
 }
 
-impl Shared {
+impl Admission {
     /// Whether any webhook or policy might be asked.
     pub(crate) fn has_hooks(&self) -> bool {
         let configured = |phase| self.configurations(phase).iter().next().is_some();

@@ -10,9 +10,11 @@ use super::attributes::{ReviewKind, resource_json};
 use super::expressions::{Asker, Expression, Run};
 use super::hooks::Hook;
 use super::{Attributes, Object, Operation, conditions, review};
-use crate::error::ApiError;
-use crate::kinds::{Kind, Resource};
-use crate::server::{Shared, parse};
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::registry::Resource;
 
 /// Which writes a webhook or a policy is for.
 pub(super) struct Criteria {
@@ -74,7 +76,7 @@ impl Seen {
     }
 }
 
-impl Shared {
+impl Admission {
     /// How a webhook or a policy is to see a write; `None` where its selectors or rules are for others.
     pub(super) fn seen_by(&self, criteria: &Criteria, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
         let namespace = self.matches_namespace(&criteria.namespaces, write);

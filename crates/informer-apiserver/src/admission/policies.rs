@@ -3,13 +3,14 @@
 //! Those that change are asked before the mutating webhooks and those that decide before the validating ones, as upstream, and inside
 //! this process: nothing is held while they run.
 
-mod ask;
-mod change;
-mod judge;
+mod apply;
+mod dispatch;
 mod mutate;
-mod mutator;
+mod mutating;
+
 mod params;
 mod patches;
+mod validating;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use self::judge::Judge;
 pub(super) use self::mutate::Reinvocation;
-pub(super) use self::mutator::Mutator;
+pub(super) use self::mutating::Mutator;
+pub(super) use self::validating::Judge;
 use super::expressions::Expression;
 use super::hooks::{GROUP, HookCache, selector};
 use super::matching::{Criteria, Rule};
-use crate::server::{Shared, parse};
-use crate::storage::OrderedMap;
+use crate::admission::Admission;
+use crate::model::json::parse;
+use crate::registry::storage::OrderedMap;
 
 /// What a policy does about a write.
 pub(super) trait Work: Sized {
@@ -192,7 +194,7 @@ impl<W> Default for Compiled<W> {
     }
 }
 
-impl Shared {
+impl Admission {
     /// Whether any policy might be asked: without a binding none is.
     pub(super) fn has_policies(&self) -> bool {
         [Judge::BINDINGS, Mutator::BINDINGS]

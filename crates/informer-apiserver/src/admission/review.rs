@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::attributes::resource_json;
 use super::hooks::Hook;
 use super::matching::{Seen, Write, seen_json};
-use crate::error::ApiError;
+use crate::model::error::ApiError;
 
 /// The request of a review, without its uid and objects.
 pub(super) fn request(write: &Write<'_>, seen: &Seen) -> Value {

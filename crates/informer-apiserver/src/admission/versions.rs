@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::Object;
 use super::matching::Seen;
-use crate::error::ApiError;
-use crate::kinds::{Resource, reform};
-use crate::server::Shared;
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::kinds::reform;
+use crate::registry::Resource;
 
 /// An object and the one before it, where there are such.
 pub(super) type Pair<'a> = (Option<&'a Object>, Option<&'a Object>);
@@ -44,13 +45,13 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// The object in the version of the request, to be changed, after [`turn_back`](Shared::turn_back).
+    /// The object in the version of the request, to be changed, after [`turn_back`](Admission::turn_back).
     pub(super) fn object_mut(&mut self) -> Option<&mut Object> {
         self.others.clear();
         self.object.as_mut()
     }
 
-    /// The objects as a webhook sees them, once they [are there](Shared::turn_to).
+    /// The objects as a webhook sees them, once they [are there](Admission::turn_to).
     pub(super) fn seen(&self, seen: &Seen) -> Pair<'_> {
         match seen.converted.as_ref().and_then(|resource| self.other(resource)) {
             Some(other) => (other.object.as_ref(), other.old.as_ref()),
@@ -71,7 +72,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// The object in the version of the request, after [`turn_back`](Shared::turn_back).
+    /// The object in the version of the request, after [`turn_back`](Admission::turn_back).
     pub(super) fn into_object(self) -> Option<Object> {
         self.object
     }
@@ -81,7 +82,7 @@ impl<'a> Versions<'a> {
     }
 }
 
-impl Shared {
+impl Admission {
     /// Makes the objects those that a webhook is to see.
     pub(super) async fn turn_to(
         &self,

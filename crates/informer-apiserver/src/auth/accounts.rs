@@ -10,12 +10,12 @@ use informer_core::Gvr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::User;
 use super::tokens::Token;
-use crate::error::{ApiError, Cause};
-use crate::kinds::Kind;
-use crate::server::Shared;
-use crate::storage::Stored;
+use crate::auth::Auth;
+use crate::model::error::{ApiError, Cause};
+use crate::model::kinds::Kind;
+use crate::model::user::User;
+use crate::registry::storage::Stored;
 
 /// Who tokens are for where a request does not say; upstream's is the issuer, which servers choose.
 pub(super) const AUDIENCE: &str = "https://example.local";
@@ -99,7 +99,7 @@ impl Anchor {
     }
 }
 
-impl Shared {
+impl Auth {
     /// Whose a token is, and for which of the wanted audiences.
     pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), Refusal> {
         if let Some(user) = self.access.known(token) {
@@ -209,7 +209,7 @@ impl Shared {
         request["apiVersion"] = "authentication.k8s.io/v1".into();
         request["metadata"] =
             json!({"name": name, "namespace": namespace, "uid": &*account.uid, "creationTimestamp": created});
-        let expires = crate::write::wire_time(self.clock.timestamp() + lasts);
+        let expires = crate::model::metadata::wire_time(self.clock.timestamp() + lasts);
         request["status"] = json!({"token": text, "expirationTimestamp": expires});
         Ok(request)
     }
@@ -243,7 +243,7 @@ impl Shared {
 
     /// Upstream also tells of the node that a pod is on, by its name alone where there is no such node.
     fn tell_of_pod(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
-        let spec = crate::server::parse(pod.as_slice())["spec"].take();
+        let spec = crate::model::json::parse(pod.as_slice())["spec"].take();
         let text = |name: &str| spec[name].as_str().unwrap_or_default();
         if text("serviceAccountName") != account {
             return Err(ApiError::bad_request(format!(

@@ -4,10 +4,9 @@ use http::Method;
 use informer_core::{FieldOperator, FieldSelector};
 use serde_json::Value;
 
-use crate::error::{ApiError, Details};
-use crate::http::{Query, segments};
-
-use super::User;
+use crate::model::error::{ApiError, Details};
+use crate::model::query::{Query, segments};
+use crate::model::user::User;
 
 /// What a request does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,13 +8,14 @@ use super::cover::missing;
 use super::rbac::{GROUP, all_told};
 use super::rule::Rule;
 use super::{Attributes, Requester};
-use crate::error::ApiError;
-use crate::kinds::Kind;
-use crate::server::{Shared, parse};
+use crate::auth::Auth;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
 
 type Object = Map<String, Value>;
 
-impl Shared {
+impl Auth {
     /// Refuses a role or a binding that gives away more than what its writer has. Asked before it is looked at whether the
     /// object is one at all.
     pub(crate) fn check_escalation(
@@ -42,7 +43,7 @@ impl Shared {
 
 /// A role or a binding that somebody writes.
 struct Granting<'a> {
-    shared: &'a Shared,
+    shared: &'a Auth,
     requester: Requester<'a>,
     kind: &'a Kind,
     /// Empty for what holds everywhere.

@@ -2,9 +2,10 @@
 
 use http::HeaderMap;
 
-use super::{AUTHENTICATED, Attributes, User};
-use crate::error::ApiError;
-use crate::server::Shared;
+use super::Attributes;
+use crate::auth::Auth;
+use crate::model::error::ApiError;
+use crate::model::user::{AUTHENTICATED, User};
 
 const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";
@@ -14,7 +15,7 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-impl Shared {
+impl Auth {
     /// Who a request is from after its headers have spoken, if the one who sends it may say so.
     pub(crate) fn impersonate(
         &self,

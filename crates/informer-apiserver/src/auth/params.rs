@@ -3,10 +3,12 @@
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-use super::{Attributes, Requester, User};
-use crate::error::{ApiError, Cause};
-use crate::kinds::Kind;
-use crate::server::{Shared, parse};
+use super::{Attributes, Requester};
+use crate::auth::Auth;
+use crate::model::error::{ApiError, Cause};
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::user::User;
 
 type Object = Map<String, Value>;
 
@@ -14,7 +16,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// Whatever it is, which only who may read everything can name.
 const ANY: &str = "*";
 
-impl Shared {
+impl Auth {
     /// Refuses a policy or a binding whose writer cannot read its parameters. Asked of what is valid otherwise.
     pub(crate) fn check_params(
         &self,

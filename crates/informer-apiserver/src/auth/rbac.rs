@@ -7,13 +7,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-#[cfg(feature = "cel")]
-use super::MASTERS;
+use super::Attributes;
 use super::rule::Rule;
-use super::{Attributes, User};
-use crate::error::ApiError;
-use crate::kinds::Kind;
-use crate::server::{Shared, parse};
+use crate::auth::Auth;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+#[cfg(feature = "cel")]
+use crate::model::user::MASTERS;
+use crate::model::user::User;
 
 /// The compiled policy, made anew once a role or binding has changed.
 #[derive(Debug, Default)]
@@ -87,7 +89,7 @@ impl Permissions {
     }
 }
 
-impl Shared {
+impl Auth {
     /// What users may do now.
     pub(crate) fn permissions(&self) -> Permissions {
         Permissions { policy: self.access.rbac.then(|| self.policy()) }

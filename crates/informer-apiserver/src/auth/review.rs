@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::Attributes;
 use super::accounts::AUDIENCE;
 use super::rbac::told;
 use super::rule::Rule;
-use super::{Attributes, User};
-use crate::error::{ApiError, Cause};
-use crate::kinds::Kind;
-use crate::server::Shared;
+use crate::auth::Auth;
+use crate::model::error::{ApiError, Cause};
+use crate::model::kinds::Kind;
+use crate::model::user::User;
 
-impl Shared {
+impl Auth {
     /// Answers a review.
     pub(crate) fn review(&self, user: &User, kind: &Kind, mut review: Value) -> Result<Value, ApiError> {
         if !review.is_object() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use informer_core::ObjectKey;
 
-use super::User;
 use super::accounts::Bound;
+use crate::model::user::User;
 
 /// Tokens that a server issues and remembers; the oldest go first. A test issues a few.
 const ISSUED_MAX: usize = 10_000;

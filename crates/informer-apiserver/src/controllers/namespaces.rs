@@ -2,15 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::MAX_DELETIONS_PER_TASK;
-use crate::ready::ready;
-use crate::select::Filter;
-use crate::server::{Shared, parse};
-use crate::write::{DeleteOptions, NAMESPACE_FINALIZER, Scope, WriteMode, metadata_of_mut, namespace_finalizers};
+use crate::admission::Scope;
+use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use crate::model::json::parse;
+use crate::model::metadata::metadata_of_mut;
+use crate::model::write_options::WriteMode;
+use crate::pipeline::DeleteOptions;
+use crate::pipeline::namespace::{FINALIZER as NAMESPACE_FINALIZER, finalizers as namespace_finalizers};
+use crate::pipeline::ready::ready;
+use crate::registry::select::Filter;
 
-impl Shared {
+impl ControllerManager {
     /// Deletes a part of the contents of a terminating namespace. Objects with finalizers hold it; their removal queues it again.
-    pub(super) fn sync_namespace(&self, name: &str) {
+    pub(crate) fn sync_namespace(&self, name: &str) {
         let Ok(resource) = self.resource(&informer_core::Gvr::new("", "v1", "namespaces")) else { return };
         let Ok(stored) = self.find(&resource, None, name) else { return };
         if !stored.terminating {
@@ -21,7 +25,8 @@ impl Shared {
             Contents::Held => {}
             Contents::Empty => {
                 let Value::Object(mut object) = parse(stored.as_slice()) else { return };
-                let left = namespace_finalizers(&object).into_iter().filter(|name| name != NAMESPACE_FINALIZER);
+                let left =
+                    namespace_finalizers(&object).into_iter().filter(|name| name != NAMESPACE_FINALIZER);
                 let left: Vec<String> = left.collect();
                 let spec = if left.is_empty() { json!({}) } else { json!({"finalizers": left}) };
                 object.insert("spec".into(), spec);

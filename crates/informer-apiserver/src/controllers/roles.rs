@@ -3,18 +3,20 @@
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};
 
-use crate::ready::ready;
-use crate::server::{Shared, parse};
-use crate::write::{Application, Scope, WriteMode, selector_text};
+use crate::admission::Scope;
+use crate::controllers::ControllerManager;
+use crate::model::json::parse;
+use crate::model::selectors::selector_text;
+use crate::model::write_options::WriteMode;
+use crate::pipeline::ready::ready;
+use crate::pipeline::{AGGREGATION_MANAGER, Application};
 
-/// The field manager of the aggregated rules, as in kube-controller-manager.
-pub(super) const MANAGER: &str = "clusterrole-aggregation-controller";
 /// Passes over all roles after one write: an aggregated role may itself be aggregated.
 const MAX_ROUNDS: usize = 32;
 
-impl Shared {
+impl ControllerManager {
     /// Brings the rules of all aggregated roles up to date.
-    pub(super) fn sync_roles(&self) {
+    pub(crate) fn sync_roles(&self) {
         for _ in 0..MAX_ROUNDS {
             if !self.aggregate_once() {
                 return;
@@ -28,7 +30,7 @@ impl Shared {
         let Ok(resource) = self.resource(&gvr) else { return false };
         let live = self.storage.read().live(resource.table);
         let roles: Vec<Value> = live.iter().map(|stored| parse(stored.as_slice())).collect();
-        let scope = Scope { manager: Some(MANAGER), ..Scope::new(&resource, None) };
+        let scope = Scope { manager: Some(AGGREGATION_MANAGER), ..Scope::new(&resource, None) };
         let mut changed = false;
         for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
             let name = role["metadata"]["name"].as_str().unwrap_or_default();

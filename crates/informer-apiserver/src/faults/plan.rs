@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{FaultAction, OpenWatch};
-use crate::error::ApiError;
+use crate::model::error::ApiError;
 
 /// An event of a type that does not exist.
 const EXPLODED: &[u8] =

@@ -3,15 +3,15 @@
 use http::header::ACCEPT;
 use http::request;
 
-use super::answer::header;
-use crate::error::ApiError;
-use crate::kinds::Kind;
-use crate::storage::Form;
-use crate::table::{TableForm, WithObject};
+use crate::http::answer::header;
+use crate::http::table::{TableForm, WithObject};
+use crate::model::error::ApiError;
+use crate::model::kinds::Kind;
+use crate::registry::storage::Form;
 
 /// What an answer consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(crate) enum Wants {
     Item,
     List,
     Watch,
@@ -19,7 +19,7 @@ pub(super) enum Wants {
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     Json,
     Yaml,
     /// Built-in kinds only.
@@ -28,7 +28,7 @@ pub(super) enum Encoding {
 
 /// In which shape objects are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Form(Form),
     Table(TableForm),
 }
@@ -76,19 +76,19 @@ fn encoding(media: &str) -> Option<Encoding> {
 }
 
 /// The encoding that errors and other plain answers have.
-pub(super) fn plain_encoding(head: &request::Parts) -> Encoding {
+pub(crate) fn plain_encoding(head: &request::Parts) -> Encoding {
     let accept = header(head, ACCEPT);
     clauses(accept).iter().find_map(|clause| encoding(clause.media)).unwrap_or(Encoding::Json)
 }
 
 /// Whether an error is indented: upstream does so where the client asks for nothing but a transformed answer.
-pub(super) fn indents_errors(head: &request::Parts) -> bool {
+pub(crate) fn indents_errors(head: &request::Parts) -> bool {
     let accept = header(head, ACCEPT);
     !accept.is_empty() && clauses(accept).iter().all(|clause| clause.transform.is_some())
 }
 
 /// The shape and the encoding of the answer: the first acceptable clause of the Accept header.
-pub(super) fn negotiate(
+pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,
     kind: &Kind,

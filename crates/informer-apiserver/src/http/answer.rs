@@ -8,14 +8,14 @@ use http::{Method, Response, StatusCode, request};
 use http_body::Body;
 use serde_json::Value;
 
-use super::accept::Encoding;
-use super::body::{ApiBody, Chunks};
-use super::gather::Batches;
-use super::query::Query;
-use super::warnings::Warnings;
-use crate::error::ApiError;
-use crate::storage::{Form, Stored};
-use crate::write::Written;
+use crate::http::accept::Encoding;
+use crate::http::body::{ApiBody, Chunks};
+use crate::http::list_body::Batches;
+use crate::http::warnings::Warnings;
+use crate::model::error::ApiError;
+use crate::model::query::Query;
+use crate::pipeline::Written;
+use crate::registry::storage::{Form, Stored};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
@@ -24,40 +24,40 @@ const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-pub(super) type Answer = Response<ApiBody>;
+pub(crate) type Answer = Response<ApiBody>;
 
 /// The text of a header; empty where it is absent.
-pub(super) fn header(head: &request::Parts, name: HeaderName) -> &str {
+pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
     head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// An answer made of whole JSON.
-pub(super) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, JSON, ApiBody::whole(body))
 }
 
 /// An answer made of a whole object as protobuf.
-pub(super) fn protobuf(status: u16, body: Bytes) -> Answer {
+pub(crate) fn protobuf(status: u16, body: Bytes) -> Answer {
     with_type(status, PROTOBUF, ApiBody::whole(body))
 }
 
 /// An answer that streams a list as JSON.
-pub(super) fn list(batches: Batches) -> Answer {
+pub(crate) fn list(batches: Batches) -> Answer {
     with_type(200, JSON, ApiBody::batches(batches))
 }
 
 /// An answer that streams a list as protobuf.
-pub(super) fn protobuf_list(batches: Batches) -> Answer {
+pub(crate) fn protobuf_list(batches: Batches) -> Answer {
     with_type(200, PROTOBUF, ApiBody::batches(batches))
 }
 
 /// An answer made of text.
-pub(super) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
 /// The answer to a request that took too long: the same for everybody, in whatever form was asked for.
-pub(super) fn timed_out() -> Answer {
+pub(crate) fn timed_out() -> Answer {
     const BODY: &str = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
     text(504, format!("{BODY}\n"))
 }
@@ -70,12 +70,12 @@ fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
 }
 
 /// An answer that streams JSON.
-pub(super) fn streamed(chunks: Chunks) -> Answer {
+pub(crate) fn streamed(chunks: Chunks) -> Answer {
     with_type(200, JSON, ApiBody::chunks(chunks))
 }
 
 /// An answer that streams events as protobuf.
-pub(super) fn streamed_protobuf(chunks: Chunks) -> Answer {
+pub(crate) fn streamed_protobuf(chunks: Chunks) -> Answer {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
 }
 
 /// The answer to a refused request.
-pub(super) fn refused(error: &ApiError) -> Answer {
+pub(crate) fn refused(error: &ApiError) -> Answer {
     let mut answer = match error.plain {
         true => text(error.code, error.message.clone()),
         false => json(error.code, error.to_json()),
@@ -118,21 +118,21 @@ pub(super) fn refused(error: &ApiError) -> Answer {
 }
 
 /// Adds warnings to an answer.
-pub(super) fn warn(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
     if !warnings.is_empty() {
         answer.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
     }
 }
 
 /// Adds warnings before those that an answer has.
-pub(super) fn warn_first(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn_first(answer: &mut Answer, warnings: &[String]) {
     if !warnings.is_empty() {
         answer.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
     }
 }
 
 /// The answer of a fault.
-pub(super) fn spoiled(answer: crate::faults::Answer) -> Answer {
+pub(crate) fn spoiled(answer: crate::faults::Answer) -> Answer {
     match answer {
         crate::faults::Answer::Status(error) => refused(&error),
         crate::faults::Answer::Text { code, retry_after, body } => {
@@ -147,7 +147,7 @@ pub(super) fn spoiled(answer: crate::faults::Answer) -> Answer {
 }
 
 /// The headers that every answer has.
-pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
+pub(crate) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
         None => {
@@ -168,7 +168,7 @@ pub(super) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
 }
 
 /// The answer as HEAD has it: with the length of its body alone. Over HTTP/2 nobody else takes the body away.
-pub(super) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
+pub(crate) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
     if head.method != Method::HEAD {
         return answer;
     }
@@ -180,7 +180,7 @@ pub(super) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
 }
 
 /// Whether people read the answer: then it is indented.
-pub(super) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
+pub(crate) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
     query.flag("pretty").unwrap_or_else(|| {
         let agent = header(head, USER_AGENT);
         ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
@@ -188,7 +188,7 @@ pub(super) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
 }
 
 /// Writes the JSON of an answer in another form. Only asked for where that is needed, since it takes the body apart.
-pub(super) async fn rewritten(
+pub(crate) async fn rewritten(
     schema: &informer_schema::Schema,
     answer: Answer,
     encoding: Encoding,
@@ -278,11 +278,11 @@ fn indented(json: &[u8]) -> Vec<u8> {
 }
 
 /// What a write answers, in a form.
-pub(super) fn written_bytes(written: &Written, form: Form) -> Bytes {
+pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     match (&written.stored, form) {
         (Some(stored), form) => whole(stored, form),
         (None, Form::Metadata) => {
-            let metadata = &crate::server::parse(&written.object)["metadata"];
+            let metadata = &crate::model::json::parse(&written.object)["metadata"];
             format!(
                 r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#
             )
@@ -296,7 +296,7 @@ pub(super) fn written_bytes(written: &Written, form: Form) -> Bytes {
 }
 
 /// An object as the body of an answer.
-pub(super) fn whole(stored: &Stored, form: Form) -> Bytes {
+pub(crate) fn whole(stored: &Stored, form: Form) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
     out.extend_from_slice(b"\n");
@@ -304,6 +304,6 @@ pub(super) fn whole(stored: &Stored, form: Form) -> Bytes {
 }
 
 /// A value as the body of an answer.
-pub(super) fn value(status: u16, value: &Value) -> Answer {
+pub(crate) fn value(status: u16, value: &Value) -> Answer {
     json(status, format!("{value}\n"))
 }

@@ -11,9 +11,9 @@ use futures_util::Stream;
 use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
 
-use super::gather::{Batch, Batches};
 use crate::clock::Clock;
 use crate::faults::{BodyEnd, Point, Trickle};
+use crate::http::list_body::{Batch, Batches};
 
 /// Bodies up to this size have a length, longer ones are chunked, as upstream's.
 const LENGTH_TOLD_MAX: usize = 2048;
@@ -36,7 +36,7 @@ enum Inner {
 }
 
 /// What comes next of a body.
-pub(super) enum Framed {
+pub(crate) enum Framed {
     Bytes(Bytes),
     Batch(Batch),
 }
@@ -52,7 +52,7 @@ impl ApiBody {
     }
 
     /// No body at all.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { inner: Inner::Whole(None), reset: None }
     }
 
@@ -60,7 +60,7 @@ impl ApiBody {
         Self { inner: Inner::Chunks(chunks), reset: None }
     }
 
-    pub(super) fn batches(batches: Batches) -> Self {
+    pub(crate) fn batches(batches: Batches) -> Self {
         Self { inner: Inner::Batches(batches), reset: None }
     }
 
@@ -84,7 +84,7 @@ impl ApiBody {
     }
 
     /// What it is made of: all of it, or its pieces.
-    pub(super) fn into_chunks(self) -> Result<Bytes, Chunks> {
+    pub(crate) fn into_chunks(self) -> Result<Bytes, Chunks> {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
             Inner::Chunks(chunks) => Err(chunks),
@@ -151,7 +151,7 @@ impl ApiBody {
     }
 
     /// The next of it, in pieces where it has some.
-    pub(super) fn poll_framed(
+    pub(crate) fn poll_framed(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Framed, BrokenOff>>> {

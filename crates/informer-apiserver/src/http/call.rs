@@ -9,49 +9,51 @@ use http::request;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
-use super::accept::{Encoding, Shape, Wants, negotiate};
-use super::answer::{
-    Answer, framed, header, json, protobuf, protobuf_list, streamed, streamed_protobuf, value, warn, whole,
-    written_bytes,
-};
-use super::body::BrokenOff;
-use super::query::{ListOptions, Query};
-use super::route::ResourceRoute;
-use super::service::BODY_BYTES_MAX;
-use super::{answer, options, parse_version};
-use crate::admission::AdmissionRequest;
-use crate::auth::{Requester, User};
-use crate::error::ApiError;
+use crate::admission::{AdmissionRequest, Scope};
+use crate::auth::Requester;
 use crate::faults::{Plan, Point};
-use crate::json::{Reading, read_json, read_whole};
-use crate::kinds::{Kind, Subresource};
-use crate::list;
+use crate::http::accept::{Encoding, Shape, Wants, negotiate};
+use crate::http::answer::{
+    self, Answer, framed, header, json, protobuf, protobuf_list, streamed, streamed_protobuf, value, warn,
+    whole, written_bytes,
+};
+use crate::http::body::BrokenOff;
+use crate::http::query::ListOptions;
+use crate::http::route::ResourceRoute;
+use crate::http::watch::{WatchDriver, WatchRequest};
+use crate::http::watch_faults::{Framing, UpsetWatch};
+use crate::http::{Frontend, list, options};
+use crate::model::duplicates::Twice;
+use crate::model::error::{ApiError, BODY_BYTES_MAX};
+use crate::model::json::{Reading, excerpt, read_json, read_whole};
+use crate::model::kinds::{Kind, Subresource};
+use crate::model::metadata::parse_version;
+use crate::model::query::Query;
+use crate::model::user::User;
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::{Application, DeleteOptions, PatchType, Written};
+use crate::registry::select::Filter;
+use crate::registry::storage::{EventType, Form, Stored};
 use crate::requests::Verb;
-use crate::select::Filter;
-use crate::server::Shared;
-use crate::storage::{EventType, Form, Stored};
-use crate::upset::{Framing, UpsetWatch};
-use crate::watch::{WatchDriver, WatchRequest};
-use crate::write::{Application, DeleteOptions, PatchType, Scope, Twice, Validation, WriteMode, Written};
 
 /// The type of what is applied.
-pub(super) const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A request about a resource, on its way.
-pub(super) struct Call<'a> {
-    pub(super) shared: &'a Arc<Shared>,
-    pub(super) head: &'a request::Parts,
-    pub(super) query: &'a Query,
-    pub(super) user: &'a User,
-    pub(super) route: ResourceRoute,
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Arc<Frontend>,
+    pub(crate) head: &'a request::Parts,
+    pub(crate) query: &'a Query,
+    pub(crate) user: &'a User,
+    pub(crate) route: ResourceRoute,
 }
 
 impl Call<'_> {
-    pub(super) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &Kind {
         &self.route.resource.kind
     }
 
-    pub(super) fn scope(&self) -> Scope<'_> {
+    pub(crate) fn scope(&self) -> Scope<'_> {
         Scope {
             resource: &self.route.resource,
             namespace: self.route.namespace.as_deref(),
@@ -85,7 +87,7 @@ impl Call<'_> {
         agent.get(..end).unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.route.name.as_deref().unwrap_or_default()
     }
 
@@ -101,7 +103,7 @@ impl Call<'_> {
         negotiate(self.head, wants, self.kind(), self.query.text("includeObject"))
     }
 
-    pub(super) async fn run<B>(self, plan: Plan, body: B) -> Result<(Answer, Encoding), ApiError>
+    pub(crate) async fn run<B>(self, plan: Plan, body: B) -> Result<(Answer, Encoding), ApiError>
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -185,7 +187,7 @@ impl Call<'_> {
         let filter = self.filter(&options)?;
         if plan.reject_initial && options.initial_events.is_some() {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            let cause = crate::error::Cause::forbidden("sendInitialEvents", why);
+            let cause = crate::model::error::Cause::forbidden("sendInitialEvents", why);
             return Err(ApiError::invalid_options("ListOptions", vec![cause]));
         }
         let (form, table) = match shape {
@@ -349,7 +351,7 @@ impl Call<'_> {
     }
 
     /// The patch in a body. What is wrong with it is told of what is there alone.
-    pub(super) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
+    pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
         let told = self.scope().validation.is_told();
         PatchType::parse(content_type, self.kind(), body, told).or_else(|error| {
             if error.reason() != "UnsupportedMediaType" {
@@ -360,7 +362,7 @@ impl Call<'_> {
     }
 
     /// What a strict reader finds in a body.
-    pub(super) fn twice(
+    pub(crate) fn twice(
         &self,
         known: Option<informer_schema::Kind<'_>>,
         (body, doubled): (&[u8], bool),
@@ -433,9 +435,9 @@ impl Call<'_> {
         match media_type(self.head) {
             "application/json" => read_whole(body).map_err(Undecoded::Syntax),
             "" if header(self.head, CONTENT_TYPE).is_empty() => read_whole(body).map_err(Undecoded::Syntax),
-            "application/yaml" => super::read_yaml_value(body)
+            "application/yaml" => crate::model::yaml::read_yaml_value(body)
                 .map(once)
-                .map_err(|error| Undecoded::Yaml(super::yaml::problem(body, &error))),
+                .map_err(|error| Undecoded::Yaml(crate::model::yaml::problem(body, &error))),
             "application/vnd.kubernetes.protobuf" => self.read_protobuf(body).map(once),
             _ => Err(Undecoded::MediaType),
         }
@@ -450,7 +452,7 @@ impl Call<'_> {
     }
 
     /// The object in a body.
-    pub(super) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
+    pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
         let decoded = self.decode(body).and_then(members);
         decoded.map_err(|error| match error {
             Undecoded::MediaType => unsupported_body(),
@@ -471,14 +473,14 @@ impl Call<'_> {
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): provided data does not appear to \
                      be a protobuf message, expected prefix [107 56 115 0] ({})",
-                    shown(body)
+                    excerpt(body)
                 ))
             }
             Undecoded::Yaml(why) => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): yaml: {why} ({})",
-                    shown(body)
+                    excerpt(body)
                 ))
             }
             Undecoded::Syntax(why) => {
@@ -486,7 +488,7 @@ impl Call<'_> {
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json \
                      parse error: {why} ({})",
-                    shown(body)
+                    excerpt(body)
                 ))
             }
         })
@@ -514,7 +516,7 @@ fn members(Reading { value, doubled }: Reading) -> Result<Reading, Undecoded> {
     match value {
         Value::Object(_) => Ok(Reading { value, doubled }),
         Value::Null => Ok(Reading { value: Value::Object(serde_json::Map::new()), doubled }),
-        other => Err(Undecoded::Syntax(crate::write::typeless(&other))),
+        other => Err(Undecoded::Syntax(crate::model::metadata::typeless(&other))),
     }
 }
 
@@ -538,20 +540,8 @@ fn unsupported_body() -> ApiError {
     )
 }
 
-/// How an error tells the client its own body: the first bytes, as text where it looks like JSON.
-pub(crate) fn shown(body: &[u8]) -> String {
-    const SHOWN_MAX: usize = 30;
-    let more = if body.len() > SHOWN_MAX { " ..." } else { "" };
-    let head = &body[..body.len().min(SHOWN_MAX)];
-    match head.first() {
-        None => "<empty>".to_owned(),
-        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
-        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
-    }
-}
-
 /// The content type without its parameters.
-pub(super) fn media_type(head: &request::Parts) -> &str {
+pub(crate) fn media_type(head: &request::Parts) -> &str {
     header(head, CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }
 

@@ -7,10 +7,11 @@ use http::{Method, request};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, header, json as json_answer, text};
-use crate::error::ApiError;
-use crate::kinds::{GroupKnown, Kind, Registry, Resource, Subresource};
-use crate::server::Shared;
+use crate::http::Frontend;
+use crate::http::answer::{Answer, header, json as json_answer, text};
+use crate::model::error::ApiError;
+use crate::model::kinds::{Kind, Subresource};
+use crate::registry::{GroupKnown, Registry, Resource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -33,8 +34,8 @@ const VERSION: &str = r#"{
 "#;
 
 /// Answers what is not about resources.
-pub(super) fn answer(
-    shared: &Arc<Shared>,
+pub(crate) fn answer(
+    shared: &Arc<Frontend>,
     head: &request::Parts,
     segments: &[String],
 ) -> Result<Answer, ApiError> {
@@ -75,19 +76,19 @@ pub(super) fn answer(
             .ok_or_else(ApiError::unknown_path),
         ["openapi", "v2"] => {
             drop(registry);
-            Ok(super::openapi::whole(shared, head))
+            Ok(crate::http::openapi::whole(shared, head))
         }
         ["openapi", "v3"] => {
             drop(registry);
-            Ok(super::openapi::index(shared))
+            Ok(crate::http::openapi::index(shared))
         }
         ["openapi", "v3", "api", version] => {
             drop(registry);
-            super::openapi::one(shared, head, "", version)
+            crate::http::openapi::one(shared, head, "", version)
         }
         ["openapi", "v3", "apis", group, version] => {
             drop(registry);
-            super::openapi::one(shared, head, group, version)
+            crate::http::openapi::one(shared, head, group, version)
         }
         ["api", version] => resources(&registry, "", version),
         ["apis", group, version] => resources(&registry, group, version),
@@ -183,7 +184,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, 
         }
     }
     match (list.is_empty(), group) {
-        (true, group) if registry.group(group) == crate::kinds::GroupKnown::BuiltIn => {
+        (true, group) if registry.group(group) == crate::registry::GroupKnown::BuiltIn => {
             Err(ApiError::unknown_resource())
         }
         (true, _) => Err(ApiError::unknown_path()),
@@ -306,7 +307,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
 }
 
 /// FNV-1a: an entity tag needs to change with the body, nothing more.
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -9,8 +9,8 @@ use futures_util::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 use http::request;
 
-use super::answer::{Answer, header};
-use super::body::{ApiBody, Chunks};
+use crate::http::answer::{Answer, header};
+use crate::http::body::{ApiBody, Chunks};
 
 /// Answers of more bytes are compressed, as upstream's.
 const PLAIN_BYTES_MAX: usize = 128 << 10;
@@ -18,12 +18,12 @@ const PLAIN_BYTES_MAX: usize = 128 << 10;
 const LEVEL: Compression = Compression::fast();
 
 /// Whether a client takes compressed answers: it names gzip, without a weight, as upstream reads it.
-pub(super) fn is_asked_for(head: &request::Parts) -> bool {
+pub(crate) fn is_asked_for(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }
 
 /// The answer compressed, where it is large.
-pub(super) async fn gzipped(answer: Answer) -> Answer {
+pub(crate) async fn gzipped(answer: Answer) -> Answer {
     let (mut head, body) = answer.into_parts();
     let (body, large) = body.measured(PLAIN_BYTES_MAX).await;
     if !large {

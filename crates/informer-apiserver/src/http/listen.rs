@@ -7,10 +7,10 @@
 
 mod accept;
 mod browser;
-mod heard;
-mod patience;
+mod in_flight;
 mod refused;
 mod socket;
+mod timeouts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,10 +26,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use accept::Acceptor;
-pub(super) use heard::UnderWay;
 
-use crate::server::ApiServer;
-use crate::tls::{Accepting, Certificate, Tls, TlsError};
+pub(crate) use in_flight::UnderWay;
+
+use crate::http::{ApiService, Frontend};
+use crate::tls::{Accepting, Certificate};
 
 /// How long a shutdown waits for answers under way: a stalled one would hold it for ever.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
@@ -38,7 +39,7 @@ const DRAIN_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
-    server: ApiServer,
+    frontend: Arc<Frontend>,
     stop: CancellationToken,
     /// Told when every connection must go at once.
     cut: watch::Sender<()>,
@@ -47,63 +48,35 @@ pub struct Listening {
     authorities: Option<String>,
 }
 
-impl ApiServer {
-    /// Listens on an address, as `127.0.0.1:0`: HTTP/1.1, and HTTP/2 with prior knowledge. Everybody on the way can read
-    /// and change what is sent, so this is for loopback.
-    ///
-    /// # Errors
-    ///
-    /// When the address cannot be bound.
-    pub async fn listen(&self, addr: impl tokio::net::ToSocketAddrs) -> io::Result<Listening> {
-        self.serve(TcpListener::bind(addr).await?, None, None)
-    }
-
-    /// Listens on an address over TLS: HTTP/2 or HTTP/1.1, as the client prefers. With
-    /// [authorities for users](crate::ApiServerBuilder::client_ca) clients are asked for a certificate; one that proves
-    /// nothing is answered 401, as upstream.
-    ///
-    /// # Errors
-    ///
-    /// When the address cannot be bound, or the authorities cannot be used.
-    pub async fn listen_tls(
-        &self,
-        addr: impl tokio::net::ToSocketAddrs,
-        tls: Tls,
-    ) -> Result<Listening, TlsError> {
-        let accepting = tls.configure(self.shared.access.client_ca.as_ref())?;
-        let listener = TcpListener::bind(addr).await?;
-        Ok(self.serve(listener, Some(accepting), Some(tls.authorities().to_owned()))?)
-    }
-
-    fn serve(
-        &self,
+impl Listening {
+    /// Serves on a bound socket. The authorities are those of the server's certificate, for its kubeconfigs.
+    pub(crate) fn start(
+        frontend: &Arc<Frontend>,
         listener: TcpListener,
-        tls: Option<Accepting>,
-        authorities: Option<String>,
-    ) -> io::Result<Listening> {
-        let listening = Listening {
+        tls: Option<(Accepting, String)>,
+    ) -> io::Result<Self> {
+        let (tls, authorities) = tls.unzip();
+        let listening = Self {
             addr: listener.local_addr()?,
             authorities,
-            server: self.clone(),
+            frontend: Arc::clone(frontend),
             stop: CancellationToken::new(),
             cut: watch::Sender::default(),
             connections: TaskTracker::new(),
         };
         let acceptor = Acceptor {
-            service: self.service(),
-            clock: Arc::clone(&self.shared.clock),
+            service: ApiService::new(Arc::clone(frontend)),
+            clock: Arc::clone(&frontend.clock),
             stop: listening.stop.clone(),
             cut: listening.cut.subscribe(),
             connections: listening.connections.clone(),
-            streams: self.shared.http2_streams,
+            streams: frontend.http2_streams,
             tls,
         };
         listening.connections.spawn(acceptor.run(listener));
         Ok(listening)
     }
-}
 
-impl Listening {
     /// The address that is listened on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -150,7 +123,7 @@ impl Listening {
     /// five seconds of the runtime's time, since faults may have stalled some of them. What is left is cut.
     pub async fn shutdown(self) {
         self.stop.cancel();
-        self.server.disconnect_watchers();
+        self.frontend.end_watches();
         self.connections.close();
         if tokio::time::timeout(DRAIN_WAIT, self.connections.wait()).await.is_err() {
             self.cut_connections();

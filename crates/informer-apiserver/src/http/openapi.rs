@@ -10,16 +10,17 @@ use http::{Response, request};
 use informer_schema::{BaseType, Field, ListType, Message, Shape};
 use serde_json::{Value, json};
 
-pub(super) use v2::whole;
+pub(crate) use v2::whole;
 
-use super::answer::{Answer, json as json_answer};
-use super::body::ApiBody;
-use crate::error::ApiError;
-use crate::kinds::{Kind, Resource};
-use crate::server::Shared;
+use crate::http::Frontend;
+use crate::http::answer::{Answer, json as json_answer};
+use crate::http::body::ApiBody;
+use crate::model::error::ApiError;
+use crate::model::kinds::Kind;
+use crate::registry::Resource;
 
 /// The index of documents, one for each group and version.
-pub(super) fn index(shared: &Shared) -> Answer {
+pub(crate) fn index(shared: &Frontend) -> Answer {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
         let path = path_of(&group, &version);
@@ -34,8 +35,8 @@ pub(super) fn index(shared: &Shared) -> Answer {
 }
 
 /// One document.
-pub(super) fn one(
-    shared: &Shared,
+pub(crate) fn one(
+    shared: &Frontend,
     head: &request::Parts,
     group: &str,
     version: &str,
@@ -45,7 +46,8 @@ pub(super) fn one(
     }
     let document = document(shared, group, version);
     let etag = etag(&document);
-    let asked = super::Query::parse(head.uri.query().unwrap_or_default()).text("hash").to_owned();
+    let asked =
+        crate::model::query::Query::parse(head.uri.query().unwrap_or_default()).text("hash").to_owned();
     if !asked.is_empty() && asked != etag {
         let mut answer = empty(301);
         let place = format!("/openapi/v3/{}?hash={etag}", path_of(group, version));
@@ -74,10 +76,10 @@ fn path_of(group: &str, version: &str) -> String {
 }
 
 fn etag(document: &Value) -> String {
-    format!("{:016X}", super::discovery::fnv(document.to_string().as_bytes()))
+    format!("{:016X}", crate::http::discovery::fnv(document.to_string().as_bytes()))
 }
 
-fn group_versions(shared: &Shared) -> Vec<(String, String)> {
+fn group_versions(shared: &Frontend) -> Vec<(String, String)> {
     let groups = shared.registry.read().groups();
     let pair = |(group, versions): (String, Vec<String>)| {
         versions.into_iter().map(move |version| (group.clone(), version)).collect::<Vec<_>>()
@@ -85,7 +87,7 @@ fn group_versions(shared: &Shared) -> Vec<(String, String)> {
     groups.into_iter().flat_map(pair).collect()
 }
 
-fn document(shared: &Shared, group: &str, version: &str) -> Value {
+fn document(shared: &Frontend, group: &str, version: &str) -> Value {
     let registry = shared.registry.read();
     let (mut paths, mut schemas) = (serde_json::Map::new(), BTreeMap::new());
     let here = |resource: &&std::sync::Arc<Resource>| {

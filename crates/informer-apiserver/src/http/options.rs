@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::query::Query;
-use crate::error::{ApiError, Cause};
+use crate::model::error::{ApiError, Cause};
+use crate::model::query::{Query, check_dry_run};
 use crate::requests::Verb;
 
 /// The longest name of a field manager, as upstream.
-pub(super) const MANAGER_BYTES_MAX: usize = 128;
+pub(crate) const MANAGER_BYTES_MAX: usize = 128;
 /// The kinds under which deletions may carry their options: every group has its own, and there is a common one.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
 /// Checks the parameters of a create, update or patch.
-pub(super) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
+pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
     let (kind, patch) = match verb {
         Verb::Create => ("CreateOptions", false),
         Verb::Update => ("UpdateOptions", false),
@@ -59,17 +59,8 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Only everything can be run dry.
-pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
-    if stages.iter().any(|stage| stage != "All") {
-        let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();
-        let value = format!("[{}]", quoted.join(","));
-        causes.push(Cause::not_supported("dryRun", &value, "\"All\""));
-    }
-}
-
 /// Checks the shape of the options in the body of a deletion.
-pub(super) fn delete_body(body: Value) -> Result<Value, ApiError> {
+pub(crate) fn delete_body(body: Value) -> Result<Value, ApiError> {
     let kind = body["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | DELETE_OPTIONS) {
         let version = body["apiVersion"].as_str().unwrap_or_default();
@@ -78,7 +69,7 @@ pub(super) fn delete_body(body: Value) -> Result<Value, ApiError> {
         )));
     }
     let wrong = |value: &Value, field: &str, wanted: &str| {
-        let found = crate::write::json_type(value);
+        let found = crate::model::metadata::json_type(value);
         Err(ApiError::bad_request(format!(
             "json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {wanted}"
         )))

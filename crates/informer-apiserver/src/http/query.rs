@@ -2,49 +2,8 @@
 
 use std::time::Duration;
 
-use crate::error::{ApiError, Cause};
-
-/// The decoded pairs of a query string, in their order.
-#[derive(Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
-
-impl Query {
-    pub(crate) fn parse(text: &str) -> Self {
-        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
-    }
-
-    /// The first value of a parameter; empty where it is absent.
-    pub(crate) fn text(&self, name: &str) -> &str {
-        self.given(name).unwrap_or_default()
-    }
-
-    /// All values of a parameter that is given several times.
-    pub(crate) fn all(&self, name: &str) -> Vec<String> {
-        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
-    }
-
-    fn given(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Anything but `0` and `false`, in letters of any case, is true.
-    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        self.given(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
-    }
-
-    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        let Some(text) = self.given(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let why = match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => "value out of range",
-            false => "invalid syntax",
-        };
-        let quoted = serde_json::Value::from(text);
-        text.parse()
-            .map(Some)
-            .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {quoted}: {why}")))
-    }
-}
+use crate::model::error::{ApiError, Cause};
+use crate::model::query::Query;
 
 /// The options of lists and watches.
 #[derive(Debug, Clone, Default)]
@@ -143,18 +102,5 @@ fn refuse(causes: Vec<Cause>) -> Result<(), ApiError> {
     match causes.is_empty() {
         true => Ok(()),
         false => Err(ApiError::invalid_options("ListOptions", causes)),
-    }
-}
-
-/// A version parameter: `None` where it is unset. The error is the text, which get, list and watch wrap differently.
-pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if digits { "value out of range" } else { "invalid syntax" };
-    match text.parse() {
-        Ok(version) if digits => Ok(Some(version)),
-        _ => Err(ApiError::bad_version(text, why)),
     }
 }

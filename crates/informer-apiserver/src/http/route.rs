@@ -1,15 +1,14 @@
 //! From method and path to what is asked.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::Method;
 use informer_core::Gvr;
-use percent_encoding::percent_decode_str;
 
-use crate::error::ApiError;
-use crate::json::text;
-use crate::kinds::{GroupKnown, Registry, Resource, Traits};
+use crate::model::error::ApiError;
+use crate::model::kinds::Traits;
+use crate::model::query::segments;
+use crate::registry::{GroupKnown, Registry, Resource};
 use crate::requests::Verb;
 
 /// What a request is about.
@@ -82,15 +81,6 @@ pub(crate) fn route(
     check(&resource, verb, &parts)?;
     let Parts { namespace, name, subresource, .. } = parts;
     Ok(Route::Resource(ResourceRoute { resource, verb, namespace, name, subresource, legacy_watch }))
-}
-
-/// The segments of a path, which is decoded first, as upstream; a trailing slash is dropped. `None` where one is empty.
-pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
-    let path = text(&Cow::from(percent_decode_str(path)));
-    let path = path.strip_prefix('/')?;
-    let path = path.strip_suffix('/').unwrap_or(path);
-    let own = |segment: &str| (!segment.is_empty()).then(|| segment.to_owned());
-    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
 }
 
 fn split(rest: &[String]) -> Option<Parts> {

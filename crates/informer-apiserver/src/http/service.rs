@@ -11,31 +11,28 @@ use bytes::Buf;
 use http::header::USER_AGENT;
 use http::{Request, request};
 
-use super::accept::{Encoding, indents_errors, plain_encoding};
-use super::answer::{
+use crate::auth::Attributes;
+use crate::faults::Plan;
+use crate::http::accept::{Encoding, indents_errors, plain_encoding};
+use crate::http::answer::{
     Answer, bodiless, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn_first,
 };
-use super::call::Call;
-use super::deadline::{AT_ONCE, time_limit};
-use super::query::Query;
-use super::route::{Route, route};
-use super::{discovery, gzip};
-use crate::auth::{Attributes, User};
-use crate::error::ApiError;
-use crate::faults::Plan;
+use crate::http::call::Call;
+use crate::http::deadline::{AT_ONCE, time_limit};
+use crate::http::route::{Route, route};
+use crate::http::{Frontend, discovery, gzip};
+use crate::model::error::ApiError;
+use crate::model::query::Query;
+use crate::model::user::User;
 use crate::requests::{RequestRecord, Verb};
-use crate::server::Shared;
-
-/// The largest body of a request, as upstream.
-pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
 
 /// Marks an answer after which its connection takes no more requests.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct GoAway;
+pub(crate) struct GoAway;
 
 /// Marks an answer whose body may take any time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Endless;
+pub(crate) struct Endless;
 
 /// The server as a `tower::Service` of HTTP requests. A clone is another handle to the same server.
 ///
@@ -43,16 +40,16 @@ pub(super) struct Endless;
 /// works on any runtime and in paused time.
 #[derive(Debug, Clone)]
 pub struct ApiService {
-    shared: Arc<Shared>,
+    shared: Arc<Frontend>,
 }
 
 impl ApiService {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Frontend>) -> Self {
         Self { shared }
     }
 
     /// Answers one request from a socket. On a server without authentication it must pass `check`, which receives the allowed host names.
-    pub(super) async fn answer_remote<B>(
+    pub(crate) async fn answer_remote<B>(
         &self,
         request: Request<B>,
         check: fn(&request::Parts, &[String]) -> Result<(), ApiError>,

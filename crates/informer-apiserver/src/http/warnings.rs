@@ -11,19 +11,19 @@ const ONE_LETTERS_MAX: usize = 256;
 
 /// The warnings that go with an answer, in their order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Warnings(Vec<String>);
+pub(crate) struct Warnings(Vec<String>);
 
 impl Warnings {
-    pub(super) fn add(&mut self, warnings: &[String]) {
+    pub(crate) fn add(&mut self, warnings: &[String]) {
         self.0.extend_from_slice(warnings);
     }
 
-    pub(super) fn put_first(&mut self, warnings: &[String]) {
+    pub(crate) fn put_first(&mut self, warnings: &[String]) {
         self.0.splice(0..0, warnings.iter().cloned());
     }
 
     /// The values of the headers that tell them.
-    pub(super) fn headers(&self) -> Vec<HeaderValue> {
+    pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let mut told = HashSet::new();
         let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| told.insert(*one)).collect();
         let whole = all.iter().map(|one| letters(one)).sum::<usize>() <= ALL_LETTERS_MAX;

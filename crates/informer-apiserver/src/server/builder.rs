@@ -8,18 +8,22 @@ use informer_schema::{ExtraField, ExtraFieldError, Schema};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
-use super::{ApiServer, Shared};
-use crate::admission::HookCache;
-use crate::auth::{Access, PolicyCache, Tokens, write_bootstrap_policy};
+use super::ApiServer;
+use crate::admission::{Admission, HookCache};
+use crate::auth::{Access, Auth, PolicyCache, Tokens};
 use crate::clock::{Clock, TokioClock};
-use crate::consumption::Books;
-use crate::controllers::ControllerQueues;
-use crate::expiry::Expiry;
+use crate::controllers::ControllerManager;
 use crate::faults::Faults;
-use crate::kinds::{Kind, built_in};
+use crate::http::Frontend;
+use crate::http::watch::Lagging;
+use crate::model::kinds::{Kind, built_in};
+use crate::pipeline::allocations::Allocations;
+use crate::pipeline::{Books, ControllerQueues, Pipeline};
+use crate::registry::expiry::Expiry;
+use crate::registry::storage::{History, Storage, WireBytes};
+use crate::registry::{Controllers, Store};
 use crate::requests::RequestLog;
-use crate::rules::Allocations;
-use crate::storage::{History, Storage, WireBytes};
+use crate::server::bootstrap::write_bootstrap_policy;
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 
@@ -28,44 +32,6 @@ const HTTP2_STREAMS: u32 = 100;
 
 /// How long events stay after they were written last, as upstream.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
-
-/// What happens to a watcher that falls behind the history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Lagging {
-    /// Its stream ends properly, and the watch that follows gets the 410: as upstream.
-    #[default]
-    Ended,
-    /// It gets the 410 as its last event.
-    Expired,
-}
-
-/// Which of the cluster's own controllers are played by the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Controllers {
-    /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
-    /// kube-apiserver without kube-controller-manager.
-    pub namespaces: bool,
-    /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
-    pub garbage: bool,
-    /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
-    pub roles: bool,
-    /// Keeps the status of quotas: how much is in use. Without it a quota bounds nothing until somebody writes its status, and what
-    /// is deleted is never taken out of that.
-    pub quotas: bool,
-}
-
-impl Controllers {
-    /// None of them, as in envtest.
-    pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false, quotas: false };
-}
-
-impl Default for Controllers {
-    /// All of them.
-    fn default() -> Self {
-        Self { namespaces: true, garbage: true, roles: true, quotas: true }
-    }
-}
 
 /// How a server is made; see [`ApiServer::builder`].
 #[derive(Debug)]
@@ -219,32 +185,37 @@ impl ApiServerBuilder {
     pub fn build(self) -> ApiServer {
         let schema = self.schema.unwrap_or_else(Schema::builtin_served);
         let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
-        let shared = Arc::new_cyclic(|me| Shared {
+        let store = Store {
             clock: self.clock.unwrap_or_else(|| Arc::new(TokioClock::new())),
             storage: RwLock::new(Storage::new(self.first_version, self.history)),
             registry: RwLock::default(),
             version: watch::Sender::new(self.first_version),
+            webhooks: Webhooks::default(),
+            schema,
+            wires: WireBytes::default(),
+            expiry: Expiry::new(self.event_ttl),
+            require_namespaces: self.require_namespaces,
+            controllers: self.controllers,
+        };
+        let access = Access::new(self.tokens, self.client_ca, self.rbac);
+        let auth = Auth { store, access, policy: PolicyCache::default() };
+        let admission = Admission { auth, hooks: HookCache::default() };
+        let (allocations, queues) = (Allocations::default(), ControllerQueues::default());
+        let pipeline = Pipeline { admission, books: Books::default(), allocations, queues };
+        let manager = Arc::new_cyclic(|this| ControllerManager {
+            pipeline,
+            crd_names: Mutex::default(),
+            this: Weak::clone(this),
+        });
+        let shared = Arc::new(Frontend {
+            manager,
             faults: Faults::default(),
             requests: RequestLog::default(),
             lagging: self.lagging,
-            require_namespaces: self.require_namespaces,
-            controllers: self.controllers,
-            access: Access::new(self.tokens, self.client_ca, self.rbac),
             aggregated_discovery: self.aggregated_discovery,
             compression: self.compression,
             allowed_hosts: self.allowed_hosts,
             http2_streams: self.http2_streams,
-            policy: PolicyCache::default(),
-            webhooks: Webhooks::default(),
-            hooks: HookCache::default(),
-            schema,
-            wires: WireBytes::default(),
-            expiry: Expiry::new(self.event_ttl),
-            allocations: Allocations::default(),
-            books: Books::default(),
-            naming: Mutex::default(),
-            queues: ControllerQueues::default(),
-            me: Weak::clone(me),
         });
         let server = ApiServer { shared };
         for kind in kinds {

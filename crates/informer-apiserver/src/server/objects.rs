@@ -3,12 +3,15 @@
 use informer_core::{Gvr, ObjectKey};
 use serde_json::Value;
 
-use super::{ApiServer, parse};
-use crate::error::ApiError;
-use crate::ready::ready;
-use crate::select::Filter;
-use crate::storage::EventType;
-use crate::write::{DeleteOptions, Scope, WriteMode};
+use super::ApiServer;
+use crate::admission::Scope;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::write_options::WriteMode;
+use crate::pipeline::DeleteOptions;
+use crate::pipeline::ready::ready;
+use crate::registry::select::Filter;
+use crate::registry::storage::EventType;
 
 /// Objects written under one lock by a bulk load: readers wait for at most one batch.
 const LOAD_BATCH: usize = 512;

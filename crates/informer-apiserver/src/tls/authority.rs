@@ -6,7 +6,7 @@ use rcgen::{
 };
 
 use super::{Certificate, TlsError};
-use crate::auth::User;
+use crate::model::user::User;
 
 /// The object identifier of an organization: the name under which a second one can be written.
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];

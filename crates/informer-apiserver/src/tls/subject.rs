@@ -1,6 +1,6 @@
 //! Who a certificate names: the common name and the organizations of its subject, read from DER (X.690, RFC 5280).
 
-use crate::auth::User;
+use crate::model::user::User;
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];

@@ -13,7 +13,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 use super::{ClientCa, TlsError, subject};
-use crate::auth::User;
+use crate::model::user::User;
 
 /// Who a connection's certificate says it is.
 #[derive(Debug, Clone)]

@@ -6,12 +6,13 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::Opaque;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-use super::Asker;
-use crate::auth::{Attributes, Permissions, User};
+use crate::admission::expressions::Asker;
+use crate::auth::{Attributes, Permissions};
+use crate::model::user::User;
 
 /// The name that it has, and that of the object that is written.
-pub(super) const AUTHORIZER: &str = "authorizer";
-pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
+pub(crate) const AUTHORIZER: &str = "authorizer";
+pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// A question that is put together part by part.
 #[derive(Debug, Clone)]
@@ -46,13 +47,13 @@ impl Opaque for Answer {
 }
 
 /// What the user of a write may ask.
-pub(super) fn of(asker: &Asker<'_>) -> Value {
+pub(crate) fn of(asker: &Asker<'_>) -> Value {
     let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
     Value::Opaque(Arc::new(Question { user, permissions, attributes: Attributes::default() }))
 }
 
 /// The same about the object that is written.
-pub(super) fn of_resource(asker: &Asker<'_>) -> Value {
+pub(crate) fn of_resource(asker: &Asker<'_>) -> Value {
     let write = asker.attributes;
     let resource = match write.subresource.as_str() {
         "" => write.gvr.resource.to_string(),
@@ -72,7 +73,7 @@ pub(super) fn of_resource(asker: &Asker<'_>) -> Value {
 /// Puts a part into a question.
 type SetPart = fn(&mut Attributes, &str);
 
-pub(super) fn register(context: &mut Context<'static>) {
+pub(crate) fn register(context: &mut Context<'static>) {
     let parts: [(&str, SetPart); 6] = [
         ("path", |question, text| text.clone_into(&mut question.path)),
         ("group", |question, text| text.clone_into(&mut question.group)),

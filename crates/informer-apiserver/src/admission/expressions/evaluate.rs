@@ -9,12 +9,16 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::{self, IdedExpr};
 use serde_json::{Map, Value};
 
-use super::authorizer::{self, AUTHORIZER, REQUEST_RESOURCE};
-use super::check::parse;
-use super::made::as_maps;
-use super::values::{extent, index_fields, missing, no_member, to_cel, to_json, worded};
-use super::{Asker, Failure, Outcome, Subject};
-use crate::custom::{cost_of_expression, is_deeper, makes_messages, members_of, names_of, on_large_stack};
+use crate::admission::expressions::authorizer::{self, AUTHORIZER, REQUEST_RESOURCE};
+use crate::admission::expressions::values::{
+    extent, index_fields, missing, no_member, to_cel, to_json, worded,
+};
+use crate::admission::expressions::{Asker, Failure, Outcome, Subject};
+use crate::model::cel::check::parse;
+use crate::model::cel::made::as_maps;
+use crate::model::crd::{
+    cost_of_expression, is_deeper, makes_messages, members_of, names_of, on_large_stack,
+};
 
 /// Costs are reckoned before and are upper bounds, so twice upstream's limits hold.
 const LENIENCE: u64 = 2;
@@ -50,7 +54,7 @@ fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
 }
 
 /// One expression, compiled.
-pub(in crate::admission) struct Expression {
+pub(crate) struct Expression {
     text: String,
     program: Result<Compiled, String>,
 }
@@ -83,7 +87,7 @@ impl Compiled {
 }
 
 impl Expression {
-    pub(in crate::admission) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let program = match parse(text) {
             // The interpreter gives up the whole program over them.
             Ok(expression) if makes_messages(&expression) => Err("undeclared reference to a type".to_owned()),
@@ -94,7 +98,7 @@ impl Expression {
     }
 
     /// One that may also make objects and operations of patches.
-    pub(in crate::admission) fn making(text: &str) -> Self {
+    pub(crate) fn making(text: &str) -> Self {
         let program = match parse(text) {
             Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
             Err(errors) => Err(errors.to_string()),
@@ -103,18 +107,18 @@ impl Expression {
     }
 
     /// Whether one of these asks what users may do.
-    pub(in crate::admission) fn asks(all: &[Self]) -> bool {
+    pub(crate) fn asks(all: &[Self]) -> bool {
         let asks = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
         all.iter().any(|one| one.program.as_ref().is_ok_and(asks))
     }
 
-    pub(in crate::admission) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 }
 
 /// Expressions over one request, and what they have spent.
-pub(in crate::admission) struct Run<'a> {
+pub(crate) struct Run<'a> {
     context: cel::Context<'static>,
     subject: Vec<(&'static str, &'a Value)>,
     variables: Variables<'a>,
@@ -133,7 +137,7 @@ struct Variables<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(in crate::admission) fn new(subject: &Subject<'a>, variables: &'a [(String, Expression)]) -> Self {
+    pub(crate) fn new(subject: &Subject<'a>, variables: &'a [(String, Expression)]) -> Self {
         let mut context = FUNCTIONS.new_inner_scope();
         for (name, value) in subject {
             context.add_variable_from_value(*name, to_cel(value));
@@ -146,18 +150,18 @@ impl<'a> Run<'a> {
     }
 
     /// Lets expressions ask what users may do.
-    pub(in crate::admission) fn tell(&mut self, asker: &Asker<'_>) {
+    pub(crate) fn tell(&mut self, asker: &Asker<'_>) {
         self.context.add_variable_from_value(AUTHORIZER, authorizer::of(asker));
         self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(asker));
     }
 
     /// What the expressions from here on may cost together.
-    pub(in crate::admission) fn refill(&mut self, budget: u64) {
+    pub(crate) fn refill(&mut self, budget: u64) {
         self.left = budget.saturating_mul(LENIENCE);
     }
 
     /// What an expression comes to.
-    pub(in crate::admission) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
         Ok(match self.value_of(expression)? {
             cel::Value::Bool(holds) => Outcome::Bool(holds),
             cel::Value::String(text) => Outcome::Text(text.to_string()),
@@ -166,8 +170,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What an expression comes to as JSON, where objects have the [name of their type](super::TYPE_NAME).
-    pub(in crate::admission) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
+    /// What an expression comes to as JSON, where objects have the [name of their type](crate::model::cel::TYPE_NAME).
+    pub(crate) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
         to_json(&self.value_of(expression)?).map_err(Failure::new)
     }
 

@@ -9,12 +9,12 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{self, IdedExpr};
 use serde_json::Value;
 
-use super::Subject;
-use super::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
-use crate::custom::{parts, parts_mut};
+use crate::admission::expressions::Subject;
+use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
+use crate::model::crd::{parts, parts_mut};
 
 /// A JSON value for CEL: integers are signed, as upstream's are.
-pub(super) fn to_cel(value: &Value) -> cel::Value {
+pub(crate) fn to_cel(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
         Value::Bool(value) => cel::Value::Bool(*value),
@@ -33,7 +33,7 @@ pub(super) fn to_cel(value: &Value) -> cel::Value {
 }
 
 /// A value of CEL as JSON; the error says why it is none.
-pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
+pub(crate) fn to_json(value: &cel::Value) -> Result<Value, String> {
     Ok(match value {
         cel::Value::Null => Value::Null,
         cel::Value::Bool(value) => Value::Bool(*value),
@@ -62,7 +62,7 @@ fn unsupported(what: &str) -> String {
 }
 
 /// What is as long as a value of CEL in JSON, to reckon what it costs to go through it.
-pub(super) fn extent(value: &cel::Value) -> Value {
+pub(crate) fn extent(value: &cel::Value) -> Value {
     match value {
         cel::Value::String(text) => Value::from(text.as_str()),
         cel::Value::Bytes(bytes) => Value::from("-".repeat(bytes.len())),
@@ -83,7 +83,7 @@ pub(super) fn extent(value: &cel::Value) -> Value {
 }
 
 /// What went wrong, in the words of upstream's interpreter where it has others.
-pub(super) fn worded(error: &cel::ExecutionError) -> String {
+pub(crate) fn worded(error: &cel::ExecutionError) -> String {
     use cel::ExecutionError as Error;
     match error {
         Error::NoSuchOverload
@@ -115,7 +115,7 @@ fn converted(function: &str) -> Option<&'static str> {
 }
 
 /// The first field that an expression hands to a function and that is not there.
-pub(super) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+pub(crate) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let handed = |part: &&'e IdedExpr| match &part.expr {
         Expr::Select(select) if !select.test => {
             found(&select.operand, subject)?.get(&select.field).is_none().then_some(select.field.as_str())
@@ -130,7 +130,7 @@ pub(super) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&
 }
 
 /// The first field that an expression asks of what has none.
-pub(super) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+pub(crate) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if !select.test => found(&select.operand, subject)
             .filter(|operand| !operand.is_object())
@@ -141,7 +141,7 @@ pub(super) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option
 }
 
 /// Fields become indices, but for the one that is a name of its own: the interpreter takes a field of what has none for `false`, and an index for an error.
-pub(super) fn index_fields(expr: &mut IdedExpr) {
+pub(crate) fn index_fields(expr: &mut IdedExpr) {
     parts_mut(expr).into_iter().for_each(index_fields);
     // The interpreter's own way of asking for a field that may be missing fails where it is.
     if let Expr::Call(call) = &mut expr.expr

@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::change::{Failed, Target};
-use super::judge::View;
-use super::mutator::{Mutation, Mutator};
+use super::apply::{Failed, Target};
+use super::mutating::{Mutation, Mutator};
+use super::validating::View;
 use super::{Binding, Policy};
 use crate::admission::dispatch::Asked;
 use crate::admission::expressions::Asker;
 use crate::admission::matching::Seen;
 use crate::admission::versions::Versions;
-use crate::admission::{Object, Operation, review};
-use crate::error::{ApiError, Cause};
-use crate::kinds::Resource;
-use crate::server::Shared;
+use crate::admission::{Admission, Object, Operation, review};
+use crate::model::error::{ApiError, Cause};
+use crate::registry::Resource;
 
 /// What the two rounds of a write know of its policies.
 #[derive(Default)]
@@ -119,7 +118,7 @@ impl Refusals {
     }
 }
 
-impl Shared {
+impl Admission {
     /// Lets the policies change the object of a write.
     pub(in crate::admission) async fn change_by_policies(
         &self,
@@ -211,7 +210,7 @@ impl Shared {
 
 /// The policies of a write, one after the other.
 struct Round<'a, 'v> {
-    shared: &'a Shared,
+    shared: &'a Admission,
     asked: &'a Asked<'a>,
     /// That of the write, as policies see it.
     namespace: Value,

@@ -6,13 +6,13 @@ use informer_core::Gvr;
 use serde_json::{Value, json};
 
 use super::{Binding, Definition, ParamRef};
-use crate::admission::Attributes;
-use crate::error::ApiError;
-use crate::kinds::Resource;
-use crate::server::{Shared, parse};
-use crate::storage::Stored;
+use crate::admission::{Admission, Attributes};
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::registry::Resource;
+use crate::registry::storage::Stored;
 
-impl Shared {
+impl Admission {
     /// What a policy has parameters of; the error says why that cannot be told.
     pub(super) fn param_resource<W>(&self, policy: &Definition<W>) -> Result<Option<Arc<Resource>>, String> {
         let Some(of) = &policy.param_kind else { return Ok(None) };

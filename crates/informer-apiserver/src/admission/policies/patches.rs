@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::admission::expressions::TYPE_NAME;
-use crate::write::JsonPatch;
+use crate::model::cel::TYPE_NAME;
+use crate::model::json_patch::JsonPatch;
 
 /// The object that an expression has made, without the names of types.
 ///

@@ -1,7 +1,7 @@
 use http::Method;
 
 use super::Attributes;
-use crate::http::Query;
+use crate::model::query::Query;
 
 /// Verb, resource and name of a request, as roles see it.
 fn asked(method: &str, path: &str, query: &str) -> (String, String, String) {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::time_limit;
-use crate::http::query::Query;
+use crate::model::query::Query;
 use crate::requests::Verb;
 
 #[test]

@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::browser;
-use super::heard::{UnderWay, Watched};
-use super::patience::HEAD_WAIT;
+use super::in_flight::{UnderWay, Watched};
 use super::refused::Refused;
 use super::socket::Socket;
+use super::timeouts::HEAD_WAIT;
 use crate::clock::Clock;
 use crate::http::ApiService;
-use crate::http::gather::SocketBody;
+use crate::http::list_body::SocketBody;
 use crate::http::service::{Endless, GoAway};
 use crate::tls::{Accepting, PeerCertificate};
 

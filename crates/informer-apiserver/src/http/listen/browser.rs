@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{Method, request};
 
-use crate::error::ApiError;
+use crate::model::error::ApiError;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

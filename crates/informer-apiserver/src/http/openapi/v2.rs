@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::super::answer::{Answer, header, json as json_answer};
 use super::{document, empty, etag, group_versions, proto};
-use crate::server::Shared;
+use crate::http::Frontend;
 
 /// The whole document. Its types are those of version 3, as far as version 2 can say them.
-pub(crate) fn whole(shared: &Shared, head: &request::Parts) -> Answer {
+pub(crate) fn whole(shared: &Frontend, head: &request::Parts) -> Answer {
     let Some(protobuf) = wants_protobuf(header(head, ACCEPT)) else {
         let mut answer = empty(406);
         vary(&mut answer);
@@ -52,7 +52,7 @@ fn wants_protobuf(accept: &str) -> Option<bool> {
     })
 }
 
-fn merged(shared: &Shared) -> Value {
+fn merged(shared: &Frontend) -> Value {
     let (mut paths, mut definitions) = (Map::new(), Map::new());
     for (group, version) in group_versions(shared) {
         let document = document(shared, &group, &version);

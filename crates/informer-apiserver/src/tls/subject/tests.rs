@@ -3,7 +3,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::user;
-use crate::auth::User;
+use crate::model::user::User;
 use crate::tls::CertificateAuthority;
 
 fn certificate_of(user: &User) -> Vec<u8> {

@@ -1,0 +1,56 @@
+//! Decoding of objects that webhooks and policies have changed.
+
+use serde_json::Value;
+
+use super::Admission;
+use crate::model::kinds::Kind;
+use crate::model::metadata::{Object, json_type};
+use crate::model::rules::fill_defaults;
+use crate::model::write_options::Validation;
+use crate::registry::Resource;
+
+impl Admission {
+    /// Fits an object that a webhook has patched.
+    pub(crate) fn refit(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        self.refitted(resource, object).map(|(object, _)| object)
+    }
+
+    /// The same, where a field that the kind does not have is an error.
+    pub(crate) fn refit_strictly(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        let (object, unknown) = self.refitted(resource, object)?;
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
+        Validation::Strict.judge(unknown).map(|_| object)
+    }
+
+    fn refitted(&self, resource: &Resource, object: Value) -> Result<(Object, Vec<String>), String> {
+        let Value::Object(mut object) = object else {
+            return Err(format!("json: cannot unmarshal {} into Go value", json_type(&object)));
+        };
+        let unknown = refit(&self.schema, &resource.kind, &mut object)?;
+        Ok((object, unknown))
+    }
+}
+
+/// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens
+/// when the object is stored, as upstream: later webhooks see it.
+pub(crate) fn refit(
+    kinds: &informer_schema::Schema,
+    kind: &Kind,
+    object: &mut Object,
+) -> Result<Vec<String>, String> {
+    match (&kind.schema, kinds.kind_by_api_version(&kind.api_version, &kind.kind)) {
+        (Some(schema), _) => {
+            schema.fill(object);
+            Ok(Vec::new())
+        }
+        (None, Some(known)) if !kind.is_custom() => {
+            let unknown = crate::model::typed::fit(known.message(), object)?;
+            fill_defaults(kind, known.message(), object);
+            let managed = crate::model::metadata::take_fields(object);
+            crate::model::typed::form(known.message(), object);
+            crate::model::metadata::set_fields(object, managed);
+            Ok(unknown)
+        }
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Classes of storage and of ingresses: which one is taken where none is named, and whether a claim may grow.
+
+use informer_core::Gvr;
+use serde_json::Value;
+
+use super::{Coming, part, set};
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::metadata::Object;
+use crate::model::quantity::exceeds;
+
+const STORAGE_DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    // As it was called first.
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
+/// How claims and ingresses named their class before they had a field for it.
+const STORAGE_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+impl Admission {
+    /// The plugin `DefaultStorageClass`.
+    pub(super) fn name_storage_class(&self, claim: &mut Object) {
+        if class_of_claim(claim).is_none()
+            && let Some(name) = self.default_class_of(&storage_classes(), &STORAGE_DEFAULT)
+        {
+            set(claim, "storageClassName", name.into());
+        }
+    }
+
+    /// The plugin `DefaultIngressClass`.
+    pub(super) fn name_ingress_class(&self, ingress: &mut Object) {
+        let named = part(ingress, "spec")["ingressClassName"].is_string()
+            || annotation(ingress, INGRESS_ANNOTATION).is_some();
+        let classes = Gvr::new("networking.k8s.io", "v1", "ingressclasses");
+        if !named && let Some(name) = self.default_class_of(&classes, &INGRESS_DEFAULT) {
+            set(ingress, "ingressClassName", name.into());
+        }
+    }
+
+    /// The plugin `PersistentVolumeClaimResize`: a claim grows only where its class allows that.
+    pub(super) fn judge_growth(&self, coming: Coming<'_>, old: &Object) -> Result<(), ApiError> {
+        let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
+        if !exceeds(size(coming.object), size(old)) {
+            return Ok(());
+        }
+        let why = if part(old, "status")["phase"] != "Bound" {
+            "Only bound persistent volume claims can be expanded"
+        } else if !self.may_grow(coming.object, old) {
+            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+        } else {
+            return Ok(());
+        };
+        Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, why))
+    }
+
+    fn may_grow(&self, claim: &Object, old: &Object) -> bool {
+        let named =
+            class_of_claim(claim).filter(|name| !name.is_empty() && class_of_claim(old) == Some(name));
+        let class = named.and_then(|name| self.class_of(&storage_classes(), name));
+        class.is_some_and(|class| class["allowVolumeExpansion"] == true)
+    }
+
+    /// The name of the class that is marked as the default: of several the newest, of those the first by name.
+    fn default_class_of(&self, classes: &Gvr, marks: &[&str]) -> Option<String> {
+        let classes = self.resource(classes).ok()?;
+        let live = self.storage.read().live(classes.table);
+        let marked = live.iter().filter_map(|stored| {
+            let class = parse(stored.as_slice());
+            let metadata = &class["metadata"];
+            let is_default = marks.iter().any(|mark| metadata["annotations"][*mark] == "true");
+            let made = metadata["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+            is_default.then(|| (made, stored.key.name().to_owned()))
+        });
+        // They come by name: of equally new ones the first stays.
+        let newest = marked.reduce(|newest, other| if other.0 > newest.0 { other } else { newest });
+        newest.map(|(_, name)| name)
+    }
+}
+
+fn storage_classes() -> Gvr {
+    Gvr::new("storage.k8s.io", "v1", "storageclasses")
+}
+
+/// The class that a claim names; an empty one is none, but named.
+fn class_of_claim(claim: &Object) -> Option<&str> {
+    annotation(claim, STORAGE_ANNOTATION).or_else(|| part(claim, "spec")["storageClassName"].as_str())
+}
+
+fn annotation<'a>(object: &'a Object, name: &str) -> Option<&'a str> {
+    part(object, "metadata")["annotations"].get(name).and_then(Value::as_str)
+}

@@ -1,0 +1,110 @@
+//! The mutating admission plugins: LimitRanger, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition.
+
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::metadata::{Object, told_name};
+use crate::model::rules::{add_finalizer, add_toleration, get, set, taint_new_node, with_value};
+
+/// The preemption policy of a pod whose class names none.
+const PREEMPTS: &str = "PreemptLowerPriority";
+
+impl Admission {
+    /// The plugins' part in a new object, before webhooks see it.
+    pub(crate) fn plug_in(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        object: &mut Object,
+    ) -> Result<(), ApiError> {
+        match (kind.gvr.group.as_str(), kind.kind.as_str()) {
+            ("", "Pod") => {
+                with_value(object, |pod| self.fill_limits(namespace, pod));
+                self.set_priority(kind, object)?;
+                with_value(object, add_toleration);
+            }
+            ("", "PersistentVolume") => {
+                with_value(object, |volume| add_finalizer(volume, "kubernetes.io/pv-protection"))
+            }
+            ("", "PersistentVolumeClaim") => {
+                with_value(object, |claim| add_finalizer(claim, "kubernetes.io/pvc-protection"));
+            }
+            ("", "Node") => with_value(object, taint_new_node),
+            _ => {}
+        }
+        self.fill_from_others(kind, object)
+    }
+
+    fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+        let name = object.get("spec").and_then(|spec| spec["priorityClassName"].as_str());
+        let name = name.unwrap_or_default().to_owned();
+        let class = match name.as_str() {
+            "" => self.default_class(),
+            "system-cluster-critical" => Some(json!({"value": 2_000_000_000, "preemptionPolicy": PREEMPTS})),
+            "system-node-critical" => Some(json!({"value": 2_000_001_000, "preemptionPolicy": PREEMPTS})),
+            name => match self.class(name) {
+                Some(class) => Some(class),
+                None => {
+                    let why = format!("no PriorityClass with name {name} was found");
+                    return Err(ApiError::forbidden(kind, told_name(object), &why));
+                }
+            },
+        };
+        let class = class.unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": PREEMPTS}));
+        self.check_priority(kind, object, &class)?;
+        with_value(object, |pod| {
+            if name.is_empty()
+                && let Some(own) = class["metadata"]["name"].as_str()
+            {
+                set(pod, "spec.priorityClassName", own.into());
+            }
+            set(pod, "spec.priority", class["value"].clone());
+            if get(pod, "spec.preemptionPolicy").is_none() {
+                let policy = class["preemptionPolicy"].as_str().unwrap_or(PREEMPTS);
+                set(pod, "spec.preemptionPolicy", policy.into());
+            }
+        });
+        Ok(())
+    }
+
+    /// What a pod says of its priority must be what its class says.
+    fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
+        let spec = pod.get("spec").unwrap_or(&Value::Null);
+        let told = [
+            ("priority", "integer value of priority"),
+            ("preemptionPolicy", "string value of PreemptionPolicy"),
+        ];
+        for (name, what) in told {
+            let (given, computed) = (&spec[name], &class[name.replace("priority", "value").as_str()]);
+            if given.is_null() || computed.is_null() || given == computed {
+                continue;
+            }
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let why = format!(
+                "the {what} ({}) must not be provided in pod spec; priority admission controller computed {} from the given \
+                 PriorityClass name",
+                text(given),
+                text(computed)
+            );
+            return Err(ApiError::forbidden(kind, told_name(pod), &why));
+        }
+        Ok(())
+    }
+
+    fn class(&self, name: &str) -> Option<Value> {
+        let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
+        self.find(&classes, None, name).ok().map(|stored| parse(stored.as_slice()))
+    }
+
+    /// The class of pods that name none: of several, which only writes of this process can make, the least.
+    pub(crate) fn default_class(&self) -> Option<Value> {
+        let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
+        let live = self.storage.read().live(classes.table);
+        let all = live.iter().map(|stored| parse(stored.as_slice()));
+        all.filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64())
+    }
+}

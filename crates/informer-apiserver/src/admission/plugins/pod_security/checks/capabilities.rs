@@ -1,0 +1,57 @@
+//! Capabilities that containers add and drop.
+
+use serde_json::Value;
+
+use super::{Complaint, Pod};
+use crate::admission::plugins::pod_security::messages::{containers, quoted, sorted};
+
+/// What containers have without asking.
+const COMMON: [&str; 13] = [
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+];
+/// What may be added to none at all.
+const PORTS: [&str; 1] = ["NET_BIND_SERVICE"];
+
+pub(in super::super) fn added(pod: &Pod<'_>) -> Option<Complaint> {
+    Complaint::about("non-default capabilities", beyond(pod, &COMMON))
+}
+
+pub(in super::super) fn dropped(pod: &Pod<'_>) -> Option<Complaint> {
+    let keeps = |container: &&Value| !listed(container, "drop").any(|name| name == "ALL");
+    let keeping = pod.bad(keeps);
+    let keeping = (!keeping.is_empty())
+        .then(|| format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keeping)));
+    let told: Vec<_> = keeping.into_iter().chain(beyond(pod, &PORTS)).collect();
+    Complaint::about("unrestricted capabilities", (!told.is_empty()).then(|| told.join("; ")))
+}
+
+pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<Complaint> {
+    if pod.is_windows() { None } else { dropped(pod) }
+}
+
+/// Containers that add more than these.
+fn beyond(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
+    let more = |container| listed(container, "add").filter(|name| !allowed.contains(name));
+    let bad = pod.bad(|container| more(container).next().is_some());
+    let names = sorted(pod.containers().flat_map(more));
+    (!bad.is_empty()).then(|| {
+        format!("{} must not include {} in securityContext.capabilities.add", containers(&bad), quoted(names))
+    })
+}
+
+fn listed<'a>(container: &'a Value, list: &str) -> impl Iterator<Item = &'a str> {
+    let names = container["securityContext"]["capabilities"][list].as_array();
+    names.into_iter().flatten().filter_map(Value::as_str)
+}

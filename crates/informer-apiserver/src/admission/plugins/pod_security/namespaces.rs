@@ -1,0 +1,98 @@
+//! Namespaces whose labels are written: they must be ones that exist, and pods that are there already are looked at.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use informer_core::Gvr;
+
+use super::labels::{Asked, Level, Policy};
+use super::pod::Pod;
+use super::{Coming, Verdict, label};
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::registry::storage::Stored;
+
+/// Pods that are looked at when the labels of their namespace change.
+const PODS_MAX: usize = 3000;
+
+impl Admission {
+    pub(super) fn judge_namespace(&self, coming: Coming<'_>) -> Result<Vec<String>, ApiError> {
+        let Coming { object, old, name, .. } = coming;
+        let (policy, causes) = Policy::of(|name| label(object, name));
+        let (before, wrong_before) = match old {
+            Some(old) => Policy::of(|name| label(old, name)),
+            None => Policy::of(|_| None),
+        };
+        let texts = |causes: &[crate::model::error::Cause]| {
+            causes.iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect::<Vec<_>>()
+        };
+        // What was wrong before may stay so.
+        if !causes.is_empty() && texts(&causes) != texts(&wrong_before) {
+            return Err(ApiError::invalid_fields(&coming.scope.resource.kind, name, causes));
+        }
+        let (asked, was) = (policy.enforce, before.enforce);
+        let relaxed = asked.version == was.version && asked.level <= was.level;
+        if old.is_none() || asked.level == Level::Privileged || relaxed {
+            return Ok(Vec::new());
+        }
+        Ok(self.warn_of_pods(name, asked))
+    }
+
+    /// Tells which pods of a namespace are not as safe as they are to be from now on.
+    fn warn_of_pods(&self, namespace: &str, asked: Asked) -> Vec<String> {
+        let (pods, all) = self.some_pods(namespace);
+        // By what they are told for: the first of their names, and how many they are.
+        let mut told: BTreeMap<String, (&str, usize)> = BTreeMap::new();
+        for stored in &pods {
+            let pod = parse(stored.as_slice());
+            let verdict = Verdict::of(asked, &Pod::of(&pod));
+            if !verdict.allows() {
+                let (first, count) = told.entry(verdict.reason()).or_insert((stored.key.name(), 0));
+                *first = stored.key.name().min(*first);
+                *count += 1;
+            }
+        }
+        let mut lines: Vec<_> = told.iter().map(|(why, (first, count))| line(first, *count, why)).collect();
+        lines.sort();
+        let mut warnings = Vec::new();
+        if pods.len() < all {
+            let looked = pods.len();
+            warnings.push(format!(
+                "new PodSecurity enforce level only checked against the first {looked} of {all} existing pods"
+            ));
+        }
+        if !lines.is_empty() {
+            warnings.push(format!(
+                "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{asked}\""
+            ));
+        }
+        warnings.extend(lines);
+        warnings
+    }
+
+    /// The pods of a namespace, up to a bound, and how many there are: of those with one owner, which are all alike, one comes before
+    /// the others.
+    fn some_pods(&self, namespace: &str) -> (Vec<Arc<Stored>>, usize) {
+        let Ok(pods) = self.resource(&Gvr::new("", "v1", "pods")) else { return (Vec::new(), 0) };
+        let live = self.storage.read().live(pods.table);
+        let prefix = format!("{namespace}/");
+        let mut owners = HashSet::new();
+        let of_namespace = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
+        let (mut first, others): (Vec<_>, Vec<_>) = of_namespace
+            .cloned()
+            .partition(|stored| stored.owners.first().is_none_or(|owner| owners.insert(owner.clone())));
+        first.extend(others);
+        let all = first.len();
+        first.truncate(PODS_MAX);
+        (first, all)
+    }
+}
+
+fn line(first: &str, count: usize, why: &str) -> String {
+    match count {
+        1 => format!("{first}: {why}"),
+        2 => format!("{first} (and 1 other pod): {why}"),
+        count => format!("{first} (and {} other pods): {why}", count - 1),
+    }
+}

@@ -1,0 +1,51 @@
+//! The plugin `PodTopologyLabels`: a pod knows the zone and the region of its node.
+
+use informer_core::Gvr;
+use serde_json::{Value, json};
+
+use super::part;
+use crate::admission::Admission;
+use crate::model::metadata::Object;
+
+const TOLD: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+
+impl Admission {
+    /// A pod that comes to be on a node.
+    pub(super) fn label_placed(&self, pod: &mut Object) {
+        let Some(node) = part(pod, "spec")["nodeName"].as_str().filter(|node| !node.is_empty()) else {
+            return;
+        };
+        let labels = self.topology_of(node);
+        if !labels.is_empty() {
+            put(pod.entry("metadata").or_insert(Value::Null), labels);
+        }
+    }
+
+    /// A pod that is put on a node: it takes over the labels of its binding.
+    pub(crate) fn label_binding(&self, binding: &mut Value) {
+        if binding["target"]["kind"] != "Node" {
+            return;
+        }
+        let labels = self.topology_of(binding["target"]["name"].as_str().unwrap_or_default());
+        if !labels.is_empty() {
+            put(&mut binding["metadata"], labels);
+        }
+    }
+
+    /// What the labels of a node say of where it is.
+    fn topology_of(&self, node: &str) -> Vec<(&'static str, String)> {
+        let Ok(nodes) = self.resource(&Gvr::new("", "v1", "nodes")) else { return Vec::new() };
+        let Some(node) = self.storage.read().get(nodes.table, node).cloned() else { return Vec::new() };
+        TOLD.into_iter().filter_map(|name| Some((name, node.labels.get(name)?.to_owned()))).collect()
+    }
+}
+
+fn put(metadata: &mut Value, labels: Vec<(&str, String)>) {
+    let held = &mut metadata["labels"];
+    if !held.is_object() {
+        *held = json!({});
+    }
+    for (name, value) in labels {
+        held[name] = value.into();
+    }
+}

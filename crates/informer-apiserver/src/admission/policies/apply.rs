@@ -1,0 +1,140 @@
+//! What becomes of an object by what a policy has made.
+
+use serde_json::Value;
+
+use super::mutating::Made;
+use super::patches;
+use crate::admission::matching::Seen;
+use crate::admission::{Admission, Object};
+use crate::model::error::ApiError;
+use crate::model::kinds::Kind;
+use crate::model::managed_fields::{Type, atomics, laid_over, validate};
+use crate::registry::Resource;
+
+/// Why something was not changed.
+pub(super) enum Failed {
+    /// The failure policy decides.
+    Denied(String),
+    /// The write is refused.
+    Refused(ApiError),
+}
+
+/// What is changed.
+pub(super) struct Target<'a> {
+    pub(super) resource: &'a Resource,
+    /// It is an object of the resource, and not of a subresource.
+    pub(super) whole: bool,
+    pub(super) seen: &'a Seen,
+}
+
+impl Admission {
+    /// The object after a change.
+    pub(super) fn changed(&self, target: &Target<'_>, object: &Object, made: Made) -> Result<Object, Failed> {
+        match made {
+            Made::Object(made) => self.applied_by(target, object, made).map_err(Failed::Denied),
+            Made::Operations(made) => self.patched_by(target, object, made),
+        }
+    }
+
+    /// The object with the fields of another one, where what it does not say stays.
+    fn applied_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, String> {
+        let mut made = patches::object(made)?;
+        for name in ["apiVersion", "kind"] {
+            made[name] = object.get(name).cloned().unwrap_or_default();
+        }
+        let failed = |why: &str| format!("error applying patch: {why}");
+        let of = self.type_of_target(target);
+        if let Some(why) = validate(of, &made, false) {
+            return Err(failed(&format!(
+                "failed to convert patch object to typed object: {}",
+                in_full(&why)
+            )));
+        }
+        let whole = atomics(of, &made);
+        if !whole.is_empty() {
+            return Err(failed(&format!(
+                "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+                whole.join(", ")
+            )));
+        }
+        let live = Value::Object(object.clone());
+        if let Some(why) = validate(of, &live, true) {
+            return Err(failed(&format!(
+                "failed to convert original object to typed object: {}",
+                in_full(&why)
+            )));
+        }
+        let merged =
+            laid_over(of, &live, &made).map_err(|why| failed(&format!("failed to merge patch: {why}")))?;
+        if let Some(why) = crate::model::json_patch::too_deep(&merged) {
+            return Err(failed(&why));
+        }
+        match (target.whole, merged) {
+            (true, merged) => self.refit(target.resource, merged),
+            (false, Value::Object(merged)) => Ok(merged),
+            (false, _) => Err(failed("the merged object is none")),
+        }
+    }
+
+    /// The object after operations; where a test fails it stays as it is.
+    fn patched_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, Failed> {
+        let patch = patches::operations(made).map_err(Failed::Denied)?;
+        let patched = match patch.apply(Value::Object(object.clone())) {
+            Ok(patched) => patched,
+            Err(why) if crate::model::json_patch::is_failed_test(&why) => return Ok(object.clone()),
+            Err(why) => return Err(Failed::Denied(format!("JSON Patch: {why}"))),
+        };
+        let internal = |why: &str| Failed::Refused(ApiError::internal(why));
+        let kind = &target.resource.kind;
+        match patched {
+            Value::Object(patched) if !target.whole => Ok(patched),
+            patched if !kind.is_custom() && !is_of(kind, &patched) => {
+                Err(internal(&converted(kind, &patched)))
+            }
+            patched => self.refit_strictly(target.resource, patched).map_err(|why| internal(&why)),
+        }
+    }
+
+    fn type_of_target<'a>(&'a self, target: &Target<'a>) -> Type<'a> {
+        let kind = &target.seen.kind;
+        let api_version = match kind.group.as_str() {
+            "" => kind.version.clone(),
+            group => format!("{group}/{}", kind.version),
+        };
+        match self.schema.kind_by_api_version(&api_version, &kind.kind) {
+            Some(known) if !target.whole => Type::message(known.message()),
+            _ => self.field_type(&target.resource.kind),
+        }
+    }
+}
+
+fn is_of(kind: &Kind, object: &Value) -> bool {
+    object["apiVersion"] == kind.api_version && object["kind"] == kind.kind
+}
+
+/// What upstream says of an object that a patch has made one of another kind.
+fn converted(kind: &Kind, object: &Value) -> String {
+    let text = |name: &str| object[name].as_str().unwrap_or_default();
+    let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
+    let package = match kind.gvr.group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    };
+    format!(
+        "failed to convert object: converting ({version}.{}) to ({package}.{}): unknown conversion",
+        text("kind"),
+        kind.kind
+    )
+}
+
+/// Upstream shows values here with the names of its own types.
+fn in_full(why: &str) -> String {
+    let Some((before, value)) =
+        why.split_once("got &{").and_then(|(before, rest)| Some((before, rest.strip_suffix('}')?)))
+    else {
+        return why.to_owned();
+    };
+    let bare = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
+    let shown = if bare { value.to_owned() } else { format!("{value:?}") };
+    format!("{before}got &value.valueUnstructured{{Value:{shown}}}")
+}

@@ -1,0 +1,118 @@
+//! What objects take of their namespace: limit ranges say how much a container, a pod or a claim may ask for, quotas how
+//! much all objects together may.
+//!
+//! What is decided is pure ([`limits`], [`quota`]); here it is found out by what, and the books of quotas are kept. Where the controller
+//! of quotas runs ([`Controllers::quotas`](crate::Controllers)), the books follow each commit. Where it does not, they are
+//! written when something is let in, as upstream's plugin does, and nobody takes anything out of them.
+//!
+//! Upstream specifies this as [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and
+//! [resource quotas](https://kubernetes.io/docs/concepts/policy/resource-quotas/).
+//!
+//! # Lock order
+//!
+//! [`Books`] are held from the question whether there is room until what it lets in is stored and written down, so that no two
+//! take the same room; they come after `allocating`, before `registry` and `storage`. Whoever writes them within that opens them again.
+
+pub(crate) mod evaluator;
+mod limits;
+pub(crate) mod pod;
+pub(crate) mod quota;
+pub(crate) mod scopes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informer_core::Gvr;
+use serde_json::{Map, Value};
+
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::metadata::told_name;
+use crate::model::quantity::Amount;
+use crate::model::rules::as_value;
+use crate::model::write_options::WriteMode;
+use crate::registry::select::Filter;
+use crate::registry::storage::Stored;
+
+type Object = Map<String, Value>;
+/// Amounts of resources by their names.
+pub(crate) type Amounts = BTreeMap<String, Amount>;
+
+/// A list of resources. What is no amount is left out.
+pub(crate) fn amounts(list: &Value) -> Amounts {
+    let read = |(name, amount): (&String, &Value)| {
+        let amount = match amount {
+            Value::String(text) => Amount::read(text),
+            Value::Number(number) => Amount::read(&number.to_string()),
+            _ => None,
+        };
+        Some((name.clone(), amount?))
+    };
+    list.as_object().into_iter().flatten().filter_map(read).collect()
+}
+
+/// A write that may take something of its namespace.
+#[derive(Clone, Copy)]
+pub(crate) struct Taking<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) namespace: &'a str,
+    pub(crate) mode: WriteMode,
+    /// What is there now.
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) dry_run: bool,
+}
+
+impl Admission {
+    /// Fills in what limit ranges have for the containers of a new pod.
+    pub(crate) fn fill_limits(&self, namespace: Option<&str>, pod: &mut Value) {
+        for range in self.bounds("limitranges", namespace.unwrap_or_default()) {
+            limits::fill(&range, pod);
+        }
+    }
+
+    /// Refuses what limit ranges forbid: new pods, and claims.
+    pub(crate) fn check_limits(
+        &self,
+        taking: Option<Taking<'_>>,
+        object: &mut Object,
+    ) -> Result<(), ApiError> {
+        let Some(Taking { kind, namespace, mode, old, .. }) = taking else { return Ok(()) };
+        let problems_of = match kind.kind.as_str() {
+            "Pod" if old.is_none() => limits::pod_problems,
+            "PersistentVolumeClaim" if mode != WriteMode::Status => limits::claim_problems,
+            _ => return Ok(()),
+        };
+        // What goes is let go.
+        if !kind.gvr.group.is_empty()
+            || old.is_some_and(|old| old["metadata"]["deletionTimestamp"].is_string())
+        {
+            return Ok(());
+        }
+        for range in self.bounds("limitranges", namespace) {
+            let problems = as_value(object, |object| problems_of(&range, object));
+            if !problems.is_empty() {
+                return Err(ApiError::forbidden(kind, told_name(object), &limits::told(&problems)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Limit ranges or quotas of a namespace, by their names.
+    pub(crate) fn bounds(&self, resource: &str, namespace: &str) -> Vec<Value> {
+        self.stored_bounds(resource, namespace).iter().map(|stored| parse(stored.as_slice())).collect()
+    }
+
+    pub(crate) fn has_quotas(&self, namespace: &str) -> bool {
+        !self.stored_bounds("resourcequotas", namespace).is_empty()
+    }
+
+    pub(crate) fn stored_bounds(&self, resource: &str, namespace: &str) -> Vec<Arc<Stored>> {
+        let Ok(resource) = self.resource(&Gvr::new("", "v1", resource)) else { return Vec::new() };
+        let prefix = Filter::namespace(Some(namespace)).prefix();
+        let storage = self.storage.read();
+        let found = storage.starting_at(resource.table, &prefix);
+        found.take_while(|stored| stored.key.as_str().starts_with(&prefix)).cloned().collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! The scopes of quotas: which objects count.
+
+use serde_json::Value;
+
+use super::evaluator::Measure;
+use crate::model::rules::qos;
+
+const CLASS: &str = "PriorityClass";
+const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
+
+/// Whether an object is one of those that a quota counts.
+pub(crate) fn all_match(quota: &Value, measure: &Measure, object: &Value) -> bool {
+    let spec = &quota["spec"];
+    let mut plain = entries(&spec["scopes"]);
+    let mut selected = entries(&spec["scopeSelector"]["matchExpressions"]);
+    plain.all(|scope| matches(measure, object, text(scope), ("Exists", &[])))
+        && selected.all(|selector| {
+            let values: Vec<&str> = entries(&selector["values"]).map(text).collect();
+            matches(measure, object, text(&selector["scopeName"]), (text(&selector["operator"]), &values))
+        })
+}
+
+fn matches(measure: &Measure, object: &Value, scope: &str, (operator, values): (&str, &[&str])) -> bool {
+    match (measure, scope) {
+        (Measure::Pods, "Terminating") => is_terminating(object),
+        (Measure::Pods, "NotTerminating") => !is_terminating(object),
+        (Measure::Pods, "BestEffort") => quality(object) == "BestEffort",
+        (Measure::Pods, "NotBestEffort") => quality(object) != "BestEffort",
+        (Measure::Pods, "CrossNamespacePodAffinity") => looks_elsewhere(object),
+        (Measure::Pods, CLASS) => {
+            let class = object["spec"]["priorityClassName"].as_str().filter(|class| !class.is_empty());
+            is_selected(class.as_slice(), operator, values)
+        }
+        (Measure::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
+        // No other kind has scopes: a quota with some counts none of them.
+        _ => false,
+    }
+}
+
+/// Whether one of the names that an object has is selected.
+fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
+    let is_in = |name: &&str| values.contains(name);
+    match operator {
+        "Exists" => !names.is_empty(),
+        "DoesNotExist" => names.is_empty(),
+        "In" => names.iter().any(&is_in),
+        "NotIn" => names.is_empty() || names.iter().any(|name| !is_in(name)),
+        _ => false,
+    }
+}
+
+/// Whether a pod has a time by which it is over.
+pub(crate) fn is_terminating(pod: &Value) -> bool {
+    pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
+}
+
+fn quality(pod: &Value) -> &str {
+    pod["status"]["qosClass"].as_str().filter(|class| !class.is_empty()).unwrap_or_else(|| qos(pod))
+}
+
+/// Whether a pod's place depends on pods of other namespaces.
+fn looks_elsewhere(pod: &Value) -> bool {
+    let elsewhere = |term: &Value| {
+        term["namespaces"].as_array().is_some_and(|all| !all.is_empty())
+            || term["namespaceSelector"].is_object()
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|affinity| {
+        let affinity = &pod["spec"]["affinity"][affinity];
+        entries(&affinity["requiredDuringSchedulingIgnoredDuringExecution"]).any(elsewhere)
+            || entries(&affinity["preferredDuringSchedulingIgnoredDuringExecution"])
+                .any(|weighted| elsewhere(&weighted["podAffinityTerm"]))
+    })
+}
+
+fn attributes_classes(claim: &Value) -> Vec<&str> {
+    let status = &claim["status"];
+    let named = [
+        &claim["spec"]["volumeAttributesClassName"],
+        &status["currentVolumeAttributesClassName"],
+        &status["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ];
+    named.into_iter().map(text).filter(|name| !name.is_empty()).collect()
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

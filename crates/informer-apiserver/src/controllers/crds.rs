@@ -1,0 +1,215 @@
+//! How definitions come to be served and go again.
+
+use std::sync::Arc;
+
+use informer_core::Gvr;
+use serde_json::Value;
+
+use crate::admission::Scope;
+use crate::controllers::{ControllerManager, MAX_DELETIONS_PER_TASK};
+use crate::model::crd::definition::{Served, kinds, resources};
+use crate::model::crd::{CLEANUP_FINALIZER, names};
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::pipeline::DeleteOptions;
+use crate::pipeline::ready::ready;
+use crate::registry::conversion::Converter;
+use crate::registry::storage::{Changed, Stored, draft};
+use crate::registry::{Defined, Resource};
+
+mod naming;
+
+pub(crate) use naming::NameCache;
+
+const ESTABLISHED: (&str, &str, &str) =
+    ("True", "InitialNamesAccepted", "the initial names have been accepted");
+
+/// A definition is named, and then established or wound up; each may meet somebody else who changes it.
+const STEPS_MAX: usize = 32;
+
+pub(crate) fn definitions() -> Gvr {
+    Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+/// What became of a step of a definition.
+pub(crate) enum Step {
+    /// There was nothing to do.
+    Nothing,
+    /// It is like this now, or gone.
+    Written(Option<(Arc<Stored>, Value)>),
+    /// Somebody else has changed it meanwhile.
+    Beaten,
+}
+
+impl ControllerManager {
+    /// Serves what a definition defines, or takes it away; answers whether it was given other names.
+    pub(crate) fn follow_definition(&self, name: &str) -> bool {
+        let Ok(resource) = self.resource(&definitions()) else { return false };
+        let read = || {
+            let stored = self.find(&resource, None, name).ok()?;
+            let definition = parse(stored.as_slice());
+            Some((stored, definition))
+        };
+        let (mut renamed, mut next) = (false, None);
+        for _ in 0..STEPS_MAX {
+            let Some((stored, definition)) = next.take().or_else(read) else { break };
+            let step = match definition["metadata"]["deletionTimestamp"].is_string() {
+                true => self.wind_up(&resource, &stored, definition),
+                false => match self.name_definition(&resource, &stored, &definition) {
+                    Step::Nothing => self.establish(&resource, &stored, definition),
+                    step => {
+                        renamed |= matches!(step, Step::Written(_));
+                        step
+                    }
+                },
+            };
+            match step {
+                Step::Nothing => break,
+                Step::Written(written) => next = written,
+                Step::Beaten => {}
+            }
+        }
+        renamed
+    }
+
+    /// Serves a definition once it has had all its names, and says so.
+    fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
+        if let Some(spec) = names::served_spec(&definition) {
+            self.serve(&spec);
+        }
+        if !names::is_true(&definition, "NamesAccepted") || names::is_true(&definition, "Established") {
+            return Step::Nothing;
+        }
+        names::set_condition(&mut definition, "Established", ESTABLISHED, &self.now());
+        self.write_definition(resource, stored, definition)
+    }
+
+    pub(crate) fn write_definition(
+        &self,
+        resource: &Arc<Resource>,
+        current: &Arc<Stored>,
+        definition: Value,
+    ) -> Step {
+        let Value::Object(mut object) = definition else { return Step::Nothing };
+        self.own_status(resource, current, &mut object);
+        match self.settle(Scope::new(resource, None), current, &object) {
+            Ok(Ok(stored)) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
+            Ok(Err(Changed)) => Step::Beaten,
+            Err(_) => Step::Nothing,
+        }
+    }
+
+    /// Registers the kinds of a definition. They share one table; what is stored is in one version. Where another definition
+    /// of the same name was served, its watches end, and so does its history: as upstream, whose caches start anew.
+    pub(crate) fn serve(&self, spec: &Value) {
+        let mut all = kinds(spec);
+        let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
+            return;
+        };
+        let stored = Arc::new(stored);
+        let (group, plural) = (stored.gvr.group.clone(), stored.gvr.resource.clone());
+        let mut registry = self.registry.write();
+        let before = registry.definition(&group, &plural);
+        if before.as_ref().is_some_and(|before| before.spec == *spec) {
+            return;
+        }
+        // What the server serves by itself stays as it is, as upstream.
+        all.retain(|served| registry.get(&served.kind.gvr).is_none_or(|known| known.kind.is_custom()));
+        if all.is_empty() {
+            return;
+        }
+        let known = all.iter().find_map(|served| registry.get(&served.kind.gvr));
+        let (table, changed) = match (&before, known) {
+            (Some(before), _) => (before.table, before.changed.clone()),
+            (None, Some(known)) => (known.table, known.changed.clone()),
+            (None, None) => (self.storage.write().add_table(), tokio::sync::watch::Sender::default()),
+        };
+        registry.retain(|kind| !(kind.is_custom() && is_of(kind, &stored)));
+        let shaped: Vec<Kind> = all.iter().map(|served| served.kind.clone()).collect();
+        let mut versions = Vec::new();
+        for Served { kind, stored: is_stored, served } in all {
+            let stored_as = (!is_stored).then(|| Arc::clone(&stored));
+            let converter = Converter::new(&spec["conversion"]).map(Arc::new);
+            let resource = Resource { kind, table, changed: changed.clone(), stored_as, converter };
+            versions.push(if served { registry.add(resource) } else { Arc::new(resource) });
+        }
+        let defined = Defined { spec: spec.clone(), table, changed: changed.clone(), versions };
+        registry.define(&group, &plural, Some(defined));
+        drop(registry);
+        if before.is_some() {
+            self.reshape(table, &shaped);
+            changed.send_replace(());
+        }
+    }
+
+    /// Fits what is stored to a changed definition, with the versions that it has: what a schema does not know any more is not
+    /// shown any more, and what has a default now has it.
+    fn reshape(&self, table: usize, kinds: &[Kind]) {
+        let live = self.storage.read().live(table);
+        let shaped = live.iter().filter_map(|stored| {
+            let Value::Object(mut object) = parse(stored.as_slice()) else { return None };
+            let kind = kinds.iter().find(|kind| object["apiVersion"] == kind.api_version)?;
+            kind.schema.as_ref()?.shape(&mut object);
+            Some((draft(kind, stored.key.clone(), &object), stored.version))
+        });
+        let shaped: Vec<_> = shaped.collect();
+        self.storage.write().reshape(table, shaped);
+    }
+
+    /// Takes away a terminating CRD without objects; one with objects is queued until these are deleted.
+    fn wind_up(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
+        if let Some(served) = self.served_of(&definition["spec"]) {
+            if self.storage.read().live(served.table).iter().next().is_some() {
+                self.delete_custom_resources(current.key.name());
+                return Step::Nothing;
+            }
+            let Gvr { group, resource: plural, .. } = &served.kind.gvr;
+            let mut registry = self.registry.write();
+            registry.retain(|kind| !(kind.is_custom() && is_of(kind, &served.kind)));
+            registry.define(group, plural, None);
+            drop(registry);
+            self.storage.write().close(served.table);
+            self.announce(&served);
+        }
+        let held = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let kept: Vec<Value> = held.iter().filter(|name| *name != CLEANUP_FINALIZER).cloned().collect();
+        if kept == held {
+            // The other finalizers belong to clients.
+            return Step::Nothing;
+        }
+        definition["metadata"]["finalizers"] = kept.into();
+        self.write_definition(resource, current, definition)
+    }
+
+    /// Deletes a part of the objects of a terminating CRD. The removal of each queues the CRD again.
+    pub(crate) fn sync_custom_resources(&self, definition: &str) {
+        let Ok(resource) = self.resource(&definitions()) else { return };
+        let Ok(stored) = self.find(&resource, None, definition) else { return };
+        let spec = &parse(stored.as_slice())["spec"];
+        let Some(served) = self.served_of(spec).filter(|_| stored.terminating) else { return };
+        let live = self.storage.read().live(served.table);
+        let mut left = live.iter().filter(|stored| !stored.terminating);
+        for stored in left.by_ref().take(MAX_DELETIONS_PER_TASK) {
+            let scope = Scope::new(&served, stored.key.namespace());
+            drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
+        }
+        if left.next().is_some() {
+            self.delete_custom_resources(definition);
+        }
+    }
+
+    /// The resource that a definition stores its objects as, or another one where that is not served. None while it waits for
+    /// its names: what is served under them then is of somebody else.
+    fn served_of(&self, spec: &Value) -> Option<Arc<Resource>> {
+        let gvrs = resources(spec);
+        let first = gvrs.first()?;
+        self.registry.read().definition(&first.group, &first.resource)?;
+        let served =
+            || gvrs.iter().filter_map(|gvr| self.resource(gvr).ok()).filter(|one| one.kind.is_custom());
+        served().find(|resource| resource.stored_as.is_none()).or_else(|| served().next())
+    }
+}
+
+fn is_of(kind: &Kind, stored: &Kind) -> bool {
+    kind.gvr.group == stored.gvr.group && kind.gvr.resource == stored.gvr.resource
+}

@@ -1,0 +1,118 @@
+//! Who in a group has which names, and who waits for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::controllers::ControllerManager;
+use crate::controllers::crds::{Step, definitions};
+use crate::model::crd::names::{self, Used};
+use crate::model::json::parse;
+use crate::registry::Resource;
+use crate::registry::storage::Stored;
+
+const INSTALLING: (&str, &str, &str) = ("False", "Installing", "the initial names have been accepted");
+const WAITS: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
+
+/// The names of definitions, as they were when they were looked at last: definitions are long, and each is asked for its names
+/// whenever another one of its group wants some.
+#[derive(Debug, Default)]
+pub(crate) struct NameCache(HashMap<String, Named>);
+
+#[derive(Debug)]
+struct Named {
+    of: Arc<Stored>,
+    wanted: Value,
+    accepted: Value,
+}
+
+impl NameCache {
+    fn names_of(&mut self, stored: &Arc<Stored>) -> &Named {
+        let read = || {
+            let definition = parse(stored.as_slice());
+            let (wanted, accepted) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
+            Named { of: Arc::clone(stored), wanted: wanted.clone(), accepted: accepted.clone() }
+        };
+        let named = self.0.entry(stored.key.name().to_owned()).or_insert_with(read);
+        if !Arc::ptr_eq(&named.of, stored) {
+            *named = read();
+        }
+        named
+    }
+}
+
+impl ControllerManager {
+    /// Serves a CRD as it is now, or stops serving it. Names that it gives up go to the CRDs that wait for them.
+    pub(crate) fn sync_definition(&self, name: &str) {
+        if self.follow_definition(name) {
+            self.waiting_beside(name).iter().for_each(|waiting| self.settle_definition(waiting));
+        }
+    }
+
+    /// Queues the CRDs that wait for names of one that was removed.
+    pub(crate) fn release_names(&self, removed: &str) {
+        self.waiting_beside(removed).iter().for_each(|waiting| self.settle_definition(waiting));
+    }
+
+    /// The other definitions of the same group that want names that they do not have, in the order of their names.
+    fn waiting_beside(&self, name: &str) -> Vec<String> {
+        let mut waiting = Vec::new();
+        self.each_in_group(name, &mut self.crd_names.lock(), |other, named| {
+            if other != name && !names::has_all(&named.wanted, &named.accepted) {
+                waiting.push(other.to_owned());
+            }
+        });
+        waiting
+    }
+
+    /// Looks at all definitions of the group of this one.
+    fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &Named)) {
+        let Ok(resource) = self.resource(&definitions()) else { return };
+        let live = self.storage.read().live(resource.table);
+        cache.0.retain(|known, _| live.get(known).is_some());
+        for stored in live.iter().filter(|stored| group(stored.key.name()) == group(name)) {
+            look(stored.key.name(), cache.names_of(stored));
+        }
+    }
+
+    /// Gives a definition those of its names that are free, and says so.
+    pub(crate) fn name_definition(
+        &self,
+        resource: &Arc<Resource>,
+        stored: &Arc<Stored>,
+        definition: &Value,
+    ) -> Step {
+        let (wanted, accepted) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
+        if names::has_all(wanted, accepted) {
+            return Step::Nothing;
+        }
+        // From the look at what others have until it is written: no two get the same name.
+        let mut cache = self.crd_names.lock();
+        let mut used = Used::default();
+        self.each_in_group(stored.key.name(), &mut cache, |_, named| used.add(&named.accepted));
+        let decision = names::decide(wanted, accepted, &used);
+        let mut named = definition.clone();
+        named["status"]["acceptedNames"] = decision.accepted;
+        let now = self.now();
+        let told = match &decision.conflict {
+            Some((reason, message)) => ("False", *reason, message.as_str()),
+            None => ("True", "NoConflicts", "no conflicts found"),
+        };
+        names::set_condition(&mut named, "NamesAccepted", told, &now);
+        if decision.conflict.is_none() && !names::is_true(definition, "Established") {
+            names::set_condition(&mut named, "Established", INSTALLING, &now);
+        } else if names::condition(definition, "Established").is_none() {
+            names::set_condition(&mut named, "Established", WAITS, &now);
+        }
+        match named == *definition {
+            true => Step::Nothing,
+            false => self.write_definition(resource, stored, named),
+        }
+    }
+}
+
+/// The group in the name of a definition.
+fn group(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
+}

@@ -1,0 +1,69 @@
+//! The attributes of a request that admission plugins, policies and webhooks see.
+
+use serde_json::{Value, json};
+
+use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
+use crate::http::call::Call;
+use crate::requests::Verb;
+
+impl Call<'_> {
+    /// Returns the admission request of a write with these options; `None` if no webhook or policy could apply to it. An invalid
+    /// body is left to the write itself.
+    pub(crate) fn admission(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<AdmissionRequest> {
+        if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
+            return None;
+        }
+        let options = options();
+        let kind = self.kind();
+        let sub = self.route.subresource.as_deref().unwrap_or_default();
+        let own = kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
+        let (group, version, name) = own
+            .map_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()), |of| {
+                (of.group, of.version, of.kind)
+            });
+        let seen = ReviewKind::new(group, version, name);
+        let name = match (self.name(), self.route.verb) {
+            ("", Verb::Create) => {
+                let object = self.object(body).ok()?.value;
+                object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+            }
+            (name, _) => name.to_owned(),
+        };
+        let namespace = match self.route.namespace.as_deref() {
+            Some(namespace) => namespace.to_owned(),
+            None if kind.is("", "Namespace") => name.clone(),
+            None => String::new(),
+        };
+        let attributes = Attributes {
+            gvr: kind.gvr.clone(),
+            kind: seen,
+            subresource: sub.to_owned(),
+            namespace,
+            name,
+            user: self.user.clone(),
+            dry_run: options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()),
+            options,
+        };
+        (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
+    }
+
+    /// The options of a create or update; a patch is an update.
+    pub(crate) fn write_options(&self) -> Value {
+        let kind = match self.route.verb {
+            Verb::Create => "CreateOptions",
+            _ => "UpdateOptions",
+        };
+        let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        let stages = self.query.all("dryRun");
+        if !stages.is_empty() {
+            options["dryRun"] = stages.into();
+        }
+        for name in ["fieldManager", "fieldValidation"] {
+            let text = self.query.text(name);
+            if !text.is_empty() {
+                options[name] = text.into();
+            }
+        }
+        options
+    }
+}

@@ -1,0 +1,405 @@
+//! Lists: which state, which part of it, and its bytes.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use informer_schema::{ENVELOPE_TAIL, Envelope, envelope_head};
+use serde::{Deserialize, Serialize};
+
+use crate::faults::PagePlan;
+use crate::http::table::TableForm;
+use crate::http::{Batch, Frontend, ListOptions};
+use crate::model::error::ApiError;
+use crate::model::kinds::Kind;
+use crate::model::metadata::parse_version;
+use crate::registry::Resource;
+use crate::registry::select::Filter;
+use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
+
+/// Lists are handed on in pieces of this size: large enough for few system calls, small beside a socket's buffers.
+pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+
+/// Objects that a thread writes as protobuf for the first time before others may run: some milliseconds.
+const WIRED_AT_ONCE: usize = 128;
+
+/// Threads that write the objects of one list. More would take the cores from those who ask.
+const WIRING_THREADS_MAX: usize = 8;
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) version: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    continue_token: Option<String>,
+    remaining: Option<usize>,
+}
+
+/// What a continue token says.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+/// Which state a list is to show.
+enum Wanted {
+    Newest,
+    AtLeast(u64),
+    Exactly(u64),
+}
+
+/// Which part of a list: from a key on, so many items (or all, for 0).
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    start: &'a str,
+    limit: usize,
+}
+
+/// Answers a list. Waits where the version asked for is yet to come.
+pub(crate) async fn list(
+    shared: &Frontend,
+    resource: &Resource,
+    filter: &Filter,
+    options: &ListOptions,
+    rewind: u64,
+) -> Result<Page, ApiError> {
+    options.check_list()?;
+    let asked = parse_version(&options.version)
+        .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
+    // A list of version 0 ignores its limit.
+    let limit = if asked == Some(0) && resource.kind.is_cached() {
+        0
+    } else {
+        usize::try_from(options.limit).unwrap_or(usize::MAX)
+    };
+    if !options.continue_token.is_empty() {
+        read_token(&options.continue_token)?;
+        if asked.is_some_and(|version| version > 0) {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(ApiError::bad_request(why));
+        }
+        return next_page(shared, resource, filter, &options.continue_token, limit).await;
+    }
+    let wanted = match (asked, options.matching.as_str()) {
+        (Some(version), "Exact") => Wanted::Exactly(version),
+        (Some(version), "") if version > 0 && limit > 0 => Wanted::Exactly(version),
+        (Some(version), _) => Wanted::AtLeast(version),
+        (None, _) => Wanted::Newest,
+    };
+    let (version, map) = state(shared, resource, wanted, rewind).await?.ok_or_else(ApiError::list_too_old)?;
+    page(shared, resource, filter, (version, map), Part { start: "", limit }).await
+}
+
+/// The state that was asked for; `None` where it is before the history.
+async fn state(
+    shared: &Frontend,
+    resource: &Resource,
+    wanted: Wanted,
+    rewind: u64,
+) -> Result<Option<(u64, OrderedMap)>, ApiError> {
+    if let Wanted::AtLeast(version) | Wanted::Exactly(version) = wanted {
+        match resource.kind.is_cached() {
+            true => shared.reach(version).await?,
+            // The store behind upstream's cache does not wait, and promises nothing.
+            false => shared.has_reached(version)?,
+        }
+    }
+    let storage = shared.storage.read();
+    let version = match wanted {
+        Wanted::Exactly(version) => version,
+        _ if rewind > 0 => storage.version().saturating_sub(rewind).max(storage.floor(resource.table)),
+        _ => return Ok(Some((storage.version(), storage.live(resource.table)))),
+    };
+    Ok(storage.at(resource.table, version).ok().map(|map| (version, map)))
+}
+
+async fn next_page(
+    shared: &Frontend,
+    resource: &Resource,
+    filter: &Filter,
+    token: &str,
+    limit: usize,
+) -> Result<Page, ApiError> {
+    let (version, start) = read_token(token)?;
+    let wanted = version.map_or(Wanted::Newest, Wanted::Exactly);
+    match state(shared, resource, wanted, 0).await? {
+        Some(state) => page(shared, resource, filter, state, Part { start: &start, limit }).await,
+        None => Err(ApiError::continue_too_old(write_token(-1, start))),
+    }
+}
+
+/// Picks the items of a page.
+async fn page(
+    shared: &Frontend,
+    resource: &Resource,
+    filter: &Filter,
+    (version, map): (u64, OrderedMap),
+    Part { start, limit }: Part<'_>,
+) -> Result<Page, ApiError> {
+    let prefix = filter.prefix();
+    let shown = shared.presentable(resource, &map, &prefix).await?;
+    let first = format!("{prefix}{start}");
+    let mut found = shown
+        .from(&first)
+        .take_while(|stored| stored.key.as_str().starts_with(&prefix))
+        .filter_map(|stored| filter.pick(resource, stored, EventType::Modified));
+    if limit == 0 {
+        let items = found.collect();
+        return Ok(Page { version, items, continue_token: None, remaining: None });
+    }
+    let items: Vec<_> = found.by_ref().take(limit).collect();
+    let more = found.next().is_some();
+    let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
+    let continue_token = last.map(|last| {
+        // Upstream's cache begins its keys with a slash; the store behind it does not.
+        let slash = if resource.kind.is_cached() { "/" } else { "" };
+        write_token(number(version), format!("{slash}{}\0", &last[prefix.len()..]))
+    });
+    let remaining = last.filter(|_| !filter.selects()).map(|last| map.count_between(last, &prefix));
+    drop(found);
+    if continue_token.is_some() {
+        shared.storage.write().keep_page(resource.table, version, map);
+    }
+    Ok(Page { version, items, continue_token, remaining })
+}
+
+/// Everything that matches now, in one page.
+pub(crate) async fn everything(
+    shared: &Frontend,
+    resource: &Resource,
+    filter: &Filter,
+) -> Result<Page, ApiError> {
+    let state = {
+        let storage = shared.storage.read();
+        (storage.version(), storage.live(resource.table))
+    };
+    page(shared, resource, filter, state, Part { start: "", limit: 0 }).await
+}
+
+/// The error of a page whose version has expired; the outer error is that of a token that cannot be read.
+pub(crate) fn expired_token(token: &str) -> Result<ApiError, ApiError> {
+    let (_, start) = read_token(token)?;
+    Ok(ApiError::continue_too_old(write_token(-1, start)))
+}
+
+fn number(version: u64) -> i64 {
+    i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+fn write_token(rv: i64, start: String) -> String {
+    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv, start };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
+}
+
+/// The version (`None` for "whatever there is") and the first key after the prefix.
+fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
+    let error = |why: String| {
+        ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|cause| match cause {
+        base64::DecodeError::InvalidByte(at, _)
+        | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => {
+            error(format!("illegal base64 data at input byte {at}"))
+        }
+        // A letter too few: Go points at the last one.
+        _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
+    })?;
+    let token = match crate::model::json::read_json(&bytes).map_err(error)? {
+        // No token at all is one without members.
+        serde_json::Value::Null => Token::default(),
+        value @ serde_json::Value::Object(_) => {
+            serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
+        }
+        other => {
+            let found = crate::model::metadata::json_type(&other);
+            return Err(error(format!(
+                "json: cannot unmarshal {found} into Go value of type storage.continueToken"
+            )));
+        }
+    };
+    if token.v != "meta.k8s.io/v1" {
+        return Err(error(format!("server does not recognize this encoded version {}", token.v)));
+    }
+    let version = match token.rv {
+        0 => return Err(error("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into())),
+        rv => u64::try_from(rv).ok(),
+    };
+    if token.start.is_empty() {
+        return Err(error("encoded start key empty (version meta.k8s.io/v1)".into()));
+    }
+    let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+    if start.split('/').any(|segment| segment == "..") {
+        return Err(error(token.start));
+    }
+    Ok((version, start.to_owned()))
+}
+
+/// A list in pieces: its head, its items, its tail.
+fn batches(
+    head: Vec<u8>,
+    items: Vec<Arc<Stored>>,
+    tail: Vec<u8>,
+    mut put: impl FnMut(&mut Batch, Arc<Stored>) + Send,
+) -> impl Iterator<Item = Batch> + Send {
+    let mut items = items.into_iter();
+    let mut pending = Some((head, tail));
+    std::iter::from_fn(move || {
+        let (head, tail) = pending.take()?;
+        let mut batch = Batch::default();
+        batch.put(head);
+        while batch.len() < CHUNK_BYTES {
+            let Some(item) = items.next() else {
+                batch.put(tail);
+                return Some(batch);
+            };
+            put(&mut batch, item);
+        }
+        pending = Some((Vec::new(), tail));
+        Some(batch)
+    })
+}
+
+impl PagePlan {
+    /// What a list is asked for, as the faults want it.
+    pub(crate) fn bound(&self, options: &mut ListOptions) {
+        options.limit = match (self.items, options.limit) {
+            _ if self.ignore_limit => 0,
+            (Some(items), limit) if limit > 0 && items > 0 => limit.min(items),
+            (_, limit) => limit,
+        };
+    }
+}
+
+impl Page {
+    /// The page, as the faults want it.
+    pub(crate) fn upset(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
+        if plan.items == Some(0) && options.limit > 0 {
+            self.items.clear();
+            // The next page begins where this one began.
+            self.continue_token = Some(match options.continue_token.as_str() {
+                "" => write_token(number(self.version), "/".to_owned()),
+                same => same.to_owned(),
+            });
+        }
+        if let Some(remaining) = plan.remaining {
+            self.remaining = remaining.and_then(|count| usize::try_from(count).ok());
+        }
+        self
+    }
+
+    /// The body of the answer, piece by piece.
+    pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
+        let (head, tail) = self.frame(kind, form);
+        let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
+        let mut first = true;
+        batches(head, self.items, tail, move |batch, item| {
+            if !std::mem::take(&mut first) {
+                batch.put_fixed(b",");
+            }
+            batch.put_object(item, form);
+        })
+    }
+
+    /// The body of the answer as protobuf, piece by piece; the page again where an item has none. How long it is stands at its
+    /// beginning, so that all items have to be there before: those that nobody has asked for yet are written now.
+    pub(crate) async fn into_wire_batches(
+        self,
+        kind: &Kind,
+        wiring: Wiring<'_>,
+    ) -> Result<impl Iterator<Item = Batch> + Send + use<>, Self> {
+        match self.wire_head(kind, wiring).await {
+            None => Err(self),
+            Some(head) => Ok(batches(head, self.items, ENVELOPE_TAIL.to_vec(), Batch::put_item)),
+        }
+    }
+
+    /// What stands before the items as protobuf; `None` where one has none.
+    async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
+        let (mut json, tail) = self.frame(kind, Form::Object);
+        json.extend_from_slice(&tail);
+        let empty = wiring.schema.to_protobuf(&json).ok()?;
+        let envelope = Envelope::parse(&empty).ok()?;
+        self.write_items(wiring).await;
+        let mut length = envelope.raw.len();
+        for item in &self.items {
+            length += item.wire(wiring)?.item().len();
+        }
+        let mut head = envelope_head(envelope.api_version, envelope.kind, length);
+        head.extend_from_slice(envelope.raw);
+        Some(head)
+    }
+
+    /// Writes the items as protobuf that nobody has asked for before: on several cores where there are many. The threads end before
+    /// anybody else runs, so that this is as good as any other work in the eyes of a runtime, and of one whose time is paused.
+    async fn write_items(&self, wiring: Wiring<'_>) {
+        let unwritten: Vec<&Stored> =
+            self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
+        let threads = match unwritten.len() > WIRED_AT_ONCE {
+            true => std::thread::available_parallelism().map_or(1, usize::from).min(WIRING_THREADS_MAX),
+            false => 1,
+        };
+        let write = |part: &[&Stored]| {
+            for item in part {
+                item.wire(wiring);
+            }
+        };
+        for bite in unwritten.chunks(WIRED_AT_ONCE * threads) {
+            std::thread::scope(|scope| {
+                let mut parts = bite.chunks(bite.len().div_ceil(threads));
+                let own = parts.next().unwrap_or_default();
+                for part in parts {
+                    // What no thread can be had for is written when it is asked for.
+                    let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
+                    if let Err(error) = started {
+                        tracing::debug!(%error, "a list is written by fewer threads");
+                    }
+                }
+                write(own);
+            });
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The page as a table.
+    pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
+        let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.clone().into();
+        }
+        if let Some(remaining) = self.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        form.of(kind, metadata, self.items.iter().map(|stored| &**stored), now)
+    }
+
+    /// What stands before and behind the items.
+    fn frame(&self, kind: &Kind, form: Form) -> (Vec<u8>, Vec<u8>) {
+        let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
+        let remaining =
+            self.remaining.map_or(String::new(), |count| format!(",\"remainingItemCount\":{count}"));
+        let version = self.version;
+        if form == Form::Object && kind.is_custom() {
+            let head = format!(r#"{{"apiVersion":"{}","items":["#, kind.api_version);
+            let tail = format!(
+                r#"],"kind":"{}","metadata":{{"continue":{token}{remaining},"resourceVersion":"{version}"}}}}"#,
+                kind.list_kind
+            );
+            return (head.into(), (tail + "\n").into());
+        }
+        let (list_kind, api_version) = match form {
+            Form::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            _ => (kind.list_kind.as_str(), kind.api_version.as_str()),
+        };
+        let token =
+            if self.continue_token.is_some() { format!(",\"continue\":{token}") } else { String::new() };
+        let empty = form == Form::Metadata && self.items.is_empty();
+        let (open, close) = if empty { ("null", "") } else { ("[", "]") };
+        let head = format!(
+            r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"{version}"{token}{remaining}}},"items":{open}"#
+        );
+        (head.into(), format!("{close}}}\n").into())
+    }
+}

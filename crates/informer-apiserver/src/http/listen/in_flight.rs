@@ -1,0 +1,73 @@
+//! A connection that is watched while it is read, so that nobody is waited for without end.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
+
+use super::timeouts::{Patience, Waiting};
+use crate::clock::Clock;
+
+/// What a connection waits for, told by its parts.
+#[derive(Clone)]
+pub(super) struct Watched {
+    clock: Arc<dyn Clock>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+impl Watched {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        let waiting = Arc::new(Mutex::new(Waiting::new(clock.elapsed())));
+        Self { clock, waiting }
+    }
+
+    /// A connection whose bytes are noticed as they come.
+    pub(super) fn listen<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
+        let watched = self.clone();
+        InspectReader::new(io, move |bytes| {
+            // At the end of what the client sends there are none.
+            if !bytes.is_empty() {
+                watched.waiting.lock().heard(bytes, watched.clock.elapsed());
+            }
+        })
+    }
+
+    /// The head of a request is there: the answer is under way until what is returned is dropped.
+    pub(super) fn asked(&self) -> UnderWay {
+        self.waiting.lock().asked(self.clock.elapsed());
+        UnderWay(self.clone())
+    }
+
+    pub(super) fn answered(&self, endless: bool) {
+        self.waiting.lock().answered(endless, self.clock.elapsed());
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        self.waiting.lock().patience(self.clock.elapsed())
+    }
+
+    /// Waits until the client has been waited for long enough: whether nothing was under way.
+    pub(super) async fn over(&self) -> bool {
+        loop {
+            match self.patience() {
+                Patience::Until(due) => self.clock.sleep_until(due).await,
+                Patience::Over => return false,
+                Patience::Idle => return true,
+            }
+        }
+    }
+
+    pub(super) async fn sleep(&self, wait: std::time::Duration) {
+        self.clock.sleep_until(self.clock.elapsed() + wait).await;
+    }
+}
+
+/// An answer under way; dropped with its body.
+pub(crate) struct UnderWay(Watched);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.waiting.lock().done(self.0.clock.elapsed());
+    }
+}

@@ -1,0 +1,176 @@
+//! Writes that are not the writing of one object: subresources with a shape of their own, and reviews.
+
+use informer_schema::Kind;
+use serde_json::{Map, Value, json};
+
+use crate::admission::{Phase, Scope};
+use crate::auth::check_token_request;
+use crate::http::answer::{Answer, value, warn};
+use crate::http::call::{APPLY, Call, media_type};
+use crate::model::error::ApiError;
+use crate::model::json::Reading;
+use crate::pipeline::{Application, DeleteOptions, NewScale};
+use crate::requests::Verb;
+
+/// What pods are bound with.
+const BINDING: (&str, &str) = ("v1", "Binding");
+/// What is scaled with.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
+
+impl Call<'_> {
+    /// Answers a write to a subresource of its own type, or a review; `None` for a write of the object itself.
+    pub(crate) async fn special(&self, scope: Scope<'_>, body: &[u8]) -> Result<Option<Answer>, ApiError> {
+        let kind = self.kind();
+        let of = match self.route.subresource.as_deref() {
+            Some("scale") if self.route.verb == Verb::Patch => {
+                return self.patch_scale(scope, body).await.map(Some);
+            }
+            Some("scale") => SCALE,
+            Some("binding") => BINDING,
+            Some("eviction") => ("policy/v1", "Eviction"),
+            Some("token") => ("authentication.k8s.io/v1", "TokenRequest"),
+            None if kind.is("", "Binding") => BINDING,
+            None if kind.traits.has(crate::model::kinds::Traits::REVIEW) => (&*kind.api_version, &*kind.kind),
+            _ => return Ok(None),
+        };
+        let (object, warnings) = self.typed(of, body)?;
+        match self.special_object(scope, object).await {
+            Ok(mut answer) => {
+                warn(&mut answer, &warnings);
+                Ok(Some(answer))
+            }
+            Err(error) => Err(error.warned(warnings)),
+        }
+    }
+
+    async fn special_object(&self, scope: Scope<'_>, mut object: Value) -> Result<Answer, ApiError> {
+        let kind = self.kind();
+        match self.route.subresource.as_deref() {
+            Some("scale") => self.write_scale(scope, &NewScale::Put(object)).await,
+            Some("binding") => self.binding(scope, self.name(), object).await,
+            Some("eviction") => self.eviction(scope, object).await,
+            Some("token") => self.token(scope, object).await,
+            _ if kind.is("", "Binding") => {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                self.binding(scope, &name, object).await
+            }
+            _ => {
+                self.shared.own_review(kind, &mut object, self.scope().manager);
+                Ok(value(201, &self.shared.review(self.user, kind, object)?))
+            }
+        }
+    }
+
+    async fn patch_scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+        if media_type(self.head) == APPLY {
+            let force = self.query.flag("force").unwrap_or_default();
+            let apply = NewScale::Apply(Application::parse(body, force)?);
+            return self.write_scale(scope, &apply).await;
+        }
+        // The type of a scale has no lists that a strategic merge patch could merge.
+        let content_type = match media_type(self.head) {
+            "application/strategic-merge-patch+json" => "application/merge-patch+json",
+            other => other,
+        };
+        let patch = self.patch(content_type, body)?;
+        let twice = patch.twice(body).filter(|_| scope.validation.is_told());
+        let scope = Scope { twice: twice.as_ref(), ..scope };
+        self.write_scale(scope, &NewScale::Patch(patch)).await
+    }
+
+    async fn write_scale(&self, scope: Scope<'_>, new: &NewScale) -> Result<Answer, ApiError> {
+        let (scale, warnings) = self.shared.write_scale(scope, self.name(), new).await?;
+        let mut answer = value(200, &scale);
+        warn(&mut answer, &warnings);
+        Ok(answer)
+    }
+
+    async fn binding(&self, scope: Scope<'_>, name: &str, mut binding: Value) -> Result<Answer, ApiError> {
+        if self.kind().is("", "Pod") {
+            self.shared.label_binding(&mut binding);
+        }
+        let check = |binding: &Map<String, Value>| match binding["metadata"]["name"].as_str() {
+            Some(given) if given == name => Ok(()),
+            _ => Err(ApiError::bad_request("name in URL does not match name in Binding object")),
+        };
+        let binding = self.admit_subresource(scope, binding, check).await?;
+        let pods = self.shared.resource(&informer_core::Gvr::new("", "v1", "pods"))?;
+        self.shared.bind(Scope { resource: &pods, ..scope }, name, &binding)?;
+        Ok(created())
+    }
+
+    async fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<Answer, ApiError> {
+        let eviction = self.admit_subresource(scope, eviction, |_| Ok(())).await?;
+        let given = &eviction["deleteOptions"];
+        let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
+        scope.dry_run |= options.dry_run;
+        // The deletion that an eviction causes is not admitted as a request of its own.
+        scope.admission = None;
+        self.shared.evict(scope, self.name(), &eviction, &options).await?;
+        Ok(created())
+    }
+
+    async fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
+        let (shared, resource) = (self.shared, &self.route.resource);
+        let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
+        let check = |request: &Map<String, Value>| check_token_request(&account, request);
+        let request = self.admit_subresource(scope, request, check).await?;
+        Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
+    }
+
+    /// Decodes the object of a subresource or a review as its type; returns it with warnings about unknown fields.
+    fn typed(
+        &self,
+        (api_version, kind): (&str, &str),
+        body: &[u8],
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let Reading { value: mut object, doubled } = self.object(body)?;
+        let known = self.shared.schema.kind_by_api_version(api_version, kind);
+        let (Some(known), Some(members)) = (known, object.as_object_mut()) else {
+            return Ok((object, Vec::new()));
+        };
+        let fitted = crate::model::typed::fit(known.message(), members);
+        let twice = self.twice(Some(known), (body, doubled));
+        let scope = Scope { twice: twice.as_ref(), ..self.scope() };
+        let judged = fitted.and_then(|unknown| scope.judge(unknown));
+        let warnings = judged.map_err(|why| self.undecodable(known, &why))?;
+        Ok((object, warnings))
+    }
+
+    /// Admits the object of a subresource, and checks it between the two phases.
+    async fn admit_subresource(
+        &self,
+        scope: Scope<'_>,
+        object: Value,
+        check: impl FnOnce(&Map<String, Value>) -> Result<(), ApiError>,
+    ) -> Result<Value, ApiError> {
+        let Value::Object(mut object) = object else { return Ok(object) };
+        if let Some(namespace) = scope.namespace
+            && let Some(metadata) = object.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+        {
+            metadata.entry("namespace").or_insert_with(|| namespace.into());
+        }
+        self.shared.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
+        check(&object)?;
+        self.shared.admit(scope, Phase::Validate, Some(&mut object), None).await?;
+        Ok(Value::Object(object))
+    }
+
+    fn undecodable(&self, known: Kind<'_>, why: &str) -> ApiError {
+        let (kind, version) = (known.name(), known.version());
+        ApiError::bad_request(match self.kind().is_custom() {
+            // Upstream does not find the name of the type that it could not read.
+            true => "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
+                .to_owned(),
+            false => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"),
+        })
+    }
+}
+
+/// What is answered where nothing is to be shown.
+fn created() -> Answer {
+    value(
+        201,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    )
+}

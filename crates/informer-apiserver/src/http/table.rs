@@ -1,0 +1,134 @@
+//! Tables: objects as rows, the way kubectl prints them.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::table::{PrinterColumn, cells, columns};
+use crate::registry::storage::{EventType, Stored};
+
+/// How a client wants its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TableForm {
+    /// In version `v1beta1`, which is the same but for its name.
+    pub(crate) beta: bool,
+    pub(crate) with: WithObject,
+}
+
+/// What a row carries besides its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithObject {
+    None,
+    Metadata,
+    Object,
+}
+
+impl WithObject {
+    /// Reads the parameter `includeObject`.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        match text {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(ApiError::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+impl TableForm {
+    /// A table of objects, with the metadata of their list.
+    pub(crate) fn of<'a>(
+        self,
+        kind: &Kind,
+        metadata: Value,
+        objects: impl Iterator<Item = &'a Stored>,
+        now: Timestamp,
+    ) -> Value {
+        let rows: Vec<Value> = objects.map(|stored| self.row(kind, parse(stored.as_slice()), now)).collect();
+        self.table(metadata, definitions(kind), rows)
+    }
+
+    /// A table of one object.
+    pub(crate) fn of_one(self, kind: &Kind, stored: &Stored, now: Timestamp) -> Value {
+        let metadata = json!({"resourceVersion": stored.version.to_string()});
+        self.of(kind, metadata, std::iter::once(stored), now)
+    }
+
+    /// A line of a watch: a table of one row, which defines its columns if it is the `first` one.
+    pub(crate) fn line(
+        self,
+        kind: &Kind,
+        event: (EventType, &Stored, u64),
+        first: bool,
+        now: Timestamp,
+    ) -> String {
+        let (event_type, stored, version) = event;
+        let mut object = parse(stored.as_slice());
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        let definitions = if first { definitions(kind) } else { Value::Null };
+        let metadata = json!({"resourceVersion": version.to_string()});
+        let table = self.table(metadata, definitions, vec![self.row(kind, object, now)]);
+        format!("{{\"type\":\"{}\",\"object\":{table}}}\n", event_type.name())
+    }
+
+    /// The line of a bookmark: a row of nothing, whose object carries the mark.
+    pub(crate) fn bookmark(self, kind: &Kind, version: u64, initial_end: bool, now: Timestamp) -> String {
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        let cells = cells(kind, &json!({"metadata": metadata}), now);
+        let plain = metadata.clone();
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.with {
+            WithObject::Object => {
+                json!({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata})
+            }
+            _ => partial(metadata),
+        };
+        let table = self.table(plain, Value::Null, vec![json!({"cells": cells, "object": object})]);
+        format!("{{\"type\":\"BOOKMARK\",\"object\":{table}}}\n")
+    }
+
+    fn table(self, metadata: Value, definitions: Value, rows: Vec<Value>) -> Value {
+        let version = if self.beta { "v1beta1" } else { "v1" };
+        json!({
+            "kind": "Table",
+            "apiVersion": format!("meta.k8s.io/{version}"),
+            "metadata": metadata,
+            "columnDefinitions": definitions,
+            "rows": rows,
+        })
+    }
+
+    fn row(self, kind: &Kind, object: Value, now: Timestamp) -> Value {
+        let cells = cells(kind, &object, now);
+        let object = match self.with {
+            WithObject::None => Value::Null,
+            WithObject::Metadata => partial(object["metadata"].clone()),
+            WithObject::Object => object,
+        };
+        json!({"cells": cells, "object": object})
+    }
+}
+
+fn partial(metadata: Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+}
+
+fn definitions(kind: &Kind) -> Value {
+    let definition = |column: PrinterColumn| {
+        json!({
+            "name": column.name,
+            "type": column.cell_type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        })
+    };
+    columns(kind).into_iter().map(definition).collect()
+}

@@ -1,0 +1,22 @@
+//! Pure functions over objects and kinds: no tokio, no locks, no clock.
+
+pub(crate) mod cel;
+pub(crate) mod crd;
+pub(crate) mod duplicates;
+pub(crate) mod error;
+pub(crate) mod json;
+pub(crate) mod json_patch;
+pub(crate) mod jsonpath;
+pub(crate) mod kinds;
+pub(crate) mod labels;
+pub(crate) mod managed_fields;
+pub(crate) mod metadata;
+pub(crate) mod quantity;
+pub(crate) mod query;
+pub(crate) mod rules;
+pub(crate) mod selectors;
+pub(crate) mod table;
+pub(crate) mod typed;
+pub(crate) mod user;
+pub(crate) mod write_options;
+pub(crate) mod yaml;

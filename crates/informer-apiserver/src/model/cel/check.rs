@@ -1,0 +1,224 @@
+//! What is wrong with an expression before it is ever evaluated, in upstream's words.
+//!
+//! Upstream's compiler knows the type of everything; here only what is plain to see is told: what does not parse, names that nobody
+//! has declared, and results whose type is sure to be another one.
+
+use kube_cel::cel::common::ast::Expr;
+use kube_cel::cel::{IdedExpr, ParseErrors};
+
+use crate::model::cel::functions::is_function;
+use crate::model::cel::made;
+use crate::model::cel::types::type_of;
+use crate::model::crd::{self, calls_of, members_of, names_of, on_large_stack};
+
+const REQUEST: [&str; 12] = [
+    "dryRun",
+    "kind",
+    "name",
+    "namespace",
+    "operation",
+    "options",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "resource",
+    "subResource",
+    "userInfo",
+];
+/// Names that every expression may use: what they are about, and types.
+const ALWAYS: [&str; 18] = [
+    "object",
+    "oldObject",
+    "request",
+    "namespaceObject",
+    "bool",
+    "bytes",
+    "double",
+    "dyn",
+    "google",
+    "int",
+    "list",
+    "map",
+    "net",
+    "null_type",
+    "optional",
+    "string",
+    "type",
+    "uint",
+];
+/// Libraries whose functions begin with their name.
+const LIBRARIES: [&str; 9] =
+    ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
+
+/// What an expression may use, besides what is there always.
+#[derive(Debug, Clone)]
+pub(crate) struct Declared {
+    params: bool,
+    authorizer: bool,
+    /// Objects and operations of patches may be made.
+    patches: bool,
+    /// Named expressions with the types that they come to, as far as these are known.
+    variables: Option<Vec<(String, Option<String>)>>,
+}
+
+impl Declared {
+    pub(crate) fn new(params: bool) -> Self {
+        Self { params, authorizer: true, patches: false, variables: None }
+    }
+
+    pub(crate) fn without_authorizer(self) -> Self {
+        Self { authorizer: false, ..self }
+    }
+
+    /// Allows for what makes patches, and for variables even where there are none.
+    pub(crate) fn with_patches(self) -> Self {
+        let variables = Some(self.variables.unwrap_or_default());
+        Self { patches: true, variables, ..self }
+    }
+
+    /// Allows for variables.
+    pub(crate) fn with_variables(mut self) -> Self {
+        self.variables = Some(Vec::new());
+        self
+    }
+
+    /// What is wrong with a variable; those after it may use it.
+    pub(crate) fn declare(&mut self, name: &str, text: &str) -> Option<String> {
+        let (type_, problem) = on_large_stack(|| match self.compile(text) {
+            Ok(expression) => (type_of(&expression, self), None),
+            Err(why) => (Some("dyn".to_owned()), Some(why)),
+        });
+        self.variables.get_or_insert_default().push((name.to_owned(), type_));
+        problem
+    }
+
+    /// What is wrong with an expression that is to come to one of these types.
+    pub(crate) fn problem(&self, text: &str, wanted: &[&str]) -> Option<String> {
+        on_large_stack(|| self.problem_here(text, wanted))
+    }
+
+    fn problem_here(&self, text: &str, wanted: &[&str]) -> Option<String> {
+        let expression = match self.compile(text) {
+            Ok(expression) => expression,
+            Err(why) => return Some(why),
+        };
+        let found = type_of(&expression, self).filter(|found| !wanted.contains(&found.as_str()))?;
+        Some(match wanted {
+            [one] => format!("must evaluate to {one} but got {found}"),
+            many => format!("must evaluate to one of [{}] but got {found}", many.join(" ")),
+        })
+    }
+
+    /// The type of a variable: the outer `None` for one that is not there.
+    pub(crate) fn variable(&self, name: &str) -> Option<Option<&str>> {
+        let (_, found) = self.variables.iter().flatten().rev().find(|(known, _)| known == name)?;
+        Some(found.as_deref())
+    }
+
+    fn compile(&self, text: &str) -> Result<IdedExpr, String> {
+        let whole = parse(text).map_err(|errors| unreadable(text, &errors))?;
+        let expression = &whole;
+        let mut problems: Vec<(usize, String)> = Vec::new();
+        for name in names_of(expression).into_iter().filter(|name| !self.knows(name)) {
+            let why = format!("undeclared reference to '{name}' (in container '')");
+            problems.push((place_of(text, None, name), why));
+        }
+        for name in calls_of(expression).into_iter().filter(|name| !is_function(name)) {
+            let place = text.find(&format!("{name}(")).unwrap_or_default() + name.len();
+            problems.push((place, format!("undeclared reference to '{name}' (in container '')")));
+        }
+        let mut undefined = |of: &str, known: &dyn Fn(&str) -> bool| {
+            for field in members_of(expression, of).into_iter().filter(|field| !known(field)) {
+                problems.push((place_of(text, Some(of), field), format!("undefined field '{field}'")));
+            }
+        };
+        undefined("request", &|field| REQUEST.contains(&field));
+        if self.variables.is_some() {
+            undefined("variables", &|field| self.variable(field).is_some());
+        }
+        problems.extend(made::problems(text, expression, self));
+        problems.sort();
+        problems.dedup();
+        match problems.is_empty() {
+            true => Ok(whole),
+            false => {
+                let told: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
+                Err(format!("compilation failed: {}", told.join("\n")))
+            }
+        }
+    }
+
+    /// Whether objects of this type may be made.
+    pub(crate) fn makes(&self, type_name: &str) -> bool {
+        self.patches && made::is_type(type_name)
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        match name {
+            "params" => self.params,
+            "variables" => self.variables.is_some(),
+            "authorizer" => self.authorizer,
+            name => {
+                name.starts_with('@')
+                    || ALWAYS.contains(&name)
+                    || LIBRARIES.contains(&name)
+                    || name.contains('.')
+            }
+        }
+    }
+}
+
+/// Parses an expression.
+pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
+    on_large_stack(|| crd::parse(text))
+}
+
+/// Whether an expression is a name that stands for something of no type.
+pub(crate) fn is_dynamic(expr: &Expr) -> bool {
+    matches!(expr, Expr::Ident(name) if matches!(name.as_str(), "object" | "oldObject" | "params"))
+}
+
+fn unreadable(text: &str, errors: &ParseErrors) -> String {
+    let one = |error: &kube_cel::cel::ParseError| {
+        let (line, column) = error.pos;
+        let start: usize = text
+            .split_inclusive('\n')
+            .take(usize::try_from(line - 1).unwrap_or_default())
+            .map(str::len)
+            .sum();
+        pointed(text, start + usize::try_from(column).unwrap_or_default(), &error.msg)
+    };
+    let told: Vec<String> = errors.errors.iter().map(one).collect();
+    format!("compilation failed: {}", told.join("\n"))
+}
+
+/// An error with the line that it is in, and a sign below its place.
+fn pointed(text: &str, at: usize, why: &str) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before[start..].chars().count();
+    let shown = text[start..].lines().next().unwrap_or_default();
+    format!("ERROR: <input>:{line}:{}: {why}\n | {shown}\n | {}^", column + 1, ".".repeat(column))
+}
+
+/// Whether a place in the text is not within quotes.
+pub(crate) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
+    let quotes = text[..at].matches('\'').count() + text[..at].matches('"').count();
+    quotes.is_multiple_of(2)
+}
+
+/// Where a name stands in the text, or the dot between `of` and it; the interpreter does not tell.
+fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = text.as_bytes();
+    let starts = |at: usize, what: &str| {
+        text[at..].starts_with(what)
+            && !at.checked_sub(1).is_some_and(|before| word(bytes[before]) || bytes[before] == b'.')
+            && !bytes.get(at + what.len()).is_some_and(|after| word(*after))
+    };
+    let what = of.map_or_else(|| name.to_owned(), |of| format!("{of}.{name}"));
+    let outside = |at: &usize| is_outside_of_quotes(text, *at);
+    let found = text.char_indices().map(|(at, _)| at).filter(outside).find(|at| starts(*at, &what));
+    found.unwrap_or_default() + of.map_or(0, str::len)
+}

@@ -1,0 +1,147 @@
+//! Conversion by webhook: what is asked, and what may come back. Pure; [`convert`](crate::registry::conversion) does the asking.
+
+use serde_json::{Map, Value, json};
+
+use crate::model::managed_fields::go_type;
+use crate::model::metadata::check_converted;
+
+type Object = Map<String, Value>;
+
+/// A question to a conversion webhook.
+pub(crate) fn review(version: &str, uid: &str, desired: &str, objects: &[Value]) -> Value {
+    json!({
+        "kind": "ConversionReview",
+        "apiVersion": format!("apiextensions.k8s.io/{version}"),
+        "request": {"uid": uid, "desiredAPIVersion": desired, "objects": objects},
+        "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
+    })
+}
+
+/// An object as webhooks are shown it: one that is stored has no version in itself.
+pub(crate) fn shown(object: &Object) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    Value::Object(object)
+}
+
+/// The type of an object, as Go shows it.
+fn type_of(object: &Object) -> String {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    format!("{}, Kind={}", text("apiVersion"), text("kind"))
+}
+
+/// What went wrong, as upstream words it: `failed: why`, or `returned ...`.
+pub(crate) fn failed(object: &Object, what: &str) -> String {
+    format!("conversion webhook for {} {what}", type_of(object))
+}
+
+/// The objects in an answer. The error is to be told by [`failed`].
+pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Result<Vec<Value>, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let failed = |why: &str| Err(format!("failed: {why}"));
+    let api_version = format!("apiextensions.k8s.io/{version}");
+    if answer["kind"] != "ConversionReview" || answer["apiVersion"] != *api_version {
+        return failed(&format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            text(&answer["kind"]),
+            text(&answer["apiVersion"])
+        ));
+    }
+    let response = &answer["response"];
+    if !response.is_object() {
+        return failed("no response provided");
+    }
+    // The first version of the review was not held to this.
+    if version == "v1" && response["uid"] != uid {
+        return failed(&format!("expected response.uid={uid:?}, got {:?}", text(&response["uid"])));
+    }
+    let result = &response["result"];
+    if result["status"] != "Success" {
+        return match text(&result["message"]) {
+            none if none.is_empty() => {
+                failed(&format!("response.result.status was '{}', not 'Success'", text(&result["status"])))
+            }
+            message => failed(&message),
+        };
+    }
+    let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
+    match converted.len() == asked {
+        true => Ok(converted),
+        false => Err(format!("returned {} objects, expected {asked}", converted.len())),
+    }
+}
+
+/// One object of an answer, with the metadata of what it was made of: a webhook may change labels and annotations alone.
+/// The error is to be told by [`failed`].
+pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result<Object, String> {
+    let Value::Object(mut object) = converted else {
+        return Err("returned invalid object at index 0: it is not an object".to_owned());
+    };
+    let text =
+        |object: &Object, name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let found = text(&object, "apiVersion");
+    if found != desired {
+        return Err(format!(
+            "returned invalid object at index 0: invalid groupVersion (expected {desired}, received {found})"
+        ));
+    }
+    let (expected, found) = (text(original, "kind"), text(&object, "kind"));
+    if found != expected {
+        return Err(format!(
+            "returned invalid object at index 0: invalid kind (expected {expected}, received {found})"
+        ));
+    }
+    for (name, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let of = |object: &Object| {
+            object.get("metadata").map(|metadata| metadata[name].as_str().unwrap_or_default().to_owned())
+        };
+        let (expected, found) = (of(original).unwrap_or_default(), of(&object).unwrap_or_default());
+        if expected != found {
+            return Err(format!("returned invalid object: must have the same {what}: {expected} != {found}"));
+        }
+    }
+    let metadata = restored(original, &object).map_err(|why| format!("returned invalid metadata: {why}"))?;
+    object.insert("metadata".into(), metadata);
+    Ok(object)
+}
+
+/// The metadata of the original with the labels and annotations of what it became.
+fn restored(original: &Object, converted: &Object) -> Result<Value, String> {
+    let given = match converted.get("metadata") {
+        None => return Err("missing metadata in converted object".to_owned()),
+        Some(Value::Object(given)) => given,
+        Some(other) => {
+            return Err(format!("invalid metadata of type {} in converted object", go_type(other)));
+        }
+    };
+    let mut metadata = original.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    for name in ["labels", "annotations"] {
+        let members = match given.get(name) {
+            None | Some(Value::Null) => {
+                metadata.remove(name);
+                continue;
+            }
+            Some(Value::Object(members)) => members,
+            Some(other) => {
+                return Err(format!(
+                    "invalid metadata.{name} of type {} in converted object",
+                    go_type(other)
+                ));
+            }
+        };
+        if let Some((member, value)) = members.iter().find(|(_, value)| !value.is_string()) {
+            let is = go_type(value);
+            return Err(format!(
+                "metadata.{name}[{member}] must be a string, but is {is} in converted object"
+            ));
+        }
+        let members = Value::Object(members.clone());
+        if metadata.get(name) != Some(&members) {
+            check_converted(name, &members)?;
+        }
+        metadata.insert(name.to_owned(), members);
+    }
+    Ok(Value::Object(metadata))
+}

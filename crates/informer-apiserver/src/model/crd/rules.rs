@@ -1,0 +1,136 @@
+//! The rules in CEL of a schema.
+
+#[cfg(feature = "cel")]
+use kube_cel::{CompiledSchema, Validator};
+use serde_json::Value;
+
+#[cfg(feature = "cel")]
+use super::nesting;
+use crate::model::error::Cause;
+
+/// The compiled rules of one schema; there may be none.
+#[derive(Default)]
+pub(super) struct Rules {
+    #[cfg(feature = "cel")]
+    compiled: Option<CompiledSchema>,
+    /// Some rule is evaluated on a large stack.
+    #[cfg(feature = "cel")]
+    is_deep: bool,
+}
+
+/// The deepest rule that is evaluated on the caller's stack.
+#[cfg(feature = "cel")]
+const LEVELS_MAX: usize = 16;
+
+#[cfg(feature = "cel")]
+impl Rules {
+    pub(super) fn new(schema: &Value) -> Self {
+        let compiled = has_rules(schema).then(|| {
+            nesting::on_large_stack(|| {
+                let mut compiled = kube_cel::compile_schema(&nesting::parsable(schema));
+                let mut is_deep = false;
+                refuse_messages(&mut compiled, &mut is_deep);
+                (compiled, is_deep)
+            })
+        });
+        match compiled {
+            Some((compiled, is_deep)) => Self { compiled: Some(compiled), is_deep },
+            None => Self::default(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.compiled.is_none()
+    }
+
+    /// The rules that an object breaks.
+    pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let check = || self.check_here(object, old);
+        if self.is_deep { nesting::on_large_stack(check) } else { check() }
+    }
+
+    fn check_here(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let Some(compiled) = &self.compiled else { return Vec::new() };
+        if let Some(cause) = super::costs::excess(compiled, object, old) {
+            return vec![cause];
+        }
+        let Err(errors) = Validator::new().validate_compiled(compiled, object, old) else {
+            return Vec::new();
+        };
+        let cause = |error: &kube_cel::ValidationError| {
+            let path = error.field_path.clone();
+            // Composite values are not printed.
+            let value = match crate::model::jsonpath::first(object, &format!(".{path}")) {
+                Some(value) if !value.is_object() && !value.is_array() => format!("{value}: "),
+                _ => String::new(),
+            };
+            let reason = match error.reason.as_deref() {
+                Some("FieldValueForbidden") => "FieldValueForbidden",
+                Some("FieldValueRequired") => "FieldValueRequired",
+                Some("FieldValueDuplicate") => "FieldValueDuplicate",
+                _ => "FieldValueInvalid",
+            };
+            let message = match reason {
+                "FieldValueForbidden" => format!("Forbidden: {}", error.message),
+                "FieldValueRequired" => format!("Required value: {}", error.message),
+                "FieldValueDuplicate" => format!("Duplicate value: {}", value.trim_end_matches(": ")),
+                _ => format!("Invalid value: {value}{}", error.message),
+            };
+            Cause { reason, message, field: path }
+        };
+        errors.as_slice().iter().map(cause).collect()
+    }
+}
+
+/// Rejects rules that construct messages (`Type{...}`): the interpreter panics for them. Sets `is_deep` if one of the other rules is
+/// deep.
+#[cfg(feature = "cel")]
+fn refuse_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
+    for rule in &mut compiled.validations {
+        let Ok(result) = &*rule else { continue };
+        let programs = [Some(&result.program), result.message_program.as_ref()].into_iter().flatten();
+        let expressions: Vec<_> = programs.map(kube_cel::cel::Program::expression).collect();
+        if !expressions.iter().any(|one| super::parts::makes_messages(one)) {
+            *is_deep |= expressions.iter().any(|one| nesting::is_deeper(one, LEVELS_MAX));
+            continue;
+        }
+        let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
+        *rule = Err(kube_cel::CompilationError::Parse { rule: rule_text, source });
+    }
+    let below = compiled.properties.values_mut().chain(compiled.items.as_deref_mut());
+    let below = below.chain(compiled.additional_properties.as_deref_mut());
+    let combined = compiled.all_of.iter_mut().chain(&mut compiled.one_of).chain(&mut compiled.any_of);
+    below.chain(combined).for_each(|part| refuse_messages(part, is_deep));
+}
+
+#[cfg(feature = "cel")]
+fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.contains_key("x-kubernetes-validations") || members.values().any(has_rules)
+        }
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
+    }
+}
+
+#[cfg(not(feature = "cel"))]
+impl Rules {
+    pub(super) fn new(_: &Value) -> Self {
+        Self::default()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        true
+    }
+
+    pub(super) fn check(&self, _: &Value, _: Option<&Value>) -> Vec<Cause> {
+        Vec::new()
+    }
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_empty() { "Rules(none)" } else { "Rules" })
+    }
+}

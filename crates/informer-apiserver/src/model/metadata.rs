@@ -1,0 +1,480 @@
+//! The metadata of objects that come in: its rules, and what the server carries over.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::model::error::{ApiError, Cause};
+use crate::model::kinds::Kind;
+use crate::model::labels::label_value_problems;
+use crate::model::rules::{label_problems, qualified_problems};
+use crate::model::write_options::WriteMode;
+
+pub(crate) type Object = Map<String, Value>;
+
+/// The member of the metadata with the managed fields.
+pub(crate) const FIELDS: &str = "managedFields";
+
+pub(crate) fn metadata_of(object: &Object) -> Option<&Object> {
+    object.get("metadata").and_then(Value::as_object)
+}
+
+/// The metadata, made where it is missing.
+pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata.as_object_mut().expect("it was just made an object")
+}
+
+/// A text of the metadata; empty where it is absent.
+pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
+    metadata_of(object).and_then(|metadata| metadata.get(name)?.as_str()).unwrap_or_default()
+}
+
+pub(crate) fn finalizers(object: &Object) -> Vec<&str> {
+    let list = metadata_of(object).and_then(|metadata| metadata.get("finalizers")?.as_array());
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// An object may not have got into another namespace.
+pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Result<(), ApiError> {
+    match (namespace, text(object, "namespace")) {
+        (Some(namespace), named) if !named.is_empty() && named != namespace => Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Takes out what no client says of a new object.
+pub(crate) fn wipe(object: &mut Object) {
+    let metadata = metadata_of_mut(object);
+    for wiped in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(wiped);
+    }
+}
+
+/// The version that the object names.
+pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
+    match parse_version(text(object, "resourceVersion")) {
+        Ok(version) => Ok(version.filter(|version| *version > 0)),
+        // The field is not named: the text goes straight to the number's parser.
+        Err(message) => {
+            let why =
+                message.split_once(": strconv").map_or(message.clone(), |(_, why)| format!("strconv{why}"));
+            Err(ApiError::new(500, "", why))
+        }
+    }
+}
+
+/// Checks the shape of an object and that it is what its URL says; fills kind, version and namespace in.
+pub(crate) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Result<Object, ApiError> {
+    let Value::Object(mut object) = object else {
+        return Err(cannot_be_handled(
+            kind,
+            &format!("json: cannot unmarshal {} into Go value", json_type(&object)),
+        ));
+    };
+    check_type(kind, &object)?;
+    check_metadata(kind, object.get("metadata"))?;
+    if object.get("metadata").is_none_or(Value::is_null) {
+        object.insert("metadata".into(), Value::Object(Map::new()));
+    }
+    let metadata = metadata_of_mut(&mut object);
+    metadata.retain(|_, value| !value.is_null());
+    let named = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match (kind.namespaced, namespace) {
+        (true, Some(namespace)) if named.is_empty() => {
+            metadata.insert("namespace".into(), namespace.into());
+        }
+        (true, Some(namespace)) if named != namespace => {
+            let why = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(ApiError::bad_request(why));
+        }
+        (false, _) => {
+            metadata.remove("namespace");
+        }
+        _ => {}
+    }
+    object.insert("kind".into(), kind.kind.clone().into());
+    object.insert("apiVersion".into(), kind.api_version.clone().into());
+    Ok(object)
+}
+
+fn check_type(kind: &Kind, object: &Object) -> Result<(), ApiError> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (found, api_version) = (text("kind"), text("apiVersion"));
+    if kind.is_custom() {
+        if !api_version.is_empty() && api_version != kind.api_version {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                kind.api_version
+            )));
+        }
+        return match found {
+            found if found == kind.kind => Ok(()),
+            "" => {
+                let body = Value::Object(object.clone()).to_string();
+                let (shown, wanted) = (crate::model::json::excerpt(body.as_bytes()), &kind.kind);
+                Err(ApiError::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {wanted}): Object 'Kind' is missing in \
+                     '{body}' ({shown})"
+                )))
+            }
+            found => {
+                let cause = Cause::invalid("kind", &format!("{found:?}"), &format!("must be {}", kind.kind));
+                let given = Kind { kind: found.to_owned(), ..kind.clone() };
+                Err(ApiError::invalid(&given, crate::model::metadata::text(object, "name"), cause))
+            }
+        };
+    }
+    let right = (found.is_empty() || found == kind.kind)
+        && (api_version.is_empty() || api_version == kind.api_version);
+    match right {
+        true => Ok(()),
+        false => {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            Err(ApiError::bad_request(format!(
+                "{found} in version \"{version}\" cannot be handled as a {}: converting ({version}.{found}) to \
+                 (core.{}): unknown conversion",
+                kind.kind, kind.kind
+            )))
+        }
+    }
+}
+
+fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
+    let (name, version) = (&kind.kind, &kind.gvr.version);
+    ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
+}
+
+/// Why a value that is no object has no type.
+pub(crate) fn typeless(value: &Value) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+         Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        json_type(value)
+    )
+}
+
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The members of the metadata that the server reads must have their types.
+fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError> {
+    let wrong = |value: &Value, field: &str, wanted: &str| {
+        let found = json_type(value);
+        let why = format!(
+            "json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}"
+        );
+        Err(cannot_be_handled(kind, &why))
+    };
+    let metadata = match metadata {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(metadata)) => metadata,
+        Some(value) => return wrong(value, "metadata", "v1.ObjectMeta"),
+    };
+    for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
+        // Of custom resources upstream decodes the metadata alone.
+        let field = if kind.is_custom() { name.clone() } else { format!("metadata.{name}") };
+        match name.as_str() {
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
+            | "creationTimestamp" | "deletionTimestamp"
+                if !value.is_string() =>
+            {
+                return wrong(value, &field, "string");
+            }
+            "labels" | "annotations" => match value {
+                Value::Object(map) => {
+                    if let Some(value) = map.values().find(|value| !value.is_string()) {
+                        return wrong(value, &field, "string");
+                    }
+                }
+                value => return wrong(value, &field, "map[string]string"),
+            },
+            "finalizers" | "ownerReferences" if !value.is_array() => return wrong(value, &field, "[]string"),
+            "generation" | "deletionGracePeriodSeconds" if !value.is_i64() && !value.is_u64() => {
+                return wrong(value, &field, "int64");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// The name of a new object.
+pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
+    if name.is_empty() {
+        let cause = Cause::required("metadata.name", "name or generateName is required");
+        return Err(ApiError::invalid(kind, "", cause));
+    }
+    // They become parts of names of hosts.
+    if kind.is("", "Namespace") || kind.is("", "Service") || kind.is("apps", "StatefulSet") {
+        let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
+        let mut causes: Vec<Cause> = label_problems(name).iter().map(cause).collect();
+        if !causes.is_empty() {
+            causes.extend(field_causes(object));
+            return Err(ApiError::invalid_fields(kind, name, causes));
+        }
+    }
+    // The names of RBAC's kinds need only be path segments.
+    let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
+        true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
+        false => is_subdomain(name),
+    };
+    if !valid {
+        return Err(ApiError::invalid(
+            kind,
+            name,
+            Cause::invalid("metadata.name", &format!("{name:?}"), NAME_RULE),
+        ));
+    }
+    match field_causes(object) {
+        causes if causes.is_empty() => Ok(()),
+        causes => Err(ApiError::invalid_fields(kind, name, causes)),
+    }
+}
+
+/// Why labels or annotations that a conversion has changed are refused.
+pub(crate) fn check_converted(name: &str, members: &Value) -> Result<(), String> {
+    let metadata = Map::from_iter([(name.to_owned(), members.clone())]);
+    let causes = field_causes(&Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]));
+    if causes.is_empty() { Ok(()) } else { Err(Cause::all_told(&causes)) }
+}
+
+/// The rules for finalizers, labels and annotations, which hold for every kind.
+fn field_causes(object: &Object) -> Vec<Cause> {
+    const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+    let mut causes = Vec::new();
+    let map = |name: &str| metadata_of(object).and_then(|metadata| metadata.get(name)?.as_object());
+    for (name, value) in map("labels").into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        let invalid = |text: &str, why: &str| Cause::invalid("metadata.labels", &format!("{text:?}"), why);
+        causes.extend(qualified_problems(name).iter().map(|why| invalid(name, why)));
+        causes.extend(label_value_problems(value).iter().map(|why| invalid(value, why)));
+    }
+    let mut size = 0;
+    for (name, value) in map("annotations").into_iter().flatten() {
+        size += name.len() + value.as_str().unwrap_or_default().len();
+        let problems = qualified_problems(&name.to_lowercase());
+        let invalid = |why: &String| Cause::invalid("metadata.annotations", &format!("{name:?}"), why);
+        causes.extend(problems.iter().map(invalid));
+    }
+    if size > ANNOTATIONS_BYTES_MAX {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
+    }
+    causes.extend(owners_causes(object));
+    for (index, name) in finalizers(object).into_iter().enumerate() {
+        if !name.contains('/') && !STANDARD.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), &format!("{name:?}"), why));
+        }
+    }
+    causes
+}
+
+fn owners_causes(object: &Object) -> impl Iterator<Item = Cause> {
+    let owners = metadata_of(object).and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+    owners.into_iter().flatten().flat_map(owner_causes)
+}
+
+/// The rules for a reference to an owner.
+fn owner_causes(owner: &Value) -> impl Iterator<Item = Cause> {
+    let text = |name: &str| owner[name].as_str().unwrap_or_default();
+    let versioned = !text("apiVersion").rsplit('/').next().unwrap_or_default().is_empty();
+    let missing = [
+        ("apiVersion", !versioned, "version must not be empty"),
+        ("kind", text("kind").is_empty(), "must not be empty"),
+        ("name", text("name").is_empty(), "must not be empty"),
+        ("uid", text("uid").is_empty(), "must not be empty"),
+    ];
+    let cause = |(name, _, why): (&str, bool, &str)| {
+        Cause::invalid(&format!("metadata.ownerReferences.{name}"), "\"\"", why)
+    };
+    missing.into_iter().filter(|(_, missing, _)| *missing).map(cause)
+}
+
+/// Annotations of one object together, as upstream.
+const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+
+fn is_subdomain(name: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.iter().all(|&byte| outer(byte) || byte == b'-')
+                && bytes.first().is_some_and(|&byte| outer(byte))
+                && bytes.last().is_some_and(|&byte| outer(byte))
+        })
+}
+
+/// A name in a path must be one that stands for itself there.
+pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
+    let problems: Vec<&str> = match name {
+        "." => vec!["may not be '.'"],
+        ".." => vec!["may not be '..'"],
+        name => [("/", "may not contain '/'"), ("%", "may not contain '%'")]
+            .into_iter()
+            .filter_map(|(part, why)| name.contains(part).then_some(why))
+            .collect(),
+    };
+    match problems[..] {
+        [] => Ok(()),
+        _ => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {}", problems.join(";")))),
+    }
+}
+
+/// The name in the body must be that of the URL.
+pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
+    match text(object, "name") {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        found if found != name => Err(ApiError::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What an update may not change, and what it must not bring.
+pub(crate) fn check_update(
+    kind: &Kind,
+    old: &Object,
+    new: &Object,
+    mode: WriteMode,
+    broken: Vec<Cause>,
+) -> Result<(), ApiError> {
+    let mut causes = new_finalizers(old, new);
+    if !mode.is_of_program() {
+        causes.extend(changed(old, new));
+    }
+    causes.extend(field_causes(new));
+    // Upstream looks at owners once more where an object is changed.
+    causes.extend(owners_causes(new));
+    // Upstream checks built-in kinds before and within their own strategy, and tells everything twice.
+    if !kind.is_custom() {
+        causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
+    }
+    causes.extend(broken);
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(ApiError::invalid_fields(kind, text(old, "name"), causes)),
+    }
+}
+
+/// Fields of the metadata that a client sent with another value than the stored one.
+fn changed(old: &Object, new: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for name in ["uid", "creationTimestamp", "deletionTimestamp"] {
+        let (given, stored) = (text(new, name), text(old, name));
+        // The server fills in what is missing; only the time of creation is taken from the stored object whatever came.
+        if given.is_empty() || given == stored || name == "creationTimestamp" {
+            continue;
+        }
+        causes.push(Cause::invalid(&format!("metadata.{name}"), &format!("{given:?}"), "field is immutable"));
+    }
+    causes
+}
+
+/// No finalizer may come to an object that is being deleted.
+fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
+    if text(old, "deletionTimestamp").is_empty() {
+        return Vec::new();
+    }
+    let known = finalizers(old);
+    let added: Vec<String> = finalizers(new)
+        .into_iter()
+        .filter(|name| !known.contains(name))
+        .map(|name| format!("{name:?}"))
+        .collect();
+    if added.is_empty() {
+        return Vec::new();
+    }
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added.join(", ")
+    );
+    vec![Cause::forbidden("metadata.finalizers", &why)]
+}
+
+/// Whether a deletion counts for the generation: not that of a definition.
+pub(crate) fn counts_deletion(object: &Object) -> bool {
+    object.get("kind").is_none_or(|kind| kind != "CustomResourceDefinition")
+}
+
+/// What no client changes: it is taken from the stored object.
+pub(crate) fn carry_over(old: &Object, new: &mut Object) {
+    const CARRIED: [&str; 7] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
+    let empty = Map::new();
+    let old = metadata_of(old).unwrap_or(&empty);
+    let new = metadata_of_mut(new);
+    new.remove("selfLink");
+    for name in CARRIED {
+        match old.get(name) {
+            Some(value) => new.insert(name.to_owned(), value.clone()),
+            None => new.remove(name),
+        };
+    }
+}
+
+/// A time as the API writes it: what is more than whole seconds is left out, as Go does, so that nothing was made in the future.
+pub(crate) fn wire_time(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}
+
+/// A version parameter: `None` where it is unset. The error is the text, which get, list and watch wrap differently.
+pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    match text.parse() {
+        Ok(version) if digits => Ok(Some(version)),
+        _ => Err(ApiError::bad_version(text, why)),
+    }
+}
+
+/// How a refusal names an object that may not have its name yet.
+pub(crate) fn told_name(object: &Object) -> &str {
+    let text = |name: &str| {
+        metadata_of(object).and_then(|metadata| metadata.get(name))?.as_str().filter(|text| !text.is_empty())
+    };
+    text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
+}
+
+/// Takes the managed fields out of an object.
+pub(crate) fn take_fields(object: &mut Object) -> Option<Value> {
+    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove(FIELDS)
+}
+
+/// Gives an object managed fields, or takes them away.
+pub(crate) fn set_fields(object: &mut Object, fields: Option<Value>) {
+    let metadata = metadata_of_mut(object);
+    match fields {
+        Some(fields) => metadata.insert(FIELDS.into(), fields),
+        None => metadata.remove(FIELDS),
+    };
+}

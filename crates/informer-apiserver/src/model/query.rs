@@ -1,0 +1,67 @@
+//! Paths and query strings of requests.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::model::error::{ApiError, Cause};
+
+/// The decoded pairs of a query string, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Self {
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    /// The first value of a parameter; empty where it is absent.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.given(name).unwrap_or_default()
+    }
+
+    /// All values of a parameter that is given several times.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+    }
+
+    fn given(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Anything but `0` and `false`, in letters of any case, is true.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.given(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.given(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let why = match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => "value out of range",
+            false => "invalid syntax",
+        };
+        let quoted = serde_json::Value::from(text);
+        text.parse()
+            .map(Some)
+            .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {quoted}: {why}")))
+    }
+}
+
+/// The segments of a path, which is decoded first, as upstream; a trailing slash is dropped. `None` where one is empty.
+pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
+    let path = crate::model::json::text(&Cow::from(percent_decode_str(path)));
+    let path = path.strip_prefix('/')?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let own = |segment: &str| (!segment.is_empty()).then(|| segment.to_owned());
+    if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
+}
+
+/// Only everything can be run dry.
+pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
+    if stages.iter().any(|stage| stage != "All") {
+        let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();
+        let value = format!("[{}]", quoted.join(","));
+        causes.push(Cause::not_supported("dryRun", &value, "\"All\""));
+    }
+}

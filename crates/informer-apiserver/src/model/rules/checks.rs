@@ -1,0 +1,339 @@
+//! What is refused, and how it is worded.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::path::{each, get, join};
+use crate::model::error::Cause;
+
+/// One check, relative to some part of an object. Paths are told from the root.
+#[derive(Clone, Copy)]
+pub(super) enum Check {
+    /// Missing, or an empty text, list or map; what is said of it.
+    Required(&'static str, &'static str),
+    /// A number must be at least this.
+    Min(&'static str, i64),
+    /// One of these texts, where it is there; in the order in which they are told.
+    OneOf(&'static str, &'static [&'static str]),
+    /// A text has this form, where it is there and not empty.
+    Form(&'static str, Form),
+    /// May not change: the reason told.
+    Frozen(&'static str),
+    /// These within each part that the path leads to.
+    In(&'static str, &'static [Self]),
+    /// Whatever else.
+    Call(fn(&At<'_>, &mut Vec<Cause>)),
+}
+
+/// Part of an object, with the same part of the object before it, and where it is.
+#[derive(Clone)]
+pub(super) struct At<'a> {
+    pub(super) value: &'a Value,
+    pub(super) old: Option<&'a Value>,
+    pub(super) path: String,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn root(value: &'a Value, old: Option<&'a Value>) -> Self {
+        Self { value, old, path: String::new() }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&'a Value> {
+        get(self.value, path)
+    }
+
+    pub(super) fn text(&self, path: &str) -> &'a str {
+        self.get(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, path: &str) -> Option<i64> {
+        self.get(path).and_then(Value::as_i64)
+    }
+
+    pub(super) fn items(&self, path: &str) -> &'a [Value] {
+        self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The texts of a list of the object before it.
+    pub(super) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
+        let list = self.old.and_then(|old| get(old, path)?.as_array());
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The path of a member.
+    pub(super) fn at(&self, name: &str) -> String {
+        join(&self.path, name)
+    }
+
+    /// A part; it is there as `null` where it is missing.
+    pub(super) fn part(&self, path: &str) -> At<'a> {
+        const MISSING: &Value = &Value::Null;
+        At {
+            value: self.get(path).unwrap_or(MISSING),
+            old: self.old.map(|old| get(old, path).unwrap_or(MISSING)),
+            path: self.at(path),
+        }
+    }
+}
+
+pub(super) fn run(at: &At<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
+    for check in checks {
+        match *check {
+            Check::Required(path, detail) => {
+                if is_missing(at.get(path)) {
+                    causes.push(required(&at.at(path), detail));
+                }
+            }
+            Check::Min(path, least) => {
+                if let Some(number) = at.number(path).filter(|number| *number < least) {
+                    causes.push(at_least(&at.at(path), number, least));
+                }
+            }
+            Check::OneOf(path, allowed) => {
+                let text = at.text(path);
+                if !text.is_empty() && !allowed.contains(&text) {
+                    causes.push(unsupported(&at.at(path), text, allowed));
+                }
+            }
+            Check::Form(path, form) => {
+                let text = at.text(path);
+                if !text.is_empty() {
+                    form.check(&at.at(path), text, causes);
+                }
+            }
+            Check::Frozen(path) => {
+                if at.old.and_then(|old| get(old, path)) != at.get(path) {
+                    causes.push(Cause::invalid(&at.at(path), &shown(at.get(path)), IMMUTABLE));
+                }
+            }
+            Check::In(path, checks) => within(at, path, checks, causes),
+            Check::Call(call) => call(at, causes),
+        }
+    }
+}
+
+fn within(at: &At<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cause>) {
+    if !path.contains(['[', '{']) {
+        if at.get(path).is_some() {
+            run(&at.part(path), checks, causes);
+        }
+        return;
+    }
+    each(at.value, &at.path, path, &mut |value, here| {
+        run(&At { value, old: None, path: here.to_owned() }, checks, causes);
+    });
+}
+
+pub(super) const IMMUTABLE: &str = "field is immutable";
+
+pub(super) fn is_missing(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
+        Some(_) => false,
+    }
+}
+
+pub(super) fn required(field: &str, detail: &str) -> Cause {
+    match detail {
+        "" => Cause {
+            reason: "FieldValueRequired",
+            message: "Required value".to_owned(),
+            field: field.to_owned(),
+        },
+        detail => Cause::required(field, detail),
+    }
+}
+
+pub(super) fn duplicate(field: &str, value: &str) -> Cause {
+    Cause {
+        reason: "FieldValueDuplicate",
+        message: format!("Duplicate value: {value}"),
+        field: field.to_owned(),
+    }
+}
+
+pub(super) fn not_found(field: &str, value: &str) -> Cause {
+    Cause { reason: "FieldValueNotFound", message: format!("Not found: {value:?}"), field: field.to_owned() }
+}
+
+pub(super) fn at_least(field: &str, number: i64, least: i64) -> Cause {
+    let why = match least {
+        0 => "must be greater than or equal to 0".to_owned(),
+        least => format!("must be greater than or equal to {least}"),
+    };
+    Cause::invalid(field, &number.to_string(), &why)
+}
+
+pub(super) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
+    let quoted: Vec<String> = allowed.iter().map(|text| format!("{text:?}")).collect();
+    Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
+}
+
+/// A value as errors show it.
+pub(super) fn shown(value: Option<&Value>) -> String {
+    match value {
+        None => "null".to_owned(),
+        Some(value) => value.to_string(),
+    }
+}
+
+/// The forms of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// RFC 1123, one label.
+    Label,
+    /// RFC 1123, labels with dots.
+    Subdomain,
+    /// RFC 1035: as a label, but begins with a letter.
+    Label1035,
+    /// The key of a label.
+    Qualified,
+    /// The name of a port.
+    PortName,
+}
+
+/// Bytes that a label may have.
+const LABEL_BYTES_MAX: usize = 63;
+const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
+     alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+pub(super) const LABEL_1035_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+     end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+     '[a-z]([-a-z0-9]*[a-z0-9])?')";
+pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+impl Form {
+    /// Whether a text is of this form.
+    pub(super) fn fits(self, text: &str) -> bool {
+        match self {
+            Self::Label => is_label(text),
+            Self::Subdomain => text.len() <= 253 && text.split('.').all(is_label_part),
+            Self::Label1035 => is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase()),
+            Self::Qualified => qualified_problems(text).is_empty(),
+            Self::PortName => port_name_problems(text).is_empty(),
+        }
+    }
+
+    pub(super) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
+        let one = |why: &str| if self.fits(text) { vec![] } else { vec![why.to_owned()] };
+        let problems = match self {
+            Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
+            Self::Subdomain => one(SUBDOMAIN_RULE),
+            Self::Label1035 => one(LABEL_1035_RULE),
+            Self::Qualified => qualified_problems(text),
+            Self::PortName => port_name_problems(text).into_iter().map(str::to_owned).collect(),
+        };
+        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
+    }
+}
+
+/// Why a text cannot be the key of a label, in upstream's words.
+pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
+    crate::model::labels::label_key_problems(text, |prefix| Form::Subdomain.fits(prefix))
+}
+
+fn port_name_problems(text: &str) -> Vec<&'static str> {
+    let mut problems = Vec::new();
+    if text.len() > 15 {
+        problems.push("must be no more than 15 characters");
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+        problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    }
+    if !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        problems.push("must contain at least one letter (a-z)");
+    }
+    if text.contains("--") {
+        problems.push("must not contain consecutive hyphens");
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        problems.push("must not begin or end with a hyphen");
+    }
+    problems
+}
+
+/// Why a text cannot be a label, in upstream's words.
+pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
+    let long = (text.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 characters");
+    let wrong = (!is_label_part(text)).then(|| match Form::Subdomain.fits(text) {
+        true => "must not contain dots",
+        false => LABEL_RULE,
+    });
+    long.into_iter().chain(wrong).collect()
+}
+
+pub(super) fn is_label(text: &str) -> bool {
+    text.len() <= LABEL_BYTES_MAX && is_label_part(text)
+}
+
+fn is_label_part(text: &str) -> bool {
+    let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(outer)
+        && bytes.last().is_some_and(outer)
+        && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
+}
+
+/// The members of a selector of labels; `at` is the selector.
+pub(super) fn check_selector(at: &At<'_>, causes: &mut Vec<Cause>) {
+    check_labels(&at.at("matchLabels"), at.get("matchLabels"), causes);
+    for (index, item) in at.items("matchExpressions").iter().enumerate() {
+        let item = At { value: item, old: None, path: at.at(&format!("matchExpressions[{index}]")) };
+        let values = item.items("values");
+        match item.text("operator") {
+            "In" | "NotIn" if values.is_empty() => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.push(required(&item.at("values"), detail));
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.push(Cause::forbidden(&item.at("values"), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                let why = "not a valid selector operator";
+                causes.push(Cause::invalid(&item.at("operator"), &format!("{other:?}"), why));
+            }
+        }
+        Form::Qualified.check(&item.at("key"), item.text("key"), causes);
+    }
+}
+
+/// Labels, or what has their form.
+pub(super) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
+    for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        Form::Qualified.check(field, name, causes);
+        let problems = crate::model::labels::label_value_problems(value);
+        causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{value:?}"), why)));
+    }
+}
+
+/// Ports are between 1 and 65535.
+pub(super) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
+    if !(1..=65_535).contains(&port) {
+        causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// Names that come twice in a list; the second one is told.
+pub(super) fn check_unique(at: &At<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
+    let mut seen = HashSet::new();
+    for (index, item) in at.items(list).iter().enumerate() {
+        let name = item.get(member).and_then(Value::as_str).unwrap_or_default();
+        if !name.is_empty() && !seen.insert(name) {
+            causes.push(duplicate(&at.at(&format!("{list}[{index}].{member}")), &format!("{name:?}")));
+        }
+    }
+}
+
+pub(super) fn is_ip(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}

@@ -1,0 +1,292 @@
+//! What configurations of webhooks must have.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::checks::{At, Check, Form, check_selector, duplicate, required, run, unsupported};
+use crate::model::cel::Declared;
+use crate::model::error::Cause;
+
+pub(super) const CONFIGURATION: &[Check] = &[Check::Call(configuration)];
+
+const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+/// Match conditions that one webhook or policy may have.
+const CONDITIONS_MAX: usize = 64;
+const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
+
+fn configuration(at: &At<'_>, causes: &mut Vec<Cause>) {
+    let mut names = HashSet::new();
+    for (index, hook) in at.items("webhooks").iter().enumerate() {
+        let hook = At { value: hook, old: None, path: format!("webhooks[{index}]") };
+        webhook(&hook, causes);
+        versions(&hook, causes);
+        let name = hook.text("name");
+        if !name.is_empty() && !names.insert(name) {
+            causes.push(duplicate(&hook.at("name"), &format!("{name:?}")));
+        }
+    }
+}
+
+fn webhook(at: &At<'_>, causes: &mut Vec<Cause>) {
+    let name = at.text("name");
+    if name.is_empty() {
+        causes.push(required(&at.at("name"), ""));
+    } else if !Form::Subdomain.fits(name) {
+        Form::Subdomain.check(&at.at("name"), name, causes);
+    } else if name.split('.').count() < 3 {
+        let why = "should be a domain with at least three segments separated by dots";
+        causes.push(Cause::invalid(&at.at("name"), &format!("{name:?}"), why));
+    }
+    for (index, rule) in at.items("rules").iter().enumerate() {
+        check_rule(&At { value: rule, old: None, path: at.at(&format!("rules[{index}]")) }, causes);
+    }
+    let policies = &[
+        Check::OneOf("failurePolicy", &["Fail", "Ignore"]),
+        Check::OneOf("matchPolicy", &["Equivalent", "Exact"]),
+    ];
+    run(at, policies, causes);
+    match at.text("sideEffects") {
+        "" => causes.push(required(&at.at("sideEffects"), "must specify one of None, NoneOnDryRun")),
+        other if !SIDE_EFFECTS.contains(&other) => {
+            causes.push(unsupported(&at.at("sideEffects"), other, SIDE_EFFECTS));
+        }
+        _ => {}
+    }
+    if let Some(seconds) = at.number("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+        let why = "the timeout value must be between 1 and 30 seconds";
+        causes.push(Cause::invalid(&at.at("timeoutSeconds"), &seconds.to_string(), why));
+    }
+    for name in ["namespaceSelector", "objectSelector"] {
+        check_selector(&at.part(name), causes);
+    }
+    run(at, &[Check::OneOf("reinvocationPolicy", &["IfNeeded", "Never"])], causes);
+    client(&at.part("clientConfig"), causes);
+    check_conditions(at, false, causes);
+}
+
+/// The match conditions of a webhook or a policy, which may have parameters.
+pub(super) fn check_conditions(at: &At<'_>, params: bool, causes: &mut Vec<Cause>) {
+    let declared = Declared::new(params);
+    let count = at.items("matchConditions").len();
+    if count > CONDITIONS_MAX {
+        let message = format!("Too many: {count}: must have at most {CONDITIONS_MAX} items");
+        causes.push(Cause { reason: "FieldValueTooMany", message, field: at.at("matchConditions") });
+    }
+    let mut names = HashSet::new();
+    for (index, condition) in at.items("matchConditions").iter().enumerate() {
+        let path = at.at(&format!("matchConditions[{index}]"));
+        let condition = At { value: condition, old: None, path };
+        match condition.text("expression").trim() {
+            "" => causes.push(required(&condition.at("expression"), "")),
+            text => {
+                if let Some(why) = declared.problem(text, &["bool"]) {
+                    causes.push(Cause::invalid(&condition.at("expression"), &format!("{text:?}"), &why));
+                }
+            }
+        }
+        match condition.text("name") {
+            "" => causes.push(required(&condition.at("name"), "")),
+            name => {
+                Form::Qualified.check(&condition.at("name"), name, causes);
+                if !names.insert(name) {
+                    causes.push(duplicate(&condition.at("name"), &format!("{name:?}")));
+                }
+            }
+        }
+    }
+}
+
+fn versions(at: &At<'_>, causes: &mut Vec<Cause>) {
+    review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
+}
+
+fn review_versions(at: &At<'_>, name: &str, none: &str, causes: &mut Vec<Cause>) {
+    let field = at.at(name);
+    let given: Vec<&str> = at.items(name).iter().filter_map(Value::as_str).collect();
+    if given.is_empty() {
+        causes.push(required(&field, none));
+        return;
+    }
+    let mut seen = HashSet::new();
+    for (index, version) in given.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        if seen.insert(*version) {
+            Form::Label1035.check(&field, version, causes);
+        } else {
+            causes.push(Cause::invalid(&field, &format!("{version:?}"), "duplicate version"));
+        }
+    }
+    if !given.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
+        let shown = at.get(name).map(ToString::to_string).unwrap_or_default();
+        causes.push(Cause::invalid(&field, &shown, "must include at least one of v1, v1beta1"));
+    }
+}
+
+/// What a definition says of how its versions become each other.
+pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const STRATEGIES: &[&str] = &["None", "Webhook"];
+    let at = At { value: conversion, old: None, path: path.to_owned() };
+    match at.text("strategy") {
+        "" => causes.push(required(&at.at("strategy"), "")),
+        other if !STRATEGIES.contains(&other) => {
+            causes.push(unsupported(&at.at("strategy"), other, STRATEGIES));
+        }
+        _ => {}
+    }
+    // Upstream names the parts of its own type.
+    let (webhook, client_path) = (at.part("webhook"), at.at("webhookClientConfig"));
+    let reviews = At { value: webhook.value, old: None, path: path.to_owned() };
+    let given = webhook.get("clientConfig").is_some();
+    if at.text("strategy") == "Webhook" {
+        match given {
+            true => client(&At { path: client_path, ..webhook.part("clientConfig") }, causes),
+            false => causes.push(required(&client_path, "required when strategy is set to Webhook")),
+        }
+        review_versions(&reviews, "conversionReviewVersions", "", causes);
+        return;
+    }
+    let why = "should not be set when strategy is not set to Webhook";
+    if given {
+        causes.push(Cause::forbidden(&client_path, why));
+    }
+    if !reviews.items("conversionReviewVersions").is_empty() {
+        causes.push(Cause::forbidden(&reviews.at("conversionReviewVersions"), why));
+    }
+}
+
+fn client(at: &At<'_>, causes: &mut Vec<Cause>) {
+    match (at.get("url"), at.get("service")) {
+        (Some(_), None) => check_url(&at.at("url"), at.text("url"), causes),
+        (None, Some(_)) => check_service(&at.part("service"), causes),
+        _ => causes.push(required(&at.path, "exactly one of url or service is required")),
+    }
+}
+
+fn check_url(field: &str, url: &str, causes: &mut Vec<Cause>) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let mut wrong = |value: &str, why: &str| {
+        causes.push(Cause::invalid(field, &format!("{value:?}"), why));
+    };
+    if scheme != "https" {
+        wrong(scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if host.is_empty() {
+        wrong("", &format!("host must be specified{FORM}"));
+    }
+    if !user.is_empty() {
+        wrong(user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        wrong(fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        wrong(query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn check_service(at: &At<'_>, causes: &mut Vec<Cause>) {
+    for name in ["name", "namespace"] {
+        if at.text(name).is_empty() {
+            causes.push(required(&at.at(name), ""));
+        }
+    }
+    if let Some(port) = at.number("port").filter(|port| !(1..=65_535).contains(port)) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        causes.push(Cause::invalid(&at.at("port"), &port.to_string(), why));
+    }
+    let path = at.text("path");
+    let mut wrong = |why: &str| causes.push(Cause::invalid(&at.at("path"), &format!("{path:?}"), why));
+    match path {
+        "" | "/" => return,
+        "//" => return wrong("segment[0] may not be empty"),
+        path if !path.starts_with('/') => wrong("must start with a '/'"),
+        _ => {}
+    }
+    // Upstream takes the first character away, whatever it is.
+    let steps = path.char_indices().nth(1).map_or("", |(at, _)| &path[at..]);
+    for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
+        if step.is_empty() {
+            wrong(&format!("segment[{index}] may not be empty"));
+        } else if !Form::Subdomain.fits(step) {
+            wrong(&format!("segment[{index}]: {}", super::checks::SUBDOMAIN_RULE));
+        }
+    }
+}
+
+pub(super) fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
+    let list = |name: &str| -> Vec<&str> { at.items(name).iter().filter_map(Value::as_str).collect() };
+    let shown = |name: &str| at.get(name).map(ToString::to_string).unwrap_or_default();
+    for (name, what) in
+        [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
+    {
+        let items = list(name);
+        if items.is_empty() {
+            causes.push(required(&at.at(name), ""));
+        }
+        if items.len() > 1 && items.contains(&"*") {
+            let why = format!("if '*' is present, must not specify other {what}");
+            causes.push(Cause::invalid(&at.at(name), &shown(name), &why));
+        }
+        for (index, item) in items.iter().enumerate() {
+            let field = at.at(&format!("{name}[{index}]"));
+            match name {
+                "operations" if !OPERATIONS.contains(item) => {
+                    causes.push(unsupported(&field, item, OPERATIONS))
+                }
+                "apiVersions" if item.is_empty() => causes.push(required(&field, "")),
+                _ => {}
+            }
+        }
+    }
+    resources(at, &list("resources"), &shown("resources"), causes);
+    run(at, &[Check::OneOf("scope", &["*", "Cluster", "Namespaced"])], causes);
+}
+
+fn resources(at: &At<'_>, items: &[&str], shown: &str, causes: &mut Vec<Cause>) {
+    let field = at.at("resources");
+    if items.is_empty() {
+        causes.push(required(&field, ""));
+    }
+    let (mut whole, mut subs, mut plain) = (HashSet::new(), HashSet::new(), false);
+    for (index, item) in items.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        if item.is_empty() {
+            causes.push(required(&field, ""));
+            continue;
+        }
+        let Some((resource, sub)) = item.split_once('/') else {
+            plain = *item != "*";
+            continue;
+        };
+        let mut wrong = |present: String| {
+            let why = format!("if '{present}' is present, must not specify {item}");
+            causes.push(Cause::invalid(&field, &format!("{item:?}"), &why));
+        };
+        if whole.contains(resource) {
+            wrong(format!("{resource}/*"));
+        }
+        if subs.contains(sub) {
+            wrong(format!("*/{sub}"));
+        }
+        if sub == "*" {
+            whole.insert(resource);
+        }
+        if resource == "*" {
+            subs.insert(sub);
+        }
+    }
+    if items.len() > 1 && items.contains(&"*/*") {
+        let why = "if '*/*' is present, must not specify other resources";
+        causes.push(Cause::invalid(&field, shown, why));
+    }
+    if items.contains(&"*") && plain {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        causes.push(Cause::invalid(&field, shown, why));
+    }
+}

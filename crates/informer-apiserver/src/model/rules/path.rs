@@ -1,0 +1,75 @@
+//! Paths within objects: `spec.containers[].ports[]`. `[]` is each entry of a list, `{}` each value of a map.
+
+use serde_json::Value;
+
+/// Calls for every part of a value that a path leads to and that is there.
+pub(super) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value)) {
+    let Some((segment, rest)) = split(path) else { return visit(value) };
+    let (name, each) = strip(segment);
+    let Some(member) = value.get_mut(name).filter(|member| !member.is_null()) else { return };
+    match (each, member) {
+        (None, member) => each_mut(member, rest, visit),
+        (Some(_), Value::Array(items)) => items.iter_mut().for_each(|item| each_mut(item, rest, visit)),
+        (Some(_), Value::Object(members)) => {
+            members.values_mut().for_each(|member| each_mut(member, rest, visit));
+        }
+        _ => {}
+    }
+}
+
+/// The same to read, with the path that was gone: lists by index, maps by key.
+pub(super) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
+    let Some((segment, rest)) = split(path) else { return visit(value, at) };
+    let (name, many) = strip(segment);
+    let Some(member) = value.get(name).filter(|member| !member.is_null()) else { return };
+    let here = join(at, name);
+    match (many, member) {
+        (None, member) => each(member, &here, rest, visit),
+        (Some(_), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                each(item, &format!("{here}[{index}]"), rest, visit);
+            }
+        }
+        (Some(_), Value::Object(members)) => {
+            for (key, member) in members {
+                each(member, &format!("{here}[{key}]"), rest, visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The value that a path without lists leads to.
+pub(crate) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let found = match path.as_bytes().contains(&b'.') {
+        true => path.split('.').try_fold(value, |value, name| value.get(name)),
+        // Most paths are names.
+        false => value.get(path),
+    };
+    found.filter(|found| !found.is_null())
+}
+
+/// Sets a field, and makes what leads to it.
+pub(crate) fn set(value: &mut Value, path: &str, new: Value) {
+    let mut place = value;
+    for name in path.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(serde_json::Map::new());
+        }
+        place = &mut place[name];
+    }
+    *place = new;
+}
+
+pub(super) fn join(at: &str, name: &str) -> String {
+    if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
+}
+
+fn split(path: &str) -> Option<(&str, &str)> {
+    (!path.is_empty()).then(|| path.split_once('.').unwrap_or((path, "")))
+}
+
+fn strip(segment: &str) -> (&str, Option<()>) {
+    let stripped = segment.strip_suffix("[]").or_else(|| segment.strip_suffix("{}"));
+    stripped.map_or((segment, None), |name| (name, Some(())))
+}

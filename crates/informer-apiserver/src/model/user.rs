@@ -1,0 +1,80 @@
+//! Users and their groups.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// Members of this group may do everything, regardless of roles.
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+
+/// The user who sends a request.
+///
+/// ```
+/// use informer_apiserver::User;
+///
+/// let alice = User::new("alice").groups(["developers"]);
+/// assert_eq!(alice.name(), "alice");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// A user without groups.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() }
+    }
+
+    /// The user's uid.
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        self.uid = uid.into();
+        self
+    }
+
+    /// The user's groups; `system:authenticated` is added to them.
+    pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.groups = groups.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The user of all requests to a server without authentication.
+    pub(crate) fn administrator() -> Self {
+        Self::new("admin").groups([MASTERS]).authenticated()
+    }
+
+    pub(crate) fn anonymous() -> Self {
+        Self::new("system:anonymous").groups(["system:unauthenticated"])
+    }
+
+    pub(crate) fn authenticated(mut self) -> Self {
+        if !self.groups.iter().any(|group| group == AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// The user as in the status of reviews.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.clone().into();
+        }
+        if !self.groups.is_empty() {
+            info["groups"] = self.groups.clone().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+        info
+    }
+}

@@ -1,0 +1,353 @@
+//! Writes: create, update, patch and bulk load.
+//!
+//! A write reads the object, changes a copy, and commits it if the object is still the one that was read; otherwise it starts again
+//! from the read. No lock is held in between. Writes are asynchronous because admission and conversion may call webhooks: those of
+//! the embedding program and of the controllers call none, and are [ready at once](crate::pipeline::ready).
+
+pub(crate) mod allocations;
+mod apply;
+mod bulk;
+mod commit;
+mod controller_writes;
+mod delete;
+mod follow_up;
+mod managed_fields;
+mod merge;
+pub(crate) mod namespace;
+mod patch;
+mod pods;
+mod preconditions;
+mod quota_usage;
+pub(crate) mod ready;
+mod retry;
+mod scale;
+mod scope;
+mod update;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rand::RngExt;
+use serde_json::{Value, json};
+
+use crate::admission::{Admission, Scope};
+use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::allocations::Allocations;
+
+pub(crate) use apply::Application;
+pub(crate) use delete::DeleteOptions;
+pub(crate) use follow_up::{
+    AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, Found, ObjectRef, PromptTask,
+};
+pub(crate) use patch::PatchType;
+pub(crate) use retry::retry;
+pub(crate) use scale::NewScale;
+use scope::Drafted;
+
+use crate::admission::Phase;
+use crate::admission::plugins::Coming;
+use crate::auth::Requester;
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, Traits};
+use crate::model::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes};
+use crate::pipeline::allocations::Allocation;
+use crate::registry::storage::{self, Changed, Stored};
+use merge::{Origin, check_new, check_schema, fill_status, shaped};
+pub(crate) use quota_usage::{Books, Commit};
+
+/// Names tried for one generateName, as upstream.
+const MAX_NAMES: usize = 8;
+/// The longest prefix that generateName keeps, as upstream.
+const MAX_PREFIX: usize = 58;
+
+/// The group of CustomResourceDefinitions.
+const DEFINITIONS: &str = "apiextensions.k8s.io";
+
+/// What a write answers.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Bytes,
+    pub(crate) stored: Option<Arc<Stored>>,
+    pub(crate) created: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Written {
+    pub(crate) fn value(&self) -> Value {
+        parse(&self.object)
+    }
+
+    fn stored(stored: Arc<Stored>, created: bool) -> Self {
+        Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
+    }
+
+    /// The same with warnings that come before those that it has.
+    fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.splice(0..0, warnings);
+        self
+    }
+}
+
+/// Decides and stores writes.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) admission: Admission,
+    /// The usage of quotas; held by a write from the check of a quota until it is stored.
+    pub(crate) books: Books,
+    /// Addresses and node ports of Services that are being written. Locked before `books`, `registry` and `storage`.
+    pub(crate) allocations: Allocations,
+    /// The work queues of the controllers.
+    pub(crate) queues: ControllerQueues,
+}
+
+impl Deref for Pipeline {
+    type Target = Admission;
+
+    fn deref(&self) -> &Admission {
+        &self.admission
+    }
+}
+
+impl Pipeline {
+    /// Drops all caches by object version: after a rewind, the same versions belong to other objects.
+    pub(crate) fn forget_versions(&self) {
+        self.hooks.forget();
+        self.books.forget();
+        let converters: Vec<_> =
+            self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
+        converters.iter().for_each(|converter| converter.forget());
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn create(
+        &self,
+        scope: Scope<'_>,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        if kind.namespaced && scope.namespace.is_none() {
+            return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+        }
+        if !scope.dry_run && !metadata::text(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        self.check_place(scope, mode, metadata::text(&object, "name"))?;
+        let warnings = self.decoded(scope, &mut object, mode)?;
+        let written = self.create_fitted(scope, object, mode).await;
+        match written {
+            Ok(written) => Ok(written.warned(warnings)),
+            Err(error) => Err(error.warned(warnings)),
+        }
+    }
+
+    /// Creates an object that is decoded and defaulted.
+    async fn create_fitted(
+        &self,
+        scope: Scope<'_>,
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        metadata::wipe(&mut object);
+        let managers = self.manage_created(scope, &mut object, mode).await;
+        self.store_new(scope, (object, managers), mode).await
+    }
+
+    /// Stores a new object. Its managed fields are in the object, or are passed as the text to store.
+    async fn store_new(
+        &self,
+        scope: Scope<'_>,
+        (mut object, managers): (Object, Option<String>),
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        let managers = managers.as_deref();
+        match mode {
+            WriteMode::Raw => {}
+            WriteMode::Whole => tolerate_lost_nodes(kind, &mut object),
+            _ if scope.validation == Validation::Unchecked => {}
+            _ => self.plug_in(kind, scope.namespace, &mut object)?,
+        }
+        self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
+        scope.check_escalation(self, None, &object)?;
+        self.fill_new(kind, &mut object, mode);
+        // An object of a dry run may have a resourceVersion, and keeps it.
+        let given = metadata::version(&object)?.filter(|_| scope.dry_run);
+        let prefix = metadata::text(&object, "generateName").to_owned();
+        let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
+        for _ in 0..MAX_NAMES {
+            if generates {
+                metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
+            }
+            let name = metadata::text(&object, "name").to_owned();
+            let allocation = self.prepare_and_validate_new(scope, (&name, &mut object), mode, None)?;
+            let advice = scope.advice(&mut object, None, mode);
+            if let Some(Requester { user, name: Some(_) }) = scope.requester {
+                self.authorize_creation(user, kind, (scope.namespace, &name))?;
+            }
+            self.check_limits(scope.taking(mode, None), &mut object)?;
+            let coming = Coming { scope, mode, name: &name, object: &object, old: None };
+            let warnings = self.judge(coming, advice)?;
+            let warned = |error: ApiError| error.warned(warnings.clone());
+            self.admit(scope, Phase::Validate, Some(&mut object), None).await.map_err(warned)?;
+            // A validating webhook may not change the object, but the name of the admitted object decides the key.
+            let name = metadata::text(&object, "name").to_owned();
+            let drafted = self.drafted_new(scope, scope.key(&name)?, &mut object, managers).await?;
+            let Drafted { draft, back } = drafted;
+            let unversioned = scope.dry_run.then(|| {
+                let shown = match &back {
+                    Some(Ok(back)) => &storage::draft(kind, draft.key.clone(), back),
+                    _ => &draft,
+                };
+                match given {
+                    Some(version) => shown.preview(version),
+                    None => shown.unversioned(),
+                }
+            });
+            let committed = {
+                let _charge = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
+                self.commit_new(scope, draft, mode)?
+            };
+            drop(allocation);
+            match committed {
+                Ok(stored) => {
+                    let stored = scope.shown(stored, back);
+                    self.after_write(scope, &name);
+                    let stored = stored?;
+                    let written = match unversioned {
+                        // The answer to a dry run has no resourceVersion of its own.
+                        Some(object) => Written { object, stored: None, created: true, warnings: Vec::new() },
+                        None => Written::stored(stored, true),
+                    };
+                    return Ok(written.warned(warnings));
+                }
+                Err(Changed) if generates => {}
+                Err(Changed) => {
+                    let found = self.find(scope.resource, scope.namespace, &name);
+                    let terminating = found.is_ok_and(|found| found.terminating);
+                    return Err(ApiError::already_exists(kind, &name, terminating));
+                }
+            }
+        }
+        Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
+    }
+
+    /// Prepares and validates a new object of this name. A Service gets an address and node ports that are not in `taken`, or that no
+    /// other Service has; they are reserved until the returned allocation is dropped.
+    fn prepare_and_validate_new(
+        &self,
+        scope: Scope<'_>,
+        (name, object): (&str, &mut Object),
+        mode: WriteMode,
+        taken: Option<&Taken>,
+    ) -> Result<Option<Allocation<'_>>, ApiError> {
+        let kind = scope.kind();
+        let mut allocation = None;
+        if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
+            metadata::check_name(kind, name, object)?;
+        } else {
+            prepare_new(kind, object, &self.now());
+            check_new(kind, name, object, mode)?;
+            scope.check_params(self, name, None, object)?;
+            match taken {
+                Some(taken) => allocate_from(taken, kind, object, None, mode)?,
+                None => allocation = self.allocate(kind, object, None, mode)?,
+            }
+        }
+        if mode != WriteMode::Raw {
+            check_schema(kind, object, None)?;
+        }
+        Ok(allocation)
+    }
+
+    /// Decodes an object into the type or schema of its kind, with defaults; returns the warnings. A raw object stays as it is.
+    fn decoded(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        mode: WriteMode,
+    ) -> Result<Vec<String>, ApiError> {
+        if mode != WriteMode::Raw {
+            return self.shaped(scope, object, Origin::Body);
+        }
+        if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
+            // An invalid definition is stored, too. Its names are defaulted, since the server needs them.
+            drop(crate::model::crd::check_definition(object));
+        }
+        Ok(Vec::new())
+    }
+
+    /// What the server decides about a new object.
+    fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
+        let now = self.now();
+        metadata::wipe(object);
+        let metadata = metadata_of_mut(object);
+        let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+        metadata.insert("uid".into(), uid.to_string().into());
+        metadata.insert("creationTimestamp".into(), now.into());
+        if kind.traits.has(Traits::GENERATION) {
+            metadata.insert("generation".into(), 1.into());
+        }
+        // A node that registers says what it has; of all others the status is for those who look after them.
+        if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main && !kind.is("", "Node") {
+            object.remove("status");
+        }
+        if kind.is("", "Namespace") {
+            namespace::fill(object);
+        } else if kind.is(DEFINITIONS, "CustomResourceDefinition") {
+            crate::model::crd::fill_new_definition(object);
+        } else if matches!(mode, WriteMode::Main | WriteMode::Whole) {
+            fill_status(kind, object);
+        } else if kind.is("", "Pod") {
+            object.entry("status").or_insert_with(|| json!({"phase": "Pending"}));
+        }
+    }
+
+    fn shaped(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        origin: Origin<'_>,
+    ) -> Result<Vec<String>, ApiError> {
+        shaped(&self.schema, scope, object, origin)
+    }
+
+    fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {
+        let Scope { resource, dry_run, .. } = scope;
+        if dry_run {
+            return Ok(current.version);
+        }
+        let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
+        self.keep_books(&Commit { kind: &resource.kind, before: Some(current), after: None, version });
+        self.announce(resource);
+        self.after_removal(scope, current);
+        Ok(version)
+    }
+}
+
+pub(super) fn is_terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+fn is_terminating_object(object: &Object) -> bool {
+    metadata_of(object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"))
+}
+
+fn grace_of(object: &Object) -> i64 {
+    let grace = metadata_of(object).and_then(|metadata| metadata.get("deletionGracePeriodSeconds")?.as_i64());
+    grace.unwrap_or_default()
+}
+
+fn random_name(prefix: &str) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let end =
+        (0..=MAX_PREFIX.min(prefix.len())).rev().find(|&at| prefix.is_char_boundary(at)).unwrap_or_default();
+    let mut rng = rand::rng();
+    let suffix: String = (0..5).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect();
+    format!("{}{suffix}", &prefix[..end])
+}

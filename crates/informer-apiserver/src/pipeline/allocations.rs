@@ -1,0 +1,76 @@
+//! Addresses and node ports of Services: allocated before a Service is admitted, and reserved until it is stored.
+
+use std::collections::HashMap;
+
+use informer_core::Gvr;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
+
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::metadata::Object;
+use crate::model::rules::{Taken, allocate_from};
+use crate::model::write_options::WriteMode;
+use crate::pipeline::Pipeline;
+
+/// The Services that are being written: their addresses and node ports are reserved until the write ends.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations(Mutex<InFlight>);
+
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    last_id: u64,
+    services: HashMap<u64, Value>,
+}
+
+impl Allocations {
+    /// Locks the reservations: nothing is allocated until the guard is dropped. It comes before `registry` and `storage`.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, InFlight> {
+        self.0.lock()
+    }
+}
+
+/// Reserves the address and the node ports of a Service until it is dropped.
+pub(crate) struct Allocation<'a> {
+    allocations: &'a Allocations,
+    id: u64,
+}
+
+impl Drop for Allocation<'_> {
+    fn drop(&mut self) {
+        self.allocations.lock().services.remove(&self.id);
+    }
+}
+
+impl Pipeline {
+    /// Gives a Service the address and the node ports that it requests, or free ones. `old` is the Service that it replaces.
+    pub(crate) fn allocate(
+        &self,
+        kind: &Kind,
+        object: &mut Object,
+        old: Option<&Object>,
+        mode: WriteMode,
+    ) -> Result<Option<Allocation<'_>>, ApiError> {
+        if !kind.is("", "Service") {
+            return Ok(None);
+        }
+        let mut in_flight = self.allocations.lock();
+        allocate_from(&self.taken(&in_flight), kind, object, old, mode)?;
+        in_flight.last_id += 1;
+        let id = in_flight.last_id;
+        in_flight.services.insert(id, Value::Object(object.clone()));
+        Ok(Some(Allocation { allocations: &self.allocations, id }))
+    }
+
+    /// The addresses and node ports of all Services, those that are being written included.
+    pub(crate) fn taken(&self, in_flight: &InFlight) -> Taken {
+        let mut taken = Taken::default();
+        in_flight.services.values().for_each(|service| taken.note(service));
+        if let Ok(services) = self.resource(&Gvr::new("", "v1", "services")) {
+            let live = self.storage.read().live(services.table);
+            live.iter().for_each(|stored| taken.note(&parse(stored.as_slice())));
+        }
+        taken
+    }
+}

@@ -1,0 +1,327 @@
+//! Server-side apply.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::admission::Scope;
+use crate::model::error::{ApiError, Cause, Details};
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::model::managed_fields::{
+    Applied, Applier, Conflict, Failed, Managed, ManagerId, Operation, validate,
+};
+use crate::model::metadata::{self, Object};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::managed_fields::{By, Ownership, held_fields, put_fields};
+use crate::pipeline::merge::Origin;
+use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::{Changed, Pipeline, Written};
+use crate::registry::storage::Stored;
+
+/// The manager that takes over what client-side apply has left behind.
+const KUBECTL: &str = "kubectl";
+/// Where client-side apply keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What is to be applied.
+#[derive(Debug, Clone)]
+pub(crate) struct Application {
+    pub(crate) config: Object,
+    /// Take over what others manage.
+    pub(crate) force: bool,
+    /// Members that are there twice in the text: refused, or warned of.
+    pub(crate) duplicates: Option<String>,
+}
+
+impl Application {
+    /// Reads the body of an apply.
+    pub(crate) fn parse(body: &[u8], force: bool) -> Result<Self, ApiError> {
+        let undecodable = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
+        let (value, duplicates) = crate::model::yaml::read_yaml(body).map_err(|why| undecodable(&why))?;
+        let config = match value {
+            Value::Object(config) => config,
+            Value::Null => Map::new(),
+            other => {
+                let why = format!(
+                    "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+                     map[string]interface {{}}",
+                    crate::model::metadata::json_type(&other)
+                );
+                return Err(undecodable(&why));
+            }
+        };
+        Ok(Self { config, force, duplicates })
+    }
+
+    /// What is done about members that are there twice: warnings, or a refusal.
+    pub(crate) fn judged(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
+        match (&self.duplicates, validation) {
+            (Some(why), Validation::Strict) => {
+                Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
+            }
+            (Some(why), Validation::Warn) => Ok(crate::model::duplicates::warnings(why)),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Applies an object: creates it, or merges it with the stored one.
+    pub(crate) async fn apply(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        apply: &Application,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        for _ in 0..MAX_ATTEMPTS {
+            let applied = match self.find(scope.resource, scope.namespace, name) {
+                Ok(current) => self.apply_to(scope, current, apply, mode).await?,
+                Err(missing) if missing.code == 404 && mode == WriteMode::Main => {
+                    self.apply_new(scope, name, apply).await?
+                }
+                Err(error) => return Err(error),
+            };
+            match applied {
+                Ok(written) => {
+                    self.after_write(scope, name);
+                    return Ok(written);
+                }
+                Err(Changed) if !metadata::text(&apply.config, "resourceVersion").is_empty() => break,
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    async fn apply_to(
+        &self,
+        scope: Scope<'_>,
+        current: Arc<Stored>,
+        apply: &Application,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let shown = self.present(scope, &current).await?;
+        let Value::Object(old) = parse(shown.as_slice()) else { return Err(ApiError::unknown_resource()) };
+        let (object, warnings) = self.applied(scope, Some(&old), apply, mode).await?;
+        let name = current.key.name();
+        metadata::check_url_name(&object, name)?;
+        if metadata::version(&object)?.is_some_and(|version| version != current.version) {
+            return Err(scope.outdated(self, &object, name));
+        }
+        let written = self.replace(scope, current, object, mode).await?;
+        Ok(written.map(|written| written.warned(warnings)))
+    }
+
+    async fn apply_new(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        apply: &Application,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let kind = scope.kind();
+        let (mut object, warnings) = self.applied(scope, None, apply, WriteMode::Main).await?;
+        let uid = metadata::text(&object, "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(ApiError::conflict(kind, name, &why));
+        }
+        metadata::check_url_name(&object, name)?;
+        // No stored object could have this version.
+        metadata::metadata_of_mut(&mut object).remove("resourceVersion");
+        self.check_place(scope, WriteMode::Main, name)?;
+        match self.store_new(scope, (object, None), WriteMode::Main).await {
+            Ok(written) => Ok(Ok(written.warned(warnings))),
+            // Another write has created it in the meantime.
+            Err(error) if error.reason() == "AlreadyExists" => Ok(Err(Changed)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the object after the apply, decoded, with its managed fields.
+    async fn applied(
+        &self,
+        scope: Scope<'_>,
+        old: Option<&Object>,
+        apply: &Application,
+        mode: WriteMode,
+    ) -> Result<(Object, Vec<String>), ApiError> {
+        let kind = scope.kind();
+        let managed = self.converting(|conversions| {
+            let conversion = Some(conversions).filter(|_| scope.converts());
+            let by = By { formed: false, conversion, ..By::of(scope, mode) };
+            self.apply_managed(kind, old, apply, by)
+        });
+        let mut object = managed.await?;
+        let name = metadata::text(&object, "name").to_owned();
+        let fields = crate::model::metadata::take_fields(&mut object);
+        let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
+        // Unknown fields were rejected with the type check of the apply.
+        let lenient = Scope { validation: Validation::Ignore, ..scope };
+        self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
+        let warnings = apply.judged(scope.validation)?;
+        let metadata = metadata::metadata_of_mut(&mut object);
+        if let Some(fields) = fields {
+            metadata.insert("managedFields".into(), fields);
+        }
+        if name.is_empty() {
+            metadata.remove("name");
+        }
+        Ok((object, warnings))
+    }
+
+    /// Merges, and says who manages what then.
+    pub(crate) fn apply_managed(
+        &self,
+        kind: &Kind,
+        old: Option<&Object>,
+        apply: &Application,
+        by: By<'_>,
+    ) -> Result<Object, ApiError> {
+        let manager = by.manager.unwrap_or_default();
+        check_config(kind, &apply.config)?;
+        let ownership = Ownership::new(self, kind, by);
+        let (live, managed) = match old {
+            Some(old) => (ownership.live(old), Managed::read(held_fields(old)).unwrap_or_default()),
+            None => (Value::Object(ownership.empty()), Managed::default()),
+        };
+        let ownership = ownership.knowing(&managed);
+        let managed = ownership.before_first_apply(&live, managed);
+        let config = Value::Object(apply.config.clone());
+        let convert = |version: &str, object: &Value| ownership.convert(version, object);
+        let updater = ownership.updater(&convert);
+        if let Some(why) = validate(updater.types[updater.version], &config, false) {
+            return Err(untyped(kind, &apply.config, &why));
+        }
+        let id = ownership.id(manager, Operation::Apply);
+        let try_it = |force| updater.apply(&live, &config, managed.clone(), Applier { id: &id, force });
+        let applied = match try_it(apply.force) {
+            Err(Failed::Conflicts(conflicts)) if manager == KUBECTL => {
+                let left = ownership.not_last_applied(&live, conflicts);
+                if left.is_empty() { try_it(true) } else { Err(Failed::Conflicts(left)) }
+            }
+            tried => tried,
+        };
+        let Applied { object, managed } = applied.map_err(|failed| refused(kind, &apply.config, failed))?;
+        let Value::Object(mut object) = object.unwrap_or(live) else {
+            return Err(ApiError::unknown_resource());
+        };
+        if manager == KUBECTL {
+            refresh_last_applied(&mut object, &apply.config);
+        }
+        put_fields(&mut object, &managed);
+        Ok(object)
+    }
+}
+
+impl Ownership<'_> {
+    /// The conflicts that are not over what client-side apply has applied and nobody has changed since.
+    fn not_last_applied(&self, live: &Value, conflicts: Vec<Conflict>) -> Vec<Conflict> {
+        let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
+        let Ok(last) = serde_json::from_str::<Value>(text) else { return conflicts };
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        let updater = self.updater(&convert);
+        if last["apiVersion"] != updater.version {
+            return conflicts;
+        }
+        let Some(unchanged) = updater.unchanged_since(&last, live) else { return conflicts };
+        conflicts.into_iter().filter(|conflict| !unchanged.has(&conflict.path.0)).collect()
+    }
+}
+
+/// Keeps the annotation of client-side apply, where there is one, in step with what was applied.
+fn refresh_last_applied(object: &mut Object, config: &Object) {
+    let annotation = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(LAST_APPLIED))
+        .filter(|text| text.as_str().is_some_and(|text| !text.is_empty()));
+    let Some(annotation) = annotation else { return };
+    let mut config = config.clone();
+    if let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+    {
+        annotations.remove(LAST_APPLIED);
+    }
+    *annotation = format!("{}\n", Value::Object(config)).into();
+}
+
+/// What is applied must be an object of the kind, and leave its managers to the server.
+fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
+    let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, found) = (text("apiVersion"), text("kind"));
+    if api_version != kind.api_version || found != kind.kind {
+        return Err(ApiError::bad_request(format!(
+            "invalid object type: {}",
+            shown_type(api_version, found)
+        )));
+    }
+    let fields = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    match fields {
+        None | Some(Value::Null) => Ok(()),
+        Some(_) => Err(ApiError::bad_request("metadata.managedFields must be nil")),
+    }
+}
+
+/// A type as Go shows it.
+fn shown_type(api_version: &str, kind: &str) -> String {
+    let group_version = match api_version.contains('/') {
+        true => api_version.to_owned(),
+        false => format!("/{api_version}"),
+    };
+    format!("{group_version}, Kind={kind}")
+}
+
+/// The refusal of an object that the apply has made, and that is none of its kind.
+pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
+    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let of = shown_type(&kind.api_version, &kind.kind);
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
+         object to {of}: {why}"
+    );
+    ApiError::new(500, "", message)
+}
+
+fn untyped(kind: &Kind, config: &Object, why: &str) -> ApiError {
+    let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
+    let of = shown_type(&kind.api_version, &kind.kind);
+    let message = format!("failed to create typed patch object ({namespace}/{name}; {of}): {why}");
+    ApiError::new(500, "", message)
+}
+
+fn refused(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
+    let conflicts = match failed {
+        Failed::Conflicts(conflicts) => conflicts,
+        Failed::Type(why) => return untyped(kind, config, &why),
+    };
+    let causes = conflicts.iter().map(|Conflict { manager, path }| Cause {
+        reason: "FieldManagerConflict",
+        message: format!("conflict with {}", manager.shown()),
+        field: path.to_string(),
+    });
+    let details = Details { causes: causes.collect(), ..Details::default() };
+    let mut error = ApiError::new(409, "Conflict", told(&conflicts));
+    error.details = Some(Box::new(details));
+    error
+}
+
+/// All conflicts in one message, by their managers.
+fn told(conflicts: &[Conflict]) -> String {
+    if let [Conflict { manager, path }] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {}: {path}", manager.shown());
+    }
+    let mut lines = Vec::new();
+    let mut last: Option<&ManagerId> = None;
+    for Conflict { manager, path } in conflicts {
+        if last != Some(manager) {
+            lines.push(format!("conflicts with {}:", manager.shown()));
+            last = Some(manager);
+        }
+        lines.push(format!("- {path}"));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}

@@ -1,0 +1,168 @@
+//! The end of a write: what it was decided on must still hold when it is stored, and is looked at once more under the lock.
+
+use std::sync::Arc;
+
+use informer_core::Gvr;
+
+use crate::admission::Scope;
+use crate::model::error::{ApiError, Cause};
+use crate::model::kinds::{Kind, definition_of};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::{Commit, DEFINITIONS, Pipeline};
+use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
+use crate::registry::{Registry, Resource};
+
+/// What a write comes to: the inner error says that the object was changed meanwhile.
+type Committed = Result<Result<Arc<Stored>, Changed>, ApiError>;
+
+/// What a new object needs beside itself.
+struct Place<'a> {
+    /// The namespace, and whether it must exist.
+    namespace: Option<(Arc<Resource>, &'a str, bool)>,
+    definition: Option<(Arc<Resource>, String)>,
+}
+
+impl Place<'_> {
+    /// The namespace must exist (where the server insists); neither it nor the definition may be on its way out.
+    fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
+        if let Some((namespaces, namespace, required)) = &self.namespace {
+            match storage.get(namespaces.table, namespace) {
+                None if *required => return Err(ApiError::not_found(&namespaces.kind, namespace)),
+                Some(found) if found.terminating => {
+                    return Err(ApiError::terminating_namespace(kind, name, namespace));
+                }
+                _ => {}
+            }
+        }
+        if let Some((definitions, definition)) = &self.definition
+            && storage.get(definitions.table, definition).is_some_and(|found| found.terminating)
+        {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::forbidden(kind, name, why));
+        }
+        Ok(())
+    }
+}
+
+impl Pipeline {
+    /// Whether a new object may come to be where it is to be. Its [commit](Self::commit_new) asks again.
+    pub(crate) fn check_place(&self, scope: Scope<'_>, mode: WriteMode, name: &str) -> Result<(), ApiError> {
+        let place = self.place(scope, mode)?;
+        place.check(&self.storage.read(), scope.kind(), name)
+    }
+
+    fn place<'a>(&self, scope: Scope<'a>, mode: WriteMode) -> Result<Place<'a>, ApiError> {
+        let namespace = scope.namespace.filter(|_| !mode.is_of_program());
+        let namespace = namespace.map(|namespace| {
+            let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
+            Ok::<_, ApiError>((namespaces, namespace, self.require_namespaces))
+        });
+        let definition = definition_of(scope.kind()).filter(|_| scope.kind().schema.is_some());
+        let definition = definition.and_then(|definition| {
+            let gvr = Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions");
+            Some((self.resource(&gvr).ok()?, definition))
+        });
+        Ok(Place { namespace: namespace.transpose()?, definition })
+    }
+
+    /// Stores a new object, if there is none of its name, and its namespace and definition still let it in: both are
+    /// emptied once they are marked, and nothing may come after that.
+    pub(crate) fn commit_new(&self, scope: Scope<'_>, draft: Draft, mode: WriteMode) -> Committed {
+        let place = self.place(scope, mode)?;
+        let name = draft.key.name().to_owned();
+        let check = |storage: &Storage| place.check(storage, scope.kind(), &name);
+        let committed = self.commit_if(scope, draft, Expect::Absent, check)?;
+        if let Ok(stored) = &committed
+            && !scope.dry_run
+            && !mode.is_of_program()
+        {
+            self.check_owners_of_new(scope.resource, stored);
+        }
+        Ok(committed)
+    }
+
+    /// Stores an object, if nothing has changed meanwhile.
+    pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Committed {
+        self.commit_if(scope, draft, expect, |_| Ok(()))
+    }
+
+    fn commit_if(
+        &self,
+        scope: Scope<'_>,
+        draft: Draft,
+        expect: Expect,
+        check: impl FnOnce(&Storage) -> Result<(), ApiError>,
+    ) -> Committed {
+        let Scope { resource, dry_run, .. } = scope;
+        if dry_run {
+            return Ok(self.commit_dry(resource, draft, expect));
+        }
+        // A definition is changed first, and its objects after that: who holds it is before both, or after both.
+        let registry = resource.kind.is_custom().then(|| self.registry.read());
+        if let Some(registry) = &registry {
+            check_served(registry, scope, &draft, expect)?;
+        }
+        let mut storage = self.storage.write();
+        check(&storage)?;
+        let before = storage.get(resource.table, draft.key()).cloned();
+        let put = storage.put(resource.table, draft, expect);
+        drop(storage);
+        drop(registry);
+        let Ok(stored) = put else { return Ok(Err(Changed)) };
+        self.note_written(resource, &stored);
+        self.keep_books(&Commit {
+            kind: &resource.kind,
+            before: before.as_deref(),
+            after: Some(&stored),
+            version: stored.version,
+        });
+        self.announce(resource);
+        Ok(Ok(stored))
+    }
+
+    fn commit_dry(&self, resource: &Resource, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
+        let current = self.storage.read().get(resource.table, draft.key()).map(|stored| stored.version);
+        match (expect, current) {
+            (Expect::Absent, None) => Ok(Arc::new(draft.seal_unstored(0, EventType::Added))),
+            (Expect::At(seen), Some(version)) if seen == version => {
+                Ok(Arc::new(draft.seal_unstored(version, EventType::Modified)))
+            }
+            _ => Err(Changed),
+        }
+    }
+}
+
+/// Refuses an object that was fitted to a definition which has changed or gone since. What this process changes of an object that
+/// exists is no matter of its definition.
+fn check_served(
+    registry: &Registry,
+    scope: Scope<'_>,
+    draft: &Draft,
+    expect: Expect,
+) -> Result<(), ApiError> {
+    let own = scope.validation == Validation::Unchecked && expect != Expect::Absent;
+    if own || registry.serves(scope.resource) {
+        return Ok(());
+    }
+    let kind = scope.kind();
+    Err(match registry.get(kind.gvr()) {
+        Some(_) => ApiError::conflict(kind, draft.key.name(), "its definition has been changed meanwhile"),
+        None => ApiError::unknown_resource(),
+    })
+}
+
+impl ApiError {
+    fn terminating_namespace(kind: &Kind, name: &str, namespace: &str) -> Self {
+        let text =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut error = Self::forbidden(kind, name, &text);
+        if let Some(details) = &mut error.details {
+            details.causes.push(Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            });
+        }
+        error
+    }
+}

@@ -1,0 +1,24 @@
+//! Writes of the server's own controllers.
+
+use std::sync::Arc;
+
+use crate::admission::Scope;
+use crate::model::error::ApiError;
+use crate::model::metadata::{self, Object};
+use crate::pipeline::Pipeline;
+use crate::registry::storage::{Changed, Stored};
+
+impl Pipeline {
+    /// Writes an object. A terminating object without finalizers is removed instead; then `None` is returned.
+    pub(crate) fn settle(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: &Object,
+    ) -> Result<Result<Option<Arc<Stored>>, Changed>, ApiError> {
+        if crate::pipeline::is_terminating_object(object) && metadata::finalizers(object).is_empty() {
+            return Ok(self.remove(scope, current).map(|_| None));
+        }
+        Ok(self.put(scope, current, object)?.map(Some))
+    }
+}

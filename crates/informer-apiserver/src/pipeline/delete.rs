@@ -1,0 +1,331 @@
+//! Deletion: at once, after finalizers, or after a grace period.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::admission::{Phase, Scope};
+use crate::model::crd::{CLEANUP_FINALIZER, mark_definition};
+use crate::model::error::{ApiError, Cause, success};
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, Traits};
+use crate::model::metadata::{self, metadata_of_mut, wire_time};
+use crate::model::query::Query;
+use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::{Drafted, Pipeline};
+use crate::registry::storage::{Changed, Expect, Form, Stored};
+
+/// How an object is to be deleted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    grace: Option<i64>,
+    uid: Option<String>,
+    version: Option<String>,
+    policy: Option<String>,
+    orphan: Option<bool>,
+    pub(crate) dry_run: bool,
+}
+
+/// What a deletion answers.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    pub(crate) body: Bytes,
+    /// Not gone yet although the client asked to wait for it: 202.
+    pub(crate) accepted: bool,
+}
+
+impl DeleteOptions {
+    /// Without grace.
+    pub(crate) fn now() -> Self {
+        Self { grace: Some(0), ..Self::default() }
+    }
+
+    /// After everything that it owns.
+    pub(crate) fn foreground() -> Self {
+        Self { policy: Some("Foreground".to_owned()), ..Self::default() }
+    }
+
+    /// From the body, or from the query where there is none.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
+        let mut options = match body {
+            None => Self {
+                grace: query.integer("gracePeriodSeconds")?,
+                policy: Some(query.text("propagationPolicy").to_owned()).filter(|policy| !policy.is_empty()),
+                orphan: query.flag("orphanDependents"),
+                ..Self::default()
+            },
+            Some(body) => {
+                let text = |value: &Value| value.as_str().map(str::to_owned);
+                Self {
+                    grace: body["gracePeriodSeconds"].as_i64(),
+                    uid: text(&body["preconditions"]["uid"]),
+                    version: text(&body["preconditions"]["resourceVersion"]),
+                    policy: text(&body["propagationPolicy"]),
+                    orphan: body["orphanDependents"].as_bool(),
+                    dry_run: false,
+                }
+            }
+        };
+        let stages: Vec<String> = match body {
+            None => query.all("dryRun"),
+            Some(body) => {
+                let given = body["dryRun"].as_array().into_iter().flatten();
+                given.filter_map(|stage| stage.as_str().map(str::to_owned)).collect()
+            }
+        };
+        options.dry_run = !stages.is_empty();
+        options.check(&stages)
+    }
+
+    /// As webhooks are told them.
+    pub(crate) fn told(&self, body: Option<&Value>) -> Value {
+        let mut told = body.cloned().unwrap_or_else(|| json!({}));
+        let given = [
+            ("gracePeriodSeconds", self.grace.map(Value::from)),
+            ("propagationPolicy", self.policy.clone().map(Value::from)),
+            ("orphanDependents", self.orphan.map(Value::from)),
+            ("dryRun", self.dry_run.then(|| json!(["All"]))),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                told[name] = value;
+            }
+        }
+        told["kind"] = "DeleteOptions".into();
+        told["apiVersion"] = "meta.k8s.io/v1".into();
+        told
+    }
+
+    fn check(self, stages: &[String]) -> Result<Self, ApiError> {
+        let mut causes = Vec::new();
+        if let Some(policy) = self.policy.as_deref()
+            && !matches!(policy, "Foreground" | "Background" | "Orphan")
+        {
+            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            causes.push(Cause::not_supported("propagationPolicy", &format!("{policy:?}"), supported));
+        }
+        if self.policy.is_some() && self.orphan.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid(
+                "propagationPolicy",
+                &format!("{:?}", self.policy.as_deref().unwrap_or("")),
+                why,
+            ));
+        }
+        crate::model::query::check_dry_run(stages, &mut causes);
+        match causes.is_empty() {
+            true => Ok(self),
+            false => Err(ApiError::invalid_options("DeleteOptions", causes)),
+        }
+    }
+
+    /// The same for an object that the server itself has changed since: the version that it was to have is this one now.
+    pub(crate) fn following(&self, changed: &Stored) -> Self {
+        let version = self.version.as_ref().map(|_| changed.version.to_string());
+        Self { version, ..self.clone() }
+    }
+
+    /// The finalizers after the propagation policy has had its say.
+    fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
+        let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        let policy = match (self.policy.as_deref(), self.orphan) {
+            (Some(policy), _) => policy,
+            (None, Some(true)) => "Orphan",
+            (None, Some(false)) => "Background",
+            (None, None) => return names,
+        };
+        names.retain(|name| !matches!(name.as_str(), "orphan" | "foregroundDeletion"));
+        match policy {
+            "Orphan" => names.push("orphan".to_owned()),
+            "Foreground" => names.push("foregroundDeletion".to_owned()),
+            _ => {}
+        }
+        names
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn delete(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            check_preconditions(scope.kind(), &current, options)?;
+            if let Ok(deleted) = self.try_delete(scope, &current, options).await? {
+                return Ok(deleted);
+            }
+        }
+        Err(ApiError::modified(scope.kind(), name))
+    }
+
+    async fn try_delete(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        options: &DeleteOptions,
+    ) -> Result<Result<Deleted, Changed>, ApiError> {
+        let kind = scope.kind();
+        let shown = self.present_uncached(scope, current).await?;
+        let Value::Object(mut object) = parse(shown.as_slice()) else {
+            return Err(ApiError::unknown_resource());
+        };
+        for phase in [Phase::Mutate, Phase::Validate] {
+            self.admit(scope, phase, None, Some((&object, current.version))).await?;
+        }
+        if kind.is("", "Namespace") {
+            return self.delete_namespace(scope, current, object);
+        }
+        let mut finalizers = options.finalizers(&object);
+        let definition = kind.is(crate::pipeline::DEFINITIONS, "CustomResourceDefinition");
+        if definition && !scope.dry_run {
+            if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
+                finalizers.push(CLEANUP_FINALIZER.to_owned());
+            }
+            mark_definition(&mut object, &self.now());
+        }
+        let grace = grace(kind, &object, options);
+        let pod = !kind.is_custom() && kind.kind == "Pod";
+        // A Pod is marked before it is removed, even without grace: watchers see two events.
+        if finalizers.is_empty() && grace == 0 && !pod {
+            return Ok(self.remove_now(scope, current));
+        }
+        let Some(mut marked) = self.mark(object, grace, &finalizers) else {
+            return Ok(match finalizers.is_empty() && grace == 0 {
+                true => self.remove_now(scope, current),
+                false => Ok(pending(&shown, options)),
+            });
+        };
+        let Drafted { draft, back } = self.drafted(scope, current.key.clone(), &mut marked).await?;
+        let Ok(marked) = self.commit(scope, draft, Expect::At(current.version))? else {
+            return Ok(Err(Changed));
+        };
+        if definition {
+            self.after_write(scope, current.key.name());
+        }
+        self.propagate(scope, &marked);
+        Ok(match finalizers.is_empty() && grace == 0 {
+            true => self.remove_now(scope, &marked),
+            false => Ok(pending(&*scope.shown(marked, back)?, options)),
+        })
+    }
+
+    /// Marks a namespace as terminating; its controller deletes the contents.
+    fn delete_namespace(
+        &self,
+        scope: Scope<'_>,
+        current: &Arc<Stored>,
+        object: Map<String, Value>,
+    ) -> Result<Result<Deleted, Changed>, ApiError> {
+        let Ok(marked) = self.mark_namespace(scope, current, object)? else { return Ok(Err(Changed)) };
+        let answer = pending(&marked, &DeleteOptions::default());
+        if !scope.dry_run {
+            self.empty_namespace(current.key.name());
+        }
+        Ok(Ok(answer))
+    }
+
+    /// Sets the marks of deletion; `None` where they are there already and may not be made later.
+    fn mark(
+        &self,
+        mut object: Map<String, Value>,
+        grace: i64,
+        finalizers: &[String],
+    ) -> Option<Map<String, Value>> {
+        let left = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        let at = self.clock.timestamp().checked_add(left).unwrap_or(Timestamp::MAX);
+        let same_finalizers = metadata::finalizers(&object) == finalizers;
+        let metadata = metadata_of_mut(&mut object);
+        let first = !metadata.contains_key("deletionTimestamp");
+        let left = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+        if !first && grace >= left && same_finalizers {
+            return None;
+        }
+        if first || grace < left {
+            metadata.insert("deletionTimestamp".into(), wire_time(at).into());
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        match finalizers.is_empty() {
+            true => metadata.remove("finalizers"),
+            false => metadata.insert("finalizers".into(), finalizers.into()),
+        };
+        let counted = metadata::counts_deletion(&object);
+        let metadata = metadata_of_mut(&mut object);
+        if first
+            && counted
+            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0)
+        {
+            metadata.insert("generation".into(), generation.wrapping_add(1).into());
+        }
+        Some(object)
+    }
+
+    fn remove_now(&self, scope: Scope<'_>, current: &Stored) -> Result<Deleted, Changed> {
+        let version = self.remove(scope, current)?;
+        let kind = scope.kind();
+        let body = match kind.traits.has(Traits::RETURNS_DELETED) {
+            true => {
+                let mut body = BytesMut::new();
+                current.write_at(version, Form::Object, &mut body);
+                body.extend_from_slice(b"\n");
+                body.freeze()
+            }
+            false => success(kind, current.key.name(), &current.uid).into(),
+        };
+        Ok(Deleted { body, accepted: false })
+    }
+}
+
+fn pending(current: &Stored, options: &DeleteOptions) -> Deleted {
+    let mut body = BytesMut::from(current.as_slice());
+    body.extend_from_slice(b"\n");
+    Deleted { body: body.freeze(), accepted: options.orphan == Some(false) }
+}
+
+fn grace(kind: &Kind, object: &Map<String, Value>, options: &DeleteOptions) -> i64 {
+    if kind.is_custom() || kind.kind != "Pod" {
+        return 0;
+    }
+    let at = |part: &str, name: &str| object.get(part).and_then(|part| part.get(name));
+    let bound = at("spec", "nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty());
+    let over =
+        at("status", "phase").and_then(Value::as_str).is_some_and(|p| matches!(p, "Succeeded" | "Failed"));
+    if !bound || over {
+        return 0;
+    }
+    let own = at("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
+    match options.grace.or(own).unwrap_or(30) {
+        negative if negative < 0 => 1,
+        grace => grace,
+    }
+}
+
+pub(crate) fn check_preconditions(
+    kind: &Kind,
+    current: &Stored,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let name = current.key.name();
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != &*current.uid) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            current.uid
+        );
+        return Err(ApiError::precondition(kind, name, &why));
+    }
+    let stored = current.version.to_string();
+    if let Some(version) = options.version.as_deref().filter(|version| *version != stored) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({stored}). The object might have been modified"
+        );
+        return Err(ApiError::precondition(kind, name, &why));
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! The stage after a commit: queues what the controllers have to do because of the write.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use informer_core::Gvr;
+use informer_workqueue::WorkQueue;
+use serde_json::{Map, Value};
+
+use crate::admission::Scope;
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, definition_of};
+use crate::pipeline::Pipeline;
+use crate::registry::Resource;
+use crate::registry::storage::Stored;
+
+/// A task that runs before the request that caused it is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum PromptTask {
+    /// Accept the names of a CRD and serve it, or stop serving it.
+    Definition(String),
+    /// Bring the rules of aggregated ClusterRoles up to date.
+    AggregateRoles,
+    /// Give the names of a removed CRD to the CRDs that wait for them.
+    ReleaseNames(String),
+}
+
+/// A task that deletes objects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum BackgroundTask {
+    /// Check the dependents of an owner that was removed.
+    DependentsOf(Box<str>),
+    /// Delete an object if none of its owners exists.
+    Dependent(ObjectRef),
+    /// Orphan or delete the dependents of an object that is being deleted, as its finalizers require.
+    Terminating(ObjectRef),
+    /// Remove an object that is being deleted in the foreground and has no dependents left.
+    FinishForeground(ObjectRef),
+    /// Delete the contents of a terminating namespace.
+    Namespace(String),
+    /// Delete the objects of a terminating CRD.
+    CustomResources(String),
+}
+
+/// The field manager of aggregated rules, as in kube-controller-manager.
+pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller";
+/// How long an object lives whose owners did not exist when it was created. A controller with a stale cache would otherwise
+/// create it again and again without any time passing.
+const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
+
+/// The work queues of the controllers.
+#[derive(Debug)]
+pub(crate) struct ControllerQueues {
+    pub(crate) prompt: WorkQueue<PromptTask>,
+    pub(crate) background: WorkQueue<BackgroundTask>,
+    /// A task on a runtime works on the background queue.
+    pub(crate) running: Arc<AtomicBool>,
+}
+
+impl Default for ControllerQueues {
+    fn default() -> Self {
+        Self { prompt: WorkQueue::new(), background: WorkQueue::new(), running: Arc::default() }
+    }
+}
+
+impl ControllerQueues {
+    /// Waits until no task is queued, delayed or running.
+    pub(crate) async fn idle(&self) {
+        self.prompt.idle().await;
+        self.background.idle().await;
+    }
+}
+
+impl Drop for ControllerQueues {
+    /// Ends the task that waits for delayed keys.
+    fn drop(&mut self) {
+        self.background.shut_down();
+    }
+}
+
+/// The place of an object in the storage.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectRef {
+    pub(crate) table: usize,
+    pub(crate) key: Box<str>,
+    pub(crate) uid: Box<str>,
+}
+
+impl ObjectRef {
+    pub(crate) fn of(resource: &Resource, stored: &Stored) -> Self {
+        Self { table: resource.table, key: stored.key.as_str().into(), uid: stored.uid.clone() }
+    }
+}
+
+/// A stored object and its resource.
+pub(crate) struct Found {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) stored: Arc<Stored>,
+}
+
+impl Found {
+    pub(crate) fn scope(&self) -> Scope<'_> {
+        Scope::new(&self.resource, self.stored.key.namespace())
+    }
+
+    pub(crate) fn reference(&self) -> ObjectRef {
+        ObjectRef::of(&self.resource, &self.stored)
+    }
+}
+
+impl Pipeline {
+    /// Called after an object was written.
+    pub(crate) fn after_write(&self, scope: Scope<'_>, name: &str) {
+        if !scope.dry_run && is_definition(scope.kind()) {
+            self.settle_definition(name);
+        }
+        // The aggregation itself runs until the roles no longer change, or for a limited number of rounds.
+        let is_aggregation = scope.manager == Some(AGGREGATION_MANAGER);
+        if !scope.dry_run && is_role(scope.kind()) && !is_aggregation {
+            self.aggregate_roles();
+        }
+    }
+
+    /// Called after an object was removed: its namespace, its CRD or its owners may have waited for that.
+    pub(crate) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
+        self.collect_after(removed);
+        if is_role(scope.kind()) {
+            self.aggregate_roles();
+        }
+        if is_definition(scope.kind()) {
+            let name = removed.key.name().to_owned();
+            self.queues.prompt.add(PromptTask::ReleaseNames(name));
+        }
+        if let Some(namespace) = removed.key.namespace()
+            && self.is_terminating(&Gvr::new("", "v1", "namespaces"), namespace)
+        {
+            self.empty_namespace(namespace);
+        }
+        if let Some(name) = definition_of(scope.kind())
+            && self
+                .is_terminating(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions"), &name)
+        {
+            self.settle_definition(&name);
+        }
+    }
+
+    fn is_terminating(&self, gvr: &Gvr, name: &str) -> bool {
+        let Ok(resource) = self.resource(gvr) else { return false };
+        self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
+    }
+
+    /// Queues a CRD: it is served, renamed or deleted as it says now.
+    pub(crate) fn settle_definition(&self, name: &str) {
+        self.queues.prompt.add(PromptTask::Definition(name.to_owned()));
+    }
+
+    /// Queues the deletion of all objects of a terminating CRD.
+    pub(crate) fn delete_custom_resources(&self, definition: &str) {
+        self.queues.background.add(BackgroundTask::CustomResources(definition.to_owned()));
+    }
+
+    fn aggregate_roles(&self) {
+        if self.controllers.roles {
+            self.queues.prompt.add(PromptTask::AggregateRoles);
+        }
+    }
+
+    /// Queues the deletion of the contents of a namespace.
+    pub(crate) fn empty_namespace(&self, name: &str) {
+        if self.controllers.namespaces {
+            self.queues.background.add(BackgroundTask::Namespace(name.to_owned()));
+        }
+    }
+
+    /// Called after an object was removed: queues its dependents, and owners that wait for their last dependent.
+    pub(crate) fn collect_after(&self, removed: &Stored) {
+        if !self.controllers.garbage {
+            return;
+        }
+        let queue = &self.queues.background;
+        if self.storage.read().has_dependents(&removed.uid) {
+            queue.add(BackgroundTask::DependentsOf(removed.uid.clone()));
+        }
+        if removed.owners.is_empty() {
+            return;
+        }
+        for reference in references(&parse(removed.as_slice())) {
+            let owner = self.owner(&reference, removed.key.namespace());
+            if let Some(owner) = owner.filter(|owner| owner.stored.terminating) {
+                queue.add(BackgroundTask::FinishForeground(owner.reference()));
+            }
+        }
+    }
+
+    /// Called after an object was marked as deleted: orphans or deletes its dependents, as its finalizers require.
+    pub(crate) fn propagate(&self, scope: Scope<'_>, marked: &Stored) {
+        if self.controllers.garbage && !scope.dry_run {
+            let marked = ObjectRef::of(scope.resource, marked);
+            self.queues.background.add(BackgroundTask::Terminating(marked));
+        }
+    }
+
+    /// Called after a request has created an object: if none of its owners exists, it is deleted after a delay.
+    pub(crate) fn check_owners_of_new(&self, resource: &Arc<Resource>, created: &Arc<Stored>) {
+        if !self.controllers.garbage || created.owners.is_empty() {
+            return;
+        }
+        let created = Found { resource: Arc::clone(resource), stored: Arc::clone(created) };
+        if !self.has_owner(&created) {
+            let task = BackgroundTask::Dependent(created.reference());
+            self.queues.background.add_after(task, ABSENT_OWNER_DELAY);
+        }
+    }
+
+    pub(crate) fn find_at(&self, table: usize, key: &str) -> Option<Found> {
+        let registry = self.registry.read();
+        let mut all = registry.iter().filter(|resource| resource.table == table);
+        let resource = all.clone().find(|resource| resource.stored_as.is_none()).or_else(|| all.next())?;
+        let stored = self.storage.read().get(table, key).cloned()?;
+        Some(Found { resource: Arc::clone(resource), stored })
+    }
+
+    pub(crate) fn has_owner(&self, dependent: &Found) -> bool {
+        let object = parse(dependent.stored.as_slice());
+        let namespace = dependent.stored.key.namespace();
+        references(&object).iter().any(|reference| self.owner(reference, namespace).is_some())
+    }
+
+    pub(crate) fn owner(&self, reference: &Map<String, Value>, namespace: Option<&str>) -> Option<Found> {
+        let text = |name: &str| reference.get(name).and_then(Value::as_str).unwrap_or_default();
+        let resource = self.registry.read().by_kind(text("apiVersion"), text("kind"))?;
+        let namespace = namespace.filter(|_| resource.kind.namespaced);
+        let stored = self.find(&resource, namespace, text("name")).ok()?;
+        (&*stored.uid == text("uid")).then_some(Found { resource, stored })
+    }
+}
+
+fn references(object: &Value) -> Vec<Map<String, Value>> {
+    let all = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    all.filter_map(|reference| reference.as_object().cloned()).collect()
+}
+
+fn is_definition(kind: &Kind) -> bool {
+    kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+fn is_role(kind: &Kind) -> bool {
+    kind.is("rbac.authorization.k8s.io", "ClusterRole")
+}

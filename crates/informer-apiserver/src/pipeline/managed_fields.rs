@@ -1,0 +1,382 @@
+//! Who manages the fields of an object after a write; the rules are those of [`fields`](crate::model::managed_fields).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::admission::Scope;
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, Traits, reform};
+use crate::model::managed_fields::{
+    Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate,
+};
+use crate::model::metadata::{FIELDS, Object, metadata_of, metadata_of_mut, set_fields, take_fields};
+use crate::model::typed::{form, zero};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::Pipeline;
+use crate::registry::Resource;
+use crate::registry::conversion::Conversions;
+use crate::registry::storage::Stored;
+
+/// The manager of what the server writes by itself.
+const SERVER: &str = "kube-apiserver";
+/// The manager of what was there before anybody applied anything.
+const BEFORE: &str = "before-first-apply";
+/// The manager of those who do not say who they are.
+const UNKNOWN: &str = "unknown";
+
+/// Who writes, and to which part of the object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct By<'a> {
+    /// `None`: the managers of the object are left alone.
+    pub(crate) manager: Option<&'a str>,
+    pub(crate) mode: WriteMode,
+    /// The conversions of the webhook of a CRD; without them objects keep their version.
+    pub(crate) conversion: Option<&'a Conversions>,
+    /// The object that is there has been brought into Go's form.
+    pub(crate) formed: bool,
+}
+
+impl<'a> By<'a> {
+    /// Who writes in this scope, to objects that are [read back](Pipeline::read_back).
+    pub(crate) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
+        let formed = scope.validation != Validation::Unchecked;
+        Self { manager: scope.manager, mode, conversion: None, formed }
+    }
+}
+
+/// The part of a kind that a request is about, for the managers of its fields.
+pub(crate) struct Ownership<'a> {
+    shared: &'a Pipeline,
+    kind: &'a Kind,
+    mode: WriteMode,
+    /// Other versions of the kind that somebody manages fields in.
+    others: Vec<Arc<Resource>>,
+    conversion: Option<&'a Conversions>,
+    formed: bool,
+    ignored: Set,
+    now: String,
+}
+
+impl<'a> Ownership<'a> {
+    pub(crate) fn new(shared: &'a Pipeline, kind: &'a Kind, by: By<'a>) -> Self {
+        let By { mode, conversion, formed, .. } = by;
+        let ignored = Set::of_fields(reset(kind, mode));
+        Self { shared, kind, mode, others: Vec::new(), conversion, formed, ignored, now: shared.now() }
+    }
+
+    /// An object in another version. As upstream, it must have nothing that the other version does not know.
+    pub(crate) fn convert(&self, version: &str, object: &Value) -> Result<Value, Failed> {
+        let other = self.others.iter().find(|other| other.kind.api_version == version);
+        let (Some(other), Value::Object(members)) = (other, object) else { return Ok(object.clone()) };
+        if version == self.kind.api_version {
+            return Ok(object.clone());
+        }
+        if !other.kind.is_custom() {
+            let mut object = members.clone();
+            reform(&other.kind, &mut object);
+            return Ok(Value::Object(object));
+        }
+        let converted = match (&other.converter, self.conversion) {
+            (Some(_), Some(conversions)) => conversions.get(other, members),
+            _ => {
+                let mut object = members.clone();
+                object.insert("apiVersion".into(), version.into());
+                Ok(object)
+            }
+        };
+        let converted = Value::Object(converted.map_err(|error| Failed::Type(error.message().to_owned()))?);
+        match validate(self.shared.field_type(&other.kind), &converted, false) {
+            Some(why) => Err(Failed::Type(why)),
+            None => Ok(converted),
+        }
+    }
+
+    /// Finds the types of the versions that somebody manages fields in.
+    pub(crate) fn knowing(mut self, managed: &Managed) -> Self {
+        let registry = self.shared.registry.read();
+        let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
+        let known = |version: &str| registry.defined(&self.kind.gvr, version, &self.kind.kind);
+        self.others = others.filter_map(known).collect();
+        drop(registry);
+        self
+    }
+
+    pub(crate) fn updater<'s>(&'s self, convert: Convert<'s>) -> Updater<'s> {
+        let others = self.others.iter().map(|resource| &resource.kind);
+        let types: BTreeMap<&str, Type<'_>> = others
+            .chain([self.kind])
+            .map(|kind| (kind.api_version.as_str(), self.shared.field_type(kind)))
+            .collect();
+        let convert = Some(convert);
+        Updater { version: &self.kind.api_version, types, convert, ignored: &self.ignored, now: &self.now }
+    }
+
+    pub(crate) fn id(&self, manager: &str, operation: Operation) -> ManagerId {
+        let api_version = match operation {
+            Operation::Update => self.kind.api_version.clone(),
+            Operation::Apply => String::new(),
+        };
+        let manager = if manager.is_empty() { UNKNOWN } else { manager };
+        ManagerId {
+            manager: manager.to_owned(),
+            operation,
+            api_version,
+            subresource: subresource(self.mode).to_owned(),
+        }
+    }
+
+    /// An object that nobody has written anything to.
+    pub(crate) fn empty(&self) -> Object {
+        let mut object = match self.shared.message(self.kind) {
+            Some(message) => zero(message),
+            None => Map::new(),
+        };
+        object.insert("apiVersion".into(), self.kind.api_version.clone().into());
+        object.insert("kind".into(), self.kind.kind.clone().into());
+        object
+    }
+
+    /// The stored object as it is compared: in Go's form, without its managers.
+    pub(crate) fn live(&self, object: &Object) -> Value {
+        let mut object = without_fields(object);
+        if let Some(message) = self.shared.message(self.kind).filter(|_| !self.formed) {
+            form(message, &mut object);
+        }
+        Value::Object(object)
+    }
+
+    /// Files what is there under a manager of its own, where nobody has managed anything yet.
+    pub(crate) fn before_first_apply(&self, live: &Value, managed: Managed) -> Managed {
+        if !managed.0.is_empty() {
+            return managed;
+        }
+        let id = self.id(BEFORE, Operation::Update);
+        let empty = Value::Object(self.empty());
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
+    }
+
+    /// The managers of a new object that names none, as they are written; `None` where that takes [`update`](Self::update).
+    fn created_text(&self, empty: &Value, new: &mut Object, manager: &str) -> Option<String> {
+        let id = self.id(manager, Operation::Update);
+        let value = Value::Object(std::mem::take(new));
+        let convert = |version: &str, object: &Value| self.convert(version, object);
+        let text = self.updater(&convert).created_text(empty, &value, &id);
+        if let Value::Object(object) = value {
+            *new = object;
+        }
+        text
+    }
+
+    /// The managers of an object that becomes `new`.
+    fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
+        let ownership = self.knowing(&managed);
+        let id = ownership.id(manager, Operation::Update);
+        let value = Value::Object(std::mem::take(new));
+        // What cannot be compared is managed by nobody.
+        let convert = |version: &str, object: &Value| ownership.convert(version, object);
+        let managed = ownership.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
+        if let Value::Object(object) = value {
+            *new = object;
+        }
+        managed
+    }
+}
+
+impl Pipeline {
+    /// Says who manages the fields of a new object.
+    pub(crate) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
+        if let Some(managed) = self.owners_created(kind, object, by) {
+            put_fields(object, &managed);
+        }
+    }
+
+    /// Who manages the fields of a new object, which comes out without those that it named itself; `None` where it is left alone.
+    pub(crate) fn owners_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<Managed> {
+        let manager = by.manager?;
+        let given = given_managers(object);
+        let ownership = Ownership::new(self, kind, by);
+        let empty = Value::Object(ownership.empty());
+        Some(ownership.update(&empty, object, given, manager))
+    }
+
+    /// The same as [`Managed::text`] writes them; `None` also where there are none.
+    pub(crate) fn owners_text(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<String> {
+        let manager = by.manager?;
+        let given = given_managers(object);
+        let ownership = Ownership::new(self, kind, by);
+        let empty = Value::Object(ownership.empty());
+        let text = given.0.is_empty().then(|| ownership.created_text(&empty, object, manager)).flatten();
+        text.or_else(|| ownership.update(&empty, object, given, manager).text())
+    }
+
+    /// The same for a status that the server itself writes.
+    pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
+        let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
+        let shown = scope.present_without_webhook(current);
+        if let Value::Object(old) = parse(shown.as_slice()) {
+            self.own_updated(scope.kind(), &old, object, By::of(scope, WriteMode::Status));
+        }
+    }
+
+    /// The same for a review, which is answered and not stored.
+    pub(crate) fn own_review(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
+        if let Value::Object(object) = review
+            && object.get("metadata").is_none_or(Value::is_object)
+        {
+            let by = By { manager, mode: WriteMode::Whole, conversion: None, formed: false };
+            self.own_created(kind, object, by);
+        }
+    }
+
+    /// Sets the managed fields of a new object. Returns their text if the object is stored without them, see
+    /// [`Scope::leaves_managers`].
+    pub(crate) async fn manage_created(
+        &self,
+        scope: Scope<'_>,
+        object: &mut Object,
+        mode: WriteMode,
+    ) -> Option<String> {
+        let (kind, by) = (scope.kind(), By::of(scope, mode));
+        if scope.leaves_managers() {
+            return self.owners_text(kind, object, by);
+        }
+        if !scope.converts() {
+            self.own_created(kind, object, by);
+            return None;
+        }
+        let new = &*object;
+        let managed = self.converting(|conversions| {
+            let mut object = new.clone();
+            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
+            self.own_created(kind, &mut object, by);
+            object
+        });
+        *object = managed.await;
+        None
+    }
+
+    /// Updates the managed fields of an object that replaces `old`.
+    pub(crate) async fn manage_updated(
+        &self,
+        scope: Scope<'_>,
+        old: &Value,
+        object: &mut Object,
+        mode: WriteMode,
+    ) {
+        let Value::Object(old) = old else { return };
+        let kind = scope.kind();
+        if scope.manager.is_none() || !scope.converts() {
+            return self.own_updated(kind, old, object, By::of(scope, mode));
+        }
+        let new = &*object;
+        let managed = self.converting(|conversions| {
+            let mut object = new.clone();
+            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
+            self.own_updated(kind, old, &mut object, by);
+            object
+        });
+        *object = managed.await;
+    }
+
+    /// Says who manages the fields of an object that is changed from `old`.
+    pub(crate) fn own_updated(&self, kind: &Kind, old: &Object, object: &mut Object, by: By<'_>) {
+        let By { manager: Some(manager), mode, .. } = by else { return };
+        let ownership = Ownership::new(self, kind, by);
+        let given = take_fields(object);
+        let held = held_fields(old);
+        let whole = subresource(mode).is_empty();
+        if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
+            return;
+        }
+        // Only writes to the whole object may say who its managers are.
+        let given = given.filter(|_| whole).and_then(|given| Managed::read(Some(&given)));
+        let managed = match given {
+            Some(given) if !given.0.is_empty() => given,
+            _ => Managed::read(held).unwrap_or_default(),
+        };
+        if !managed.0.is_empty() {
+            let live = ownership.live(old);
+            let managed = ownership.update(&live, object, managed, manager);
+            put_fields(object, &managed);
+        }
+    }
+}
+
+/// Takes the managers out of a new object that it names itself, and what the server alone says.
+fn given_managers(object: &mut Object) -> Managed {
+    let given = take_fields(object);
+    for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata_of_mut(object).remove(wiped);
+    }
+    match Managed::is_reset(given.as_ref()) {
+        true => Managed::default(),
+        false => Managed::read(given.as_ref()).unwrap_or_default(),
+    }
+}
+
+/// The managed fields of an object.
+pub(crate) fn held_fields(object: &Object) -> Option<&Value> {
+    metadata_of(object)?.get(FIELDS)
+}
+
+/// An object without its managed fields, which are as large as the rest of many.
+fn without_fields(object: &Object) -> Object {
+    let member = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != FIELDS);
+            (name.clone(), kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        value => (name.clone(), value.clone()),
+    };
+    object.iter().map(member).collect()
+}
+
+/// Writes managers into an object.
+pub(crate) fn put_fields(object: &mut Object, managed: &Managed) {
+    set_fields(object, managed.write());
+}
+
+/// Whether managed fields are the same, whenever it was that their managers wrote.
+pub(crate) fn are_same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let same = |left: &Value, right: &Value| match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            let [left, right] = [left, right].map(|entry| entry.iter().filter(|(name, _)| *name != "time"));
+            left.eq(right)
+        }
+        (left, right) => left == right,
+    };
+    match (old, new) {
+        (Some(Value::Array(left)), Some(Value::Array(right))) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same(left, right))
+        }
+        (old, new) => old == new,
+    }
+}
+
+fn subresource(mode: WriteMode) -> &'static str {
+    match mode {
+        WriteMode::Main | WriteMode::Whole | WriteMode::Raw => "",
+        WriteMode::Status => "status",
+        WriteMode::Finalize => "finalize",
+        WriteMode::Scale => "scale",
+    }
+}
+
+/// What the server takes from the stored object, whoever writes it: nobody comes to manage that.
+fn reset(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
+    match mode {
+        WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
+        WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => &[],
+        WriteMode::Finalize => &["status"],
+        WriteMode::Status if kind.is_custom() => &["metadata", "spec"],
+        WriteMode::Status if kind.is("apps", "Deployment") => &["spec", "metadata.labels"],
+        WriteMode::Status if kind.is("", "Pod") => {
+            &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]
+        }
+        WriteMode::Status if kind.is("storage.k8s.io", "VolumeAttachment") => &["metadata", "spec"],
+        WriteMode::Status => &["spec"],
+    }
+}

@@ -1,0 +1,173 @@
+//! Merge patches (RFC 7396) and JSON patches (RFC 6902).
+
+mod shown;
+
+use informer_schema::Schema;
+use serde_json::{Value, json};
+
+pub(crate) use self::shown::shown;
+use crate::model::json_patch::{JsonPatch, OPERATIONS_MAX};
+
+use crate::model::duplicates::Twice;
+use crate::model::error::ApiError;
+use crate::model::json::{read_json, read_whole};
+use crate::model::json_patch;
+use crate::model::kinds::Kind;
+use crate::model::metadata::{json_type, typeless};
+use crate::pipeline::merge::Origin;
+
+/// A patch, read and ready to be applied again and again.
+#[derive(Debug)]
+pub(crate) enum PatchType {
+    Merge(Value),
+    Json(JsonPatch),
+    /// Of built-in kinds: lists are merged as their fields say.
+    Strategic(Value),
+}
+
+impl PatchType {
+    /// Reads a patch by its content type. Where nobody is `told` of what is unknown, upstream reads it with its libraries alone,
+    /// which take other things and have other words.
+    pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8], told: bool) -> Result<Self, ApiError> {
+        match content_type {
+            "application/merge-patch+json" if told => merge(body).map_err(undecodable),
+            "application/merge-patch+json" => merge_unlooked(body).ok_or_else(bad_merge),
+            "application/json-patch+json" => operations(body, told).and_then(|operations| {
+                JsonPatch::of(operations).map(Self::Json).map_err(|count| {
+                    let why = format!(
+                        "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
+                    );
+                    ApiError::new(413, "RequestEntityTooLarge", why)
+                })
+            }),
+            "application/strategic-merge-patch+json" if !kind.is_custom() => {
+                match read_json(body).map_err(ApiError::bad_request)? {
+                    Value::Null => Ok(Self::Strategic(json!({}))),
+                    patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
+                    other => Err(ApiError::bad_request(mistyped(&other, "map[string]interface {}"))),
+                }
+            }
+            "application/strategic-merge-patch+json" => Err(ApiError::new(
+                415,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(ApiError::unsupported_patch()),
+        }
+    }
+
+    /// The object of this kind that the patch makes of one.
+    pub(crate) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
+        match self {
+            Self::Strategic(patch) => return strategic(schema, object, patch),
+            Self::Merge(patch) if patch.is_object() => ::json_patch::merge(&mut object, patch),
+            Self::Merge(patch) if patch.is_array() => object = patch.clone(),
+            Self::Merge(_) => return Err(bad_merge()),
+            Self::Json(patch) => {
+                object = patch.apply(object).map_err(|_| ApiError::unprocessable_patch())?;
+            }
+        }
+        if object.is_object() {
+            return Ok(object);
+        }
+        let why = format!("couldn't get version/kind; json parse error: {}", typeless(&object));
+        Err(crate::pipeline::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
+    }
+
+    /// What a strict reader finds in the text of the patch.
+    pub(crate) fn twice(&self, body: &[u8]) -> Option<Twice> {
+        match self {
+            // It is read once more, which is little beside what is done with it.
+            Self::Merge(_) | Self::Strategic(_) => {
+                read_whole(body).ok().filter(|reading| reading.doubled)?;
+                Twice::in_json(None, body)
+            }
+            Self::Json(_) => Twice::in_operations(body),
+        }
+    }
+
+    /// Where a patched object comes from, which can be made `again`.
+    pub(crate) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
+        match self {
+            Self::Strategic(patch) => Origin::Strategic(patch),
+            Self::Merge(_) | Self::Json(_) => Origin::Patch(again),
+        }
+    }
+
+    /// True where the patch itself sets the version, so that it must not be tried on another one.
+    pub(crate) fn names_version(&self) -> bool {
+        match self {
+            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"]["resourceVersion"].is_string(),
+            Self::Json(patch) => patch.touches("/metadata/resourceVersion"),
+        }
+    }
+}
+
+fn undecodable(why: String) -> ApiError {
+    ApiError::bad_request(format!("error decoding patch: {why}"))
+}
+
+fn bad_merge() -> ApiError {
+    ApiError::bad_request("Invalid JSON Patch")
+}
+
+fn mistyped(value: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(value))
+}
+
+fn merge(body: &[u8]) -> Result<PatchType, String> {
+    match read_json(body)? {
+        patch @ (Value::Object(_) | Value::Null) => Ok(PatchType::Merge(patch)),
+        other => Err(mistyped(&other, "map[string]interface {}")),
+    }
+}
+
+/// A merge patch as the library of upstream takes it: a list, too, which takes the place of the object.
+fn merge_unlooked(body: &[u8]) -> Option<PatchType> {
+    match read_json(body).ok()? {
+        patch @ (Value::Object(_) | Value::Array(_)) => Some(PatchType::Merge(patch)),
+        _ => None,
+    }
+}
+
+fn operations(body: &[u8], told: bool) -> Result<Vec<Value>, ApiError> {
+    let (refuse, list, one): (fn(String) -> ApiError, _, _) = match told {
+        true => (undecodable, "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+        false => (|why| ApiError::bad_request(why), "jsonpatch.Patch", "jsonpatch.Operation"),
+    };
+    let operations = match read_json(body).map_err(refuse)? {
+        Value::Array(operations) => operations,
+        Value::Null => Vec::new(),
+        other => return Err(refuse(mistyped(&other, list))),
+    };
+    for operation in &operations {
+        match operation {
+            Value::Object(members) if told => {
+                json_patch::mistyped(members).map_or(Ok(()), |why| Err(refuse(why)))?
+            }
+            Value::Object(_) | Value::Null => {}
+            other => return Err(refuse(mistyped(other, one))),
+        }
+    }
+    Ok(operations)
+}
+
+fn strategic(schema: &Schema, object: Value, patch: &Value) -> Result<Value, ApiError> {
+    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+    let kind = schema.kind_by_api_version(&text("apiVersion"), &text("kind"));
+    let kind = kind.ok_or_else(ApiError::unsupported_patch)?;
+    informer_schema::strategic_merge(kind, object, patch.clone()).map_err(|error| match error.status() {
+        400 => ApiError::bad_request(error.to_string()),
+        422 => ApiError::unprocessable_patch(),
+        code => ApiError::new(code, "", error.to_string()),
+    })
+}
+
+impl ApiError {
+    fn unsupported_patch() -> Self {
+        let mut error = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        error.details = Some(Box::default());
+        error
+    }
+}

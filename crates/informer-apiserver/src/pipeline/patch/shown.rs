@@ -1,0 +1,46 @@
+//! Values as Go's `%+v` shows them.
+
+use serde_json::{Number, Value};
+
+/// From this size on Go shows numbers with an exponent.
+const EXPONENT_FROM: f64 = 1e21;
+/// And below this one.
+const EXPONENT_BELOW: f64 = 1e-4;
+
+/// A value as Go shows one that was read from JSON: `map[a:[1 x] b:<nil>]`.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(number) => shown_number(number),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            let members = members.into_iter().map(|(name, value)| format!("{name}:{}", shown(value)));
+            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+fn shown_number(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if !number.is_i64() => {
+            let size = float.abs();
+            if size == 0.0 || (EXPONENT_BELOW..EXPONENT_FROM).contains(&size) {
+                return float.to_string();
+            }
+            let text = format!("{float:e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            match exponent.strip_prefix('-') {
+                Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+                None => format!("{digits}e+{exponent:0>2}"),
+            }
+        }
+        _ => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

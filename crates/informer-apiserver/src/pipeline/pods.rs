@@ -1,0 +1,239 @@
+//! What happens to pods by their subresources: binding and eviction.
+
+use std::sync::Arc;
+
+use informer_core::{Gvr, LabelSelector};
+use serde_json::{Value, json};
+
+use crate::admission::Scope;
+use crate::model::error::{ApiError, Cause, Details};
+use crate::model::json::parse;
+use crate::model::selectors::selector_text;
+use crate::model::write_options::WriteMode;
+use crate::pipeline::delete::check_preconditions;
+use crate::pipeline::preconditions::check_state;
+use crate::pipeline::retry::{MAX_ATTEMPTS, retry};
+use crate::pipeline::{DeleteOptions, Pipeline};
+use crate::registry::select::Filter;
+use crate::registry::storage::Stored;
+
+impl Pipeline {
+    /// Puts a pod on a node.
+    pub(crate) fn bind(&self, scope: Scope<'_>, name: &str, binding: &Value) -> Result<(), ApiError> {
+        let target = &binding["target"];
+        let (kind, node) = (text(&target["kind"]), text(&target["name"]));
+        if !matches!(kind, "" | "Node") {
+            let why =
+                format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
+            return Err(ApiError::new(500, "", why));
+        }
+        if node.is_empty() {
+            return Err(ApiError::new(500, "", "target.name: Required value"));
+        }
+        retry(scope.kind(), name, || {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let (metadata, version) = (&binding["metadata"], current.version.to_string());
+            let said = [
+                ("UID", text(&metadata["uid"]), &*current.uid),
+                ("ResourceVersion", text(&metadata["resourceVersion"]), version.as_str()),
+            ];
+            check_state(scope.kind(), &current, said)?;
+            let mut pod = parse(current.as_slice());
+            let bound = text(&pod["spec"]["nodeName"]);
+            if !bound.is_empty() {
+                return Err(already_bound(
+                    name,
+                    &format!("pod {name} is already assigned to node {bound:?}"),
+                ));
+            }
+            if crate::pipeline::is_terminating(&pod) {
+                let why = format!("pod {name} is being deleted, cannot be assigned to a host");
+                return Err(already_bound(name, &why));
+            }
+            if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+                let why = format!("pod {name} has non-empty .spec.schedulingGates");
+                return Err(already_bound(name, &why));
+            }
+            pod["spec"]["nodeName"] = node.into();
+            if let Some(status) = pod["status"].as_object_mut() {
+                status.remove("nominatedNodeName");
+            }
+            for part in ["annotations", "labels"] {
+                for (name, value) in binding["metadata"][part].as_object().into_iter().flatten() {
+                    pod["metadata"][part][name] = value.clone();
+                }
+            }
+            set_condition(
+                &mut pod,
+                json!({
+                    "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
+                }),
+            );
+            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
+            // The place is not part of what the generation counts, and its status comes along.
+            Ok(self.put(scope, &current, &pod)?.map(drop))
+        })
+    }
+
+    /// Deletes a pod, unless a disruption budget forbids it.
+    pub(crate) async fn evict(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        eviction: &Value,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let given = text(&eviction["metadata"]["name"]);
+        if !given.is_empty() && given != name {
+            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let current = self.find(scope.resource, scope.namespace, name)?;
+        check_preconditions(scope.kind(), &current, options)?;
+        let pod = parse(current.as_slice());
+        let phase = text(&pod["status"]["phase"]);
+        let over =
+            matches!(phase, "Succeeded" | "Failed" | "Pending") || crate::pipeline::is_terminating(&pod);
+        if !over {
+            self.spend_budget(scope, name, &pod).await?;
+        }
+        let marked = self.mark_evicted(scope, name, options)?;
+        self.delete(scope, name, &options.following(&marked)).await.map(drop)
+    }
+
+    /// Takes one disruption from the budget of a pod.
+    async fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
+        let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
+        let budgets = Scope { resource: &resource, ..scope };
+        for _ in 0..MAX_ATTEMPTS {
+            let matching = self.budgets_of(budgets, pod);
+            let budget = match &matching[..] {
+                [] => return Ok(()),
+                [budget] => budget,
+                _ => {
+                    let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
+                               not support.";
+                    return Err(ApiError::new(500, "InternalError", why));
+                }
+            };
+            let mut object = parse(budget.as_slice());
+            let ready =
+                object["status"]["conditions"].is_array() || object["status"]["observedGeneration"].is_i64();
+            let (name, status) = (budget.key.name(), &object["status"]);
+            let number = |name: &str| status[name].as_i64().unwrap_or_default();
+            if !ready
+                || number("observedGeneration")
+                    < object["metadata"]["generation"].as_i64().unwrap_or_default()
+            {
+                let why = format!("The disruption budget {name} is still being processed by the server.");
+                return Err(forbidden_by_budget(why, 10));
+            }
+            let (allowed, healthy, desired) =
+                (number("disruptionsAllowed"), number("currentHealthy"), number("desiredHealthy"));
+            if allowed <= 0 {
+                let why = format!(
+                    "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+                );
+                return Err(forbidden_by_budget(why, 0));
+            }
+            object["status"]["disruptionsAllowed"] = (allowed - 1).into();
+            object["status"]["disruptedPods"][pod_name] = self.now().into();
+            if allowed == 1 {
+                let condition = json!({
+                    "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                    "observedGeneration": object["metadata"]["generation"], "lastTransitionTime": self.now(),
+                });
+                set_condition(&mut object, condition);
+            }
+            let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
+            self.own_status(budgets.resource, budget, &mut object);
+            if self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await?.is_ok() {
+                return Ok(());
+            }
+        }
+        Err(ApiError::modified(budgets.kind(), pod_name))
+    }
+
+    fn budgets_of(&self, scope: Scope<'_>, pod: &Value) -> Vec<Arc<Stored>> {
+        let labels: informer_core::Labels = pod["metadata"]["labels"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name, value.as_str()?)))
+            .collect();
+        let filter = Filter::namespace(scope.namespace);
+        let live = self.storage.read().live(scope.resource.table);
+        let applies = |stored: &Arc<Stored>| {
+            let selector = &parse(stored.as_slice())["spec"]["selector"];
+            // A budget without a selector is for no pod, one with an empty selector for all.
+            selector.is_object()
+                && selector_text(selector)
+                    .parse()
+                    .is_ok_and(|selector: LabelSelector| selector.matches(&labels))
+        };
+        live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
+    }
+
+    /// Says in a pod why it goes; answers the pod as it is then.
+    fn mark_evicted(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Arc<Stored>, ApiError> {
+        retry(scope.kind(), name, || {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            check_preconditions(scope.kind(), &current, options)?;
+            let mut pod = parse(current.as_slice());
+            if crate::pipeline::is_terminating(&pod) {
+                return Ok(Ok(current));
+            }
+            set_condition(
+                &mut pod,
+                json!({
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
+                }),
+            );
+            let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
+            self.put(scope, &current, &pod)
+        })
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn set_condition(object: &mut Value, condition: Value) {
+    let conditions = &mut object["status"]["conditions"];
+    match conditions.as_array_mut() {
+        Some(list) => {
+            list.retain(|other| other["type"] != condition["type"]);
+            list.push(condition);
+        }
+        None => *conditions = json!([condition]),
+    }
+}
+
+fn already_bound(name: &str, why: &str) -> ApiError {
+    let mut error = ApiError::new(
+        409,
+        "Conflict",
+        format!("Operation cannot be fulfilled on pods/binding \"{name}\": {why}"),
+    );
+    error.details = Some(Box::new(Details {
+        name: name.to_owned(),
+        kind: "pods/binding".to_owned(),
+        ..Details::default()
+    }));
+    error
+}
+
+fn forbidden_by_budget(why: String, seconds: u32) -> ApiError {
+    let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let mut error = ApiError::retry_later(429, "TooManyRequests", text, seconds);
+    if let Some(details) = &mut error.details {
+        details.causes.push(Cause { reason: "DisruptionBudget", message: why, field: String::new() });
+    }
+    error
+}

@@ -1,0 +1,253 @@
+//! The `/scale` subresource: one shape for everything that has replicas.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::admission::{Phase, Scope};
+use crate::model::error::{ApiError, Cause};
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, ScalePaths, Traits};
+use crate::model::managed_fields::{Element, Managed};
+use crate::model::metadata::{self, Object, set_fields, take_fields};
+use crate::model::selectors::selector_text;
+use crate::model::write_options::WriteMode;
+use crate::pipeline::managed_fields::{By, put_fields};
+use crate::pipeline::merge::{Origin, undecodable};
+use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::{Application, PatchType, Pipeline};
+use crate::registry::storage::{Changed, Stored};
+
+const API_VERSION: &str = "autoscaling/v1";
+
+/// What a client wants the scale to be.
+#[derive(Debug)]
+pub(crate) enum NewScale {
+    Put(Value),
+    Patch(PatchType),
+    Apply(Application),
+}
+
+/// The scale as it is to be.
+struct Wanted {
+    scale: Value,
+    /// The managers of the object then, where they are tracked.
+    managed: Option<Managed>,
+    warnings: Vec<String>,
+}
+
+impl Pipeline {
+    /// An object as its scale.
+    pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
+        scale(kind, &parse(stored.as_slice()))
+    }
+
+    /// Changes the replicas of an object through its scale. Returns the new scale and warnings.
+    pub(crate) async fn write_scale(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        new: &NewScale,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let kind = scope.kind();
+        for _ in 0..MAX_ATTEMPTS {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let old = parse(self.present(scope, &current).await?.as_slice());
+            let before = scale(kind, &old)?;
+            let Wanted { scale: wanted, managed, warnings } = self.wanted_scale(scope, &old, new)?;
+            check(&wanted, name)?;
+            let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            if !version.is_empty() && version != current.version.to_string() {
+                break;
+            }
+            let wanted = self.admit_scale(scope, wanted, &before, current.version).await?;
+            let mut changed = old;
+            let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
+            set(&mut changed, &paths(kind).spec, replicas.into());
+            let Value::Object(mut changed) = changed else { return Err(ApiError::unknown_resource()) };
+            if let Some(managed) = managed {
+                put_fields(&mut changed, &managed);
+            }
+            let scope = Scope { admission: None, scales: true, ..scope };
+            match self.replace(scope, current, changed, WriteMode::Main).await? {
+                Ok(written) => {
+                    let written = written.warned(warnings);
+                    return Ok((scale(kind, &written.value())?, written.warnings));
+                }
+                Err(Changed) if !version.is_empty() => break,
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    /// Admits a change of the scale; the object itself is not admitted again.
+    async fn admit_scale(
+        &self,
+        scope: Scope<'_>,
+        scale: Value,
+        before: &Value,
+        version: u64,
+    ) -> Result<Value, ApiError> {
+        let (Value::Object(mut scale), Some(before)) = (scale, before.as_object()) else {
+            return Err(ApiError::bad_request("a scale is an object"));
+        };
+        for phase in [Phase::Mutate, Phase::Validate] {
+            self.admit(scope, phase, Some(&mut scale), Some((before, version))).await?;
+        }
+        Ok(Value::Object(scale))
+    }
+
+    /// The scale as it is to be.
+    fn wanted_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<Wanted, ApiError> {
+        let kind = scope.kind();
+        let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
+        let path_in = |version: &str| -> Option<Vec<Element>> {
+            let paths = match version == kind.api_version {
+                true => paths(kind),
+                false => paths(&self.registry.read().by_kind(version, &kind.kind)?.kind),
+            };
+            Some(paths.spec.split('.').map(Element::field).collect())
+        };
+        let Value::Object(mut live) = scale(kind, old)? else { return Err(ApiError::unknown_resource()) };
+        put_fields(&mut live, &held.to_scale(path_in, API_VERSION));
+        let scales = scale_kind();
+        let (mut wanted, warnings) = match new {
+            NewScale::Put(scale) => (scale.clone(), Vec::new()),
+            NewScale::Patch(patch) => {
+                let patched = patch.apply(&self.schema, &scales, Value::Object(live.clone()))?;
+                self.fitted_scale(scope, &scales, patched)?
+            }
+            NewScale::Apply(apply) => {
+                let by =
+                    By { manager: scope.manager, mode: WriteMode::Scale, conversion: None, formed: false };
+                let applied = Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?);
+                (applied, apply.judged(scope.validation)?)
+            }
+        };
+        let Some(object) = wanted.as_object_mut() else {
+            return Ok(Wanted { scale: wanted, managed: None, warnings });
+        };
+        if !matches!(new, NewScale::Apply(_)) {
+            self.own_scale(&scales, &live, object, scope.manager);
+        }
+        let managed = take_fields(object);
+        let scale = Managed::read(managed.as_ref()).unwrap_or_default();
+        let managed = scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version));
+        Ok(Wanted { scale: wanted, managed, warnings })
+    }
+
+    /// A patched scale, held against its type, and the warnings that go with it.
+    fn fitted_scale(
+        &self,
+        scope: Scope<'_>,
+        scales: &Kind,
+        mut patched: Value,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let whole = patched.clone();
+        let unknown = match (self.message(scales), patched.as_object_mut()) {
+            (Some(message), Some(members)) => crate::model::typed::fit(message, members),
+            _ => Ok(Vec::new()),
+        };
+        let judged = unknown.and_then(|unknown| scope.judge(unknown));
+        let warnings =
+            judged.map_err(|why| undecodable(scales, Origin::Patch(&|| Some(whole.clone())), &why))?;
+        Ok((patched, warnings))
+    }
+
+    fn own_scale(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
+        let sent = object.clone();
+        metadata::metadata_of_mut(object);
+        if let Some(message) = self.message(scales) {
+            crate::model::typed::form(message, object);
+        }
+        let by = By { manager, mode: WriteMode::Scale, conversion: None, formed: false };
+        self.own_updated(scales, live, object, by);
+        // What was sent is judged as it was sent.
+        let managed = take_fields(object);
+        *object = sent;
+        set_fields(object, managed);
+    }
+}
+
+/// The kind of what is sent and answered.
+fn scale_kind() -> Kind {
+    let mut kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
+    kind.traits = Traits::default();
+    kind
+}
+
+fn check(scale: &Value, name: &str) -> Result<(), ApiError> {
+    let kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales");
+    let given = scale["metadata"]["name"].as_str().unwrap_or_default();
+    if given != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    match scale["spec"]["replicas"].as_i64() {
+        Some(replicas) if replicas < 0 => {
+            let cause =
+                Cause::invalid("spec.replicas", &replicas.to_string(), "must be greater than or equal to 0");
+            Err(ApiError::invalid(&kind, name, cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn paths(kind: &Kind) -> ScalePaths {
+    kind.scale.clone().unwrap_or_else(|| ScalePaths {
+        spec: "spec.replicas".to_owned(),
+        status: "status.replicas".to_owned(),
+        selector: None,
+    })
+}
+
+fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
+    let paths = paths(kind);
+    let replicas = match at(object, &paths.spec).and_then(Value::as_i64) {
+        Some(replicas) => replicas,
+        None if kind.is_custom() => {
+            let path = &paths.spec;
+            return Err(ApiError::internal(&format!("the spec replicas field \".{path}\" does not exist")));
+        }
+        // The default of every built-in kind that scales.
+        None => 1,
+    };
+    let mut status =
+        json!({"replicas": at(object, &paths.status).and_then(Value::as_i64).unwrap_or_default()});
+    let selector = match (&paths.selector, kind.is_custom()) {
+        (Some(path), _) => at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        (None, true) => String::new(),
+        (None, false) => selector_text(&object["spec"]["selector"]),
+    };
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    }
+    // Zero is left out, as everywhere in this shape.
+    let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
+    Ok(json!({
+        "kind": "Scale", "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status,
+    }))
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, segment| value.get(segment))
+}
+
+fn set(object: &mut Value, path: &str, new: Value) {
+    let mut place = object;
+    for segment in path.split('.') {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[segment];
+    }
+    *place = new;
+}

@@ -1,0 +1,216 @@
+//! How a write presents, converts and drafts its object.
+
+use std::sync::Arc;
+
+use informer_core::ObjectKey;
+use serde_json::Value;
+
+use crate::admission::quota::Taking;
+use crate::admission::{Phase, Scope};
+use crate::model::error::ApiError;
+use crate::model::metadata::{self, Object, metadata_of_mut};
+use crate::model::rules::{advice, as_value};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::Pipeline;
+use crate::registry::conversion::Converted;
+use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed};
+
+/// An object that is ready to be stored.
+pub(crate) struct Drafted {
+    pub(crate) draft: Draft,
+    /// What it is in the version of the request, where a webhook said so.
+    pub(crate) back: Option<Result<Object, ApiError>>,
+}
+
+impl<'a> Scope<'a> {
+    /// Returns true if the conversion webhook of the CRD is called for this write.
+    pub(crate) fn converts(&self) -> bool {
+        self.conversion && self.resource.converter.is_some()
+    }
+
+    /// Returns a stored object in the version of the resource, or in its stored version if only the webhook could convert it.
+    pub(crate) fn present_without_webhook(&self, stored: &Arc<Stored>) -> Arc<Stored> {
+        self.resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored))
+    }
+
+    /// Whether the managers of a new object are of no interest to anybody before it is stored as it is.
+    pub(crate) fn leaves_managers(&self) -> bool {
+        let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
+        plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
+    }
+
+    /// Returns the object as it is stored, with the defaults of the storage version. A CRD with a conversion webhook keeps the version
+    /// of the object, see [`Pipeline::drafted`].
+    pub(crate) fn draft(&self, key: ObjectKey, object: &mut Object) -> Draft {
+        if self.resource.stored_as.is_none() {
+            self.prune(object);
+        }
+        if self.resource.converter.is_none() {
+            let kind = self.resource.storage_kind();
+            return match self.resource.to_stored(object) {
+                Some(object) => draft(kind, key, &object),
+                None => draft(kind, key, object),
+            };
+        }
+        let mut kind = self.kind().clone();
+        if let Some(version) = object.get("apiVersion").and_then(Value::as_str) {
+            version.clone_into(&mut kind.api_version);
+        }
+        draft(&kind, key, object)
+    }
+
+    /// Takes out what webhooks have put into an object and its kind does not know.
+    fn prune(&self, object: &mut Object) {
+        if let (Some(_), Some(schema)) = (self.admission, &self.kind().schema) {
+            schema.prune(object);
+        }
+    }
+
+    /// What was written, in the version of the resource.
+    pub(crate) fn shown(
+        &self,
+        stored: Arc<Stored>,
+        back: Option<Result<Object, ApiError>>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match (back, &self.resource.converter) {
+            (Some(back), _) if self.dry_run => {
+                let shown = draft(self.kind(), stored.key.clone(), &back?);
+                Ok(Arc::new(shown.seal_unstored(stored.version, EventType::Modified)))
+            }
+            (Some(back), Some(converter)) => Ok(converter.keep(self.kind(), &stored, &back?)),
+            _ => Ok(self.resource.present(&stored, EventType::Modified).unwrap_or(stored)),
+        }
+    }
+
+    /// Refuses a role or a binding that gives away more than what its writer has.
+    pub(crate) fn check_escalation(
+        &self,
+        shared: &Pipeline,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
+    }
+
+    /// Refuses a policy or a binding whose writer cannot read its parameters.
+    pub(crate) fn check_params(
+        &self,
+        shared: &Pipeline,
+        name: &str,
+        old: Option<&Object>,
+        new: &Object,
+    ) -> Result<(), ApiError> {
+        shared.check_params(self.requester, (self.kind(), name), (old, new))
+    }
+
+    /// The refusal of a change to another version than the stored one. Whether its writer may do it at all comes first.
+    pub(crate) fn outdated(&self, shared: &Pipeline, object: &Object, name: &str) -> ApiError {
+        let refused = self.check_escalation(shared, None, object).err();
+        refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
+    }
+
+    /// The quota usage of a write that replaces `old`; `None` for writes of this process, which no quota limits.
+    pub(crate) fn taking(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<Taking<'a>> {
+        let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
+        let namespace = self.namespace.filter(|_| bounded)?;
+        Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
+    }
+
+    /// What a client is told of an object that is valid; writes of this process are told nothing.
+    pub(crate) fn advice(&self, object: &mut Object, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
+        match self.validation {
+            Validation::Unchecked => Vec::new(),
+            _ => as_value(object, |object| advice(self.kind(), object, old, mode)),
+        }
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<ObjectKey, ApiError> {
+        let namespace = self.namespace.unwrap_or_default();
+        ObjectKey::new(namespace, name).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+}
+
+impl Pipeline {
+    /// Returns a stored object in the version of the resource.
+    pub(crate) async fn present(
+        &self,
+        scope: Scope<'_>,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match scope.resource.present(stored, EventType::Modified) {
+            Some(shown) => Ok(shown),
+            None if scope.converts() => self.presented_anew(scope.resource, stored).await,
+            None => Ok(Arc::clone(stored)),
+        }
+    }
+
+    /// The same without cached conversions: a deletion reads the stored object, as in kube-apiserver.
+    pub(crate) async fn present_uncached(
+        &self,
+        scope: Scope<'_>,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        match scope.converts() && !scope.resource.is_shown(stored) {
+            true => self.presented_anew(scope.resource, stored).await,
+            false => self.present(scope, stored).await,
+        }
+    }
+
+    /// Returns a new object as it is stored. `managers` is the text of its managed fields, of an object that
+    /// [does not contain them](Scope::leaves_managers).
+    pub(crate) async fn drafted_new(
+        &self,
+        scope: Scope<'_>,
+        key: ObjectKey,
+        object: &mut Object,
+        managers: Option<&str>,
+    ) -> Result<Drafted, ApiError> {
+        match managers {
+            Some(managers) => {
+                Ok(Drafted { draft: draft_managed(scope.kind(), key, object, managers), back: None })
+            }
+            None => self.drafted(scope, key, object).await,
+        }
+    }
+
+    /// Returns the object as it is stored, converted by the webhook of its CRD if there is one. The object then becomes what the webhook
+    /// received.
+    pub(crate) async fn drafted(
+        &self,
+        scope: Scope<'_>,
+        key: ObjectKey,
+        object: &mut Object,
+    ) -> Result<Drafted, ApiError> {
+        let resource = scope.resource;
+        if !scope.converts() {
+            return Ok(Drafted { draft: scope.draft(key, object), back: None });
+        }
+        if resource.stored_as.is_none() {
+            scope.prune(object);
+            return Ok(Drafted { draft: draft(scope.kind(), key, object), back: None });
+        }
+        let Converted { object: sent, stored, back } =
+            self.convert_to_store(resource, std::mem::take(object)).await?;
+        *object = sent;
+        Ok(Drafted { draft: draft(resource.storage_kind(), key, &stored), back: Some(back) })
+    }
+
+    /// Runs one phase of admission for an object that is created, replaces `old` of this version, or, if it is absent, is deleted.
+    pub(crate) async fn admit(
+        &self,
+        scope: Scope<'_>,
+        phase: Phase,
+        mut object: Option<&mut Object>,
+        old: Option<(&Object, u64)>,
+    ) -> Result<(), ApiError> {
+        let Some(request) = scope.admission else { return Ok(()) };
+        if let (Phase::Validate, Some(object), Some((_, version))) = (phase, &mut object, old) {
+            metadata_of_mut(object).insert("resourceVersion".into(), version.to_string().into());
+        }
+        let sent = object.as_deref_mut().map(std::mem::take);
+        let admitted = self.run_admission(request, phase, sent, old.map(|(old, _)| old)).await?;
+        let (Some(object), Some(admitted)) = (object, admitted) else { return Ok(()) };
+        *object = admitted;
+        metadata::check_namespace(scope.namespace, object)
+    }
+}

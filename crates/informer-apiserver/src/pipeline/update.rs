@@ -1,0 +1,290 @@
+//! Changes of objects that are there: updates, patches, and what else takes the place of a stored object.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::admission::plugins::Coming;
+use crate::admission::{Phase, Scope};
+use crate::model::error::{ApiError, Cause};
+use crate::model::json::parse;
+use crate::model::kinds::{Kind, Traits};
+use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
+use crate::model::write_options::{Validation, WriteMode};
+use crate::pipeline::merge::merge_update;
+use crate::pipeline::patch::PatchType;
+use crate::pipeline::retry::MAX_ATTEMPTS;
+use crate::pipeline::scope::Drafted;
+use crate::pipeline::{
+    Pipeline, Written, grace_of, is_terminating_object, managed_fields, namespace, preconditions,
+};
+use crate::registry::storage::{Changed, Expect, Stored, draft};
+
+impl Pipeline {
+    pub(crate) async fn update(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        object: Value,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        let mut object = metadata::checked(kind, scope.namespace, object)?;
+        let warnings = self.decoded(scope, &mut object, mode)?;
+        match self.update_fitted(scope, name, &object, mode).await {
+            Ok(written) => Ok(written.warned(warnings)),
+            Err(error) => Err(error.warned(warnings)),
+        }
+    }
+
+    /// Updates with an object that is decoded and defaulted.
+    async fn update_fitted(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        object: &Object,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        metadata::check_url_name(object, name)?;
+        let given = metadata::version(object)?;
+        for _ in 0..MAX_ATTEMPTS {
+            let current = match self.find(scope.resource, scope.namespace, name) {
+                Err(missing)
+                    if missing.code == 404
+                        && kind.traits.has(Traits::UPSERT)
+                        && mode != WriteMode::Status =>
+                {
+                    let mut object = object.clone();
+                    metadata_of_mut(&mut object).remove("resourceVersion");
+                    return self.create(scope, Value::Object(object), mode).await;
+                }
+                found => found?,
+            };
+            if given.is_some_and(|given| given != current.version) {
+                return Err(scope.outdated(self, object, name));
+            }
+            preconditions::check_precondition(kind, &current, object)?;
+            let needs_version = kind.traits.has(Traits::NEEDS_VERSION) && !mode.is_of_program();
+            if given.is_none() && needs_version {
+                return Err(ApiError::version_missing(kind, name));
+            }
+            let old = self.read_stored(scope, current).await?;
+            let mut new = object.clone();
+            self.manage_updated(scope, &old.object, &mut new, mode).await;
+            match self.replace_read(scope, &old, new, mode).await? {
+                Ok(written) => {
+                    self.after_write(scope, name);
+                    return Ok(written);
+                }
+                Err(Changed) if given.is_some() => break,
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    /// Replaces `current` by an object. The inner error means that another write came first.
+    pub(crate) async fn replace(
+        &self,
+        scope: Scope<'_>,
+        current: Arc<Stored>,
+        object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let old = self.read_stored(scope, current).await?;
+        self.replace_read(scope, &old, object, mode).await
+    }
+
+    /// Reads a stored object in the version of the request.
+    pub(crate) async fn read_stored(
+        &self,
+        scope: Scope<'_>,
+        current: Arc<Stored>,
+    ) -> Result<Existing, ApiError> {
+        let shown = self.present(scope, &current).await?;
+        let object = self.read_back(scope, &shown);
+        Ok(Existing { stored: current, shown, object })
+    }
+
+    /// Parses a stored object for a comparison with one from a client: decoded into the type of its kind, because what this process
+    /// writes may contain zero values that a client omits.
+    fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
+        let mut value = parse(shown.as_slice());
+        if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
+            && scope.validation != Validation::Unchecked
+        {
+            crate::model::typed::form(message, object);
+        }
+        value
+    }
+
+    /// Replaces an object that was [read](Self::read_stored).
+    async fn replace_read(
+        &self,
+        scope: Scope<'_>,
+        existing: &Existing,
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let kind = scope.kind();
+        let Existing { stored: current, shown, object: whole } = existing;
+        let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
+        let before = Some((old, current.version));
+        self.admit(scope, Phase::Mutate, Some(&mut object), before).await?;
+        scope.check_escalation(self, Some(old), &object)?;
+        let mut new = merge_update(kind, whole, object, mode)?;
+        scope.check_params(self, current.key.name(), Some(old), &new)?;
+        let advice = scope.advice(&mut new, Some(whole), mode);
+        let _allocation = match mode {
+            WriteMode::Main | WriteMode::Whole => self.allocate(kind, &mut new, Some(old), mode)?,
+            _ => None,
+        };
+        let taking = scope.taking(mode, Some(whole));
+        self.check_limits(taking, &mut new)?;
+        let key = current.key.clone();
+        let coming = Coming { scope, mode, name: key.name(), object: &new, old: Some(old) };
+        let warnings = self.judge(coming, advice)?;
+        let warned = |error: ApiError| error.warned(warnings.clone());
+        self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
+        if is_released(kind, &new) {
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            // The last finalizer is gone: the object is removed instead of written. The answer has the old version.
+            let object = draft(kind, key, &new).preview(current.version);
+            let removed = self.remove(scope, current);
+            return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
+        }
+        if is_same(old, &new) {
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
+        }
+        let Drafted { draft, back } = self.drafted(scope, key, &mut new).await?;
+        let committed = {
+            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            self.commit(scope, draft, Expect::At(current.version))?
+        };
+        match committed {
+            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(warnings))),
+            Err(changed) => Ok(Err(changed)),
+        }
+    }
+
+    /// Writes an object as it is, if nothing has changed meanwhile.
+    pub(crate) fn put(
+        &self,
+        scope: Scope<'_>,
+        current: &Stored,
+        object: &Object,
+    ) -> Result<Result<Arc<Stored>, Changed>, ApiError> {
+        let draft = scope.draft(current.key.clone(), &mut object.clone());
+        self.commit(scope, draft, Expect::At(current.version))
+    }
+
+    pub(crate) async fn patch(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        patch: &PatchType,
+        mode: WriteMode,
+    ) -> Result<Written, ApiError> {
+        let kind = scope.kind();
+        for _ in 0..MAX_ATTEMPTS {
+            let current = self.find(scope.resource, scope.namespace, name)?;
+            let old = self.read_stored(scope, current).await?;
+            let (object, warnings) = self.apply_patch(scope, &old.object, patch)?;
+            let written = self.put_patched(scope, &old, object, mode).await;
+            match written.map_err(|error| error.warned(warnings.clone()))? {
+                Ok(written) => {
+                    self.after_write(scope, name);
+                    return Ok(written.warned(warnings));
+                }
+                Err(Changed) if patch.names_version() => break,
+                Err(Changed) => {}
+            }
+        }
+        Err(ApiError::modified(kind, name))
+    }
+
+    /// Applies a patch to an object, and decodes the result; returns it with warnings about unknown fields.
+    fn apply_patch(
+        &self,
+        scope: Scope<'_>,
+        old: &Value,
+        patch: &PatchType,
+    ) -> Result<(Object, Vec<String>), ApiError> {
+        let kind = scope.kind();
+        let patched = || {
+            let patched = patch.apply(&self.schema, kind, old.clone())?;
+            metadata::checked(kind, scope.namespace, patched)
+        };
+        let mut object = patched()?;
+        let again = || patched().ok().map(Value::Object);
+        let warnings = self.shaped(scope, &mut object, patch.origin(&again))?;
+        Ok((object, warnings))
+    }
+
+    /// Replaces an object by a patched one that is decoded and defaulted.
+    async fn put_patched(
+        &self,
+        scope: Scope<'_>,
+        old: &Existing,
+        mut object: Object,
+        mode: WriteMode,
+    ) -> Result<Result<Written, Changed>, ApiError> {
+        let name = old.stored.key.name();
+        metadata::check_url_name(&object, name)?;
+        if metadata::version(&object)?.is_some_and(|version| version != old.stored.version) {
+            return Err(scope.outdated(self, &object, name));
+        }
+        self.manage_updated(scope, &old.object, &mut object, mode).await;
+        self.replace_read(scope, old, object, mode).await
+    }
+}
+
+/// An object that exists, as a write read it.
+pub(crate) struct Existing {
+    pub(crate) stored: Arc<Stored>,
+    /// The stored object in the version of the request.
+    pub(crate) shown: Arc<Stored>,
+    /// `shown`, parsed.
+    pub(crate) object: Value,
+}
+
+/// Returns true for a terminating object that nothing holds any more: neither a finalizer nor a grace period.
+fn is_released(kind: &Kind, object: &Object) -> bool {
+    let has_finalizers = !metadata::finalizers(object).is_empty()
+        || kind.is("", "Namespace") && !namespace::finalizers(object).is_empty();
+    is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
+}
+
+/// True where nothing but the version differs, and when managers wrote: then nothing is written.
+fn is_same(old: &Object, new: &Object) -> bool {
+    let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
+    // An object may have come without its type.
+    are_same(old, new, &["kind", "apiVersion"], "metadata")
+        && are_same(before, after, &["resourceVersion"], metadata::FIELDS)
+        && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
+}
+
+/// Whether two objects have the same members but for one. Those that are `taken` from the old one may be anything in the new.
+fn are_same(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
+    let judged = |name: &String| name != but && !taken.contains(&name.as_str());
+    let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| judged(name)));
+    taken.iter().all(|name| old.contains_key(*name) || !new.contains_key(*name)) && before.eq(after)
+}
+
+impl ApiError {
+    fn version_missing(kind: &Kind, name: &str) -> Self {
+        let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+        let mut error = Self::invalid(kind, name, cause);
+        // Upstream names the resource here, not the kind.
+        error.message = format!(
+            "{} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+            kind.qualified_resource()
+        );
+        if let Some(details) = &mut error.details {
+            details.kind.clone_from(&kind.gvr.resource);
+        }
+        error
+    }
+}

@@ -1,0 +1,328 @@
+//! Objects of definitions in other versions than they are stored in, where a webhook makes one of the other.
+//!
+//! An object is stored in the version that was the storage version when it was written. Another version of it is requested from
+//! the webhook once for each state of the object, and cached. The pure functions of managed fields convert through
+//! [`Conversions`]: they are run again after each missing conversion was requested.
+//!
+//! # Lock order
+//!
+//! `Converter::kept` is taken alone, and never over an await.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informer_core::ObjectKey;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::model::crd::{failed, read, review, shown, take};
+use crate::model::error::ApiError;
+use crate::model::json::parse;
+use crate::model::kinds::Kind;
+use crate::registry::storage::{EventType, OrderedMap, Stored, draft};
+use crate::registry::{Resource, Store};
+use crate::webhook::{ClientConfig, Post, read_answer};
+
+/// What upstream calls webhooks as.
+const USER_AGENT: &str = "kube-apiserver-admission";
+/// How long a conversion may take, as upstream.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects in one question: with objects of a few KB that is a body of some MB.
+const ASKED_AT_ONCE: usize = 500;
+/// Answers that are kept of each version: two generations of this size, each of them as many objects as a large test has.
+const KEPT_MAX: usize = 32_768;
+
+type Object = Map<String, Value>;
+
+/// How objects come into one version of a definition.
+#[derive(Debug)]
+pub(crate) struct Converter {
+    client: ClientConfig,
+    /// The version of the review; `None` where the webhook knows none that we do.
+    review_version: Option<&'static str>,
+    kept: Mutex<Kept>,
+}
+
+/// Objects by their keys and versions, of which the older half is forgotten.
+#[derive(Default)]
+struct Kept {
+    young: HashMap<(ObjectKey, u64), Arc<Stored>>,
+    old: HashMap<(ObjectKey, u64), Arc<Stored>>,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kept({})", self.young.len() + self.old.len())
+    }
+}
+
+/// An object that was converted to be stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Converted {
+    /// As the webhook was shown it.
+    pub(crate) object: Object,
+    /// In the version that is stored.
+    pub(crate) stored: Object,
+    /// What that is in the version of the request.
+    pub(crate) back: Result<Object, ApiError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stated {
+    #[serde(default)]
+    client_config: ClientConfig,
+    #[serde(default)]
+    conversion_review_versions: Vec<String>,
+}
+
+impl Converter {
+    /// Reads `spec.conversion`; `None` where versions differ in what their schemas say alone.
+    pub(crate) fn new(conversion: &Value) -> Option<Self> {
+        if conversion["strategy"] != "Webhook" {
+            return None;
+        }
+        let stated: Stated = serde_json::from_value(conversion["webhook"].clone()).ok()?;
+        let known = |version: &String| match version.as_str() {
+            "v1" => Some("v1"),
+            "v1beta1" => Some("v1beta1"),
+            _ => None,
+        };
+        Some(Self {
+            client: stated.client_config,
+            review_version: stated.conversion_review_versions.iter().find_map(known),
+            kept: Mutex::default(),
+        })
+    }
+
+    /// An object in the version of `kind`, where the webhook has been asked about this state of it.
+    pub(crate) fn known(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
+        let name = (stored.key.clone(), stored.version);
+        let kept = self.kept.lock();
+        let found = kept.young.get(&name).or_else(|| kept.old.get(&name)).cloned()?;
+        drop(kept);
+        if found.is_announced_as(event) {
+            return Some(found);
+        }
+        let Value::Object(object) = parse(found.as_slice()) else { return Some(found) };
+        Some(Arc::new(draft(kind, found.key.clone(), &object).seal_unstored(found.version, event)))
+    }
+
+    /// Forgets everything: the same versions may be those of other states now.
+    pub(crate) fn forget(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
+    /// Keeps what an object is in the version of `kind`.
+    pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
+        let draft = draft(kind, stored.key.clone(), object);
+        let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
+        let mut kept = self.kept.lock();
+        if kept.young.len() >= KEPT_MAX {
+            kept.old = std::mem::take(&mut kept.young);
+        }
+        kept.young.insert((stored.key.clone(), stored.version), Arc::clone(&shown));
+        shown
+    }
+}
+
+/// Conversions that the managed fields of one write need: pure functions look them up, and note the one that is missing.
+#[derive(Debug, Default)]
+pub(crate) struct Conversions {
+    known: RefCell<Vec<Conversion>>,
+    missing: RefCell<Option<(Arc<Resource>, Object)>>,
+}
+
+/// An object in the version of another resource.
+#[derive(Debug)]
+struct Conversion {
+    api_version: String,
+    object: Object,
+    outcome: Result<Object, ApiError>,
+}
+
+impl Conversions {
+    /// Returns an object in the version of a resource. A missing conversion is noted, and reported as an error that nobody sees:
+    /// [`Store::converting`] discards the result and starts again.
+    pub(crate) fn get(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
+        let known = self.known.borrow();
+        let is_it = |one: &&Conversion| one.api_version == resource.kind.api_version && one.object == *object;
+        if let Some(conversion) = known.iter().find(is_it) {
+            return conversion.outcome.clone();
+        }
+        *self.missing.borrow_mut() = Some((Arc::clone(resource), object.clone()));
+        Err(ApiError::internal("the conversion webhook has not been called"))
+    }
+
+    fn take_missing(&self) -> Option<(Arc<Resource>, Object)> {
+        self.missing.borrow_mut().take()
+    }
+}
+
+impl Store {
+    /// Runs a pure function until all conversions that it needs are known. Each run needs at most one more than the run before
+    /// it; the number of versions of a kind bounds them.
+    pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
+        let mut known = Vec::new();
+        loop {
+            let conversions = Conversions { known: RefCell::new(known), missing: RefCell::default() };
+            let outcome = run(&conversions);
+            let Some((resource, object)) = conversions.take_missing() else { return outcome };
+            drop(outcome);
+            known = conversions.known.into_inner();
+            let outcome = self.convert_whole(&resource, &object).await;
+            let api_version = resource.kind.api_version.clone();
+            known.push(Conversion { api_version, object, outcome });
+        }
+    }
+
+    /// Objects in the version of a resource, each as it was asked for.
+    pub(crate) async fn presented(
+        &self,
+        resource: &Resource,
+        objects: &[Arc<Stored>],
+        event: EventType,
+    ) -> Result<Vec<Arc<Stored>>, ApiError> {
+        let unknown: Vec<_> =
+            objects.iter().filter(|stored| resource.present(stored, event).is_none()).collect();
+        let mut converted = HashMap::new();
+        for part in unknown.chunks(ASKED_AT_ONCE) {
+            for (stored, shown) in part.iter().zip(self.ask_for(resource, part).await?) {
+                converted.insert((stored.key.clone(), stored.version), shown);
+            }
+        }
+        let shown = objects.iter().map(|stored| {
+            let kept = resource.present(stored, event);
+            kept.or_else(|| converted.get(&(stored.key.clone(), stored.version)).cloned())
+        });
+        shown.collect::<Option<_>>().ok_or_else(|| ApiError::internal("a conversion was forgotten at once"))
+    }
+
+    /// One object in the version of a resource, whatever was said of it before.
+    pub(crate) async fn presented_anew(
+        &self,
+        resource: &Resource,
+        stored: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
+        if let (Some(_), false) = (&resource.converter, resource.is_shown(stored)) {
+            let mut converted = self.ask_for(resource, &[stored]).await?;
+            return Ok(converted.remove(0));
+        }
+        Ok(resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored)))
+    }
+
+    /// All objects below a prefix in the version of a resource. The other ones are left out where that is another than the
+    /// stored one.
+    pub(crate) async fn presentable(
+        &self,
+        resource: &Resource,
+        map: &OrderedMap,
+        prefix: &str,
+    ) -> Result<OrderedMap, ApiError> {
+        if resource.converter.is_none() {
+            return Ok(map.clone());
+        }
+        let within = map.from(prefix).take_while(|stored| stored.key.as_str().starts_with(prefix));
+        let within: Vec<_> = within.cloned().collect();
+        let mut shown = OrderedMap::default();
+        for stored in self.presented(resource, &within, EventType::Modified).await? {
+            shown.insert(stored);
+        }
+        Ok(shown)
+    }
+
+    /// Asks for objects in the version of a resource, and keeps the answers.
+    async fn ask_for(
+        &self,
+        resource: &Resource,
+        objects: &[&Arc<Stored>],
+    ) -> Result<Vec<Arc<Stored>>, ApiError> {
+        let Some(converter) = &resource.converter else { return Ok(Vec::new()) };
+        let asked: Vec<Object> = objects.iter().filter_map(|stored| object(stored)).collect();
+        let answered = self.convert(converter, &asked, &resource.kind).await?;
+        let kept = objects.iter().zip(answered);
+        Ok(kept.map(|(stored, object)| converter.keep(&resource.kind, stored, &object)).collect())
+    }
+
+    /// An object of the resource's version as it is stored, and what that is in the version it came from.
+    pub(crate) async fn convert_to_store(
+        &self,
+        resource: &Resource,
+        object: Object,
+    ) -> Result<Converted, ApiError> {
+        let (Some(converter), Some(stored_as)) = (&resource.converter, &resource.stored_as) else {
+            return Ok(Converted { stored: object.clone(), back: Ok(object.clone()), object });
+        };
+        let mut asked = object.clone();
+        asked.insert("apiVersion".into(), resource.kind.api_version.clone().into());
+        asked.insert("kind".into(), resource.kind.kind.clone().into());
+        let mut stored = self.convert(converter, &[asked], stored_as).await?.remove(0);
+        if let Some(schema) = &stored_as.schema {
+            schema.shape(&mut stored);
+        }
+        let back = self.convert(converter, std::slice::from_ref(&stored), &resource.kind).await;
+        Ok(Converted { object, stored, back: back.map(|mut all| all.remove(0)) })
+    }
+
+    /// An object in the version of a resource, with all that the webhook makes of it.
+    pub(crate) async fn convert_whole(
+        &self,
+        resource: &Resource,
+        object: &Object,
+    ) -> Result<Object, ApiError> {
+        let Some(converter) = &resource.converter else { return Ok(object.clone()) };
+        let mut all = self.ask(converter, std::slice::from_ref(object), &resource.kind).await?;
+        Ok(all.remove(0))
+    }
+
+    /// Asks the webhook once. What comes back has the members that the schema of its version knows.
+    async fn convert(
+        &self,
+        converter: &Converter,
+        objects: &[Object],
+        to: &Kind,
+    ) -> Result<Vec<Object>, ApiError> {
+        let mut converted = self.ask(converter, objects, to).await?;
+        if let Some(schema) = &to.schema {
+            converted.iter_mut().for_each(|object| schema.prune(object));
+        }
+        Ok(converted)
+    }
+
+    /// Asks the webhook once.
+    async fn ask(
+        &self,
+        converter: &Converter,
+        objects: &[Object],
+        to: &Kind,
+    ) -> Result<Vec<Object>, ApiError> {
+        let Some(first) = objects.first() else { return Ok(Vec::new()) };
+        let refused = |object: &Object, what: &str| ApiError::new(500, "", failed(object, what));
+        let Some(version) = converter.review_version else {
+            return Err(ApiError::new(500, "", "no supported conversion review versions"));
+        };
+        let uid = uuid::Uuid::new_v4().to_string();
+        let asked: Vec<Value> = objects.iter().map(shown).collect();
+        let mut body = review(version, &uid, &to.api_version, &asked).to_string().into_bytes();
+        body.push(b'\n');
+        let post = Post { config: &converter.client, user_agent: USER_AGENT, timeout: TIMEOUT };
+        let answer = self.webhooks.post(&*self.clock, &post, body).await;
+        let answer = answer.map_err(|error| refused(first, &format!("failed: {error}")))?;
+        let answer = read_answer(&answer).map_err(|why| refused(first, &format!("failed: {why}")))?;
+        let converted = read(&answer, version, &uid, objects.len()).map_err(|why| refused(first, &why))?;
+        let taken = objects.iter().zip(converted).map(|(original, converted)| {
+            take(original, converted, &to.api_version).map_err(|why| refused(original, &why))
+        });
+        taken.collect()
+    }
+}
+
+fn object(stored: &Stored) -> Option<Object> {
+    match parse(stored.as_slice()) {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}

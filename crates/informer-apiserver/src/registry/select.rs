@@ -1,0 +1,136 @@
+//! Selectors of a request, resolved against its kind.
+
+mod messages;
+
+use std::sync::Arc;
+
+use informer_core::{FieldOperator, FieldSelector, LabelSelector};
+
+use crate::model::error::ApiError;
+use crate::model::kinds::{Kind, Traits};
+use crate::registry::Resource;
+use crate::registry::storage::{EventType, Stored};
+
+/// Which objects of a kind a request is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    namespace: Option<String>,
+    labels: LabelSelector,
+    fields: Vec<FieldTerm>,
+}
+
+#[derive(Debug, Clone)]
+struct FieldTerm {
+    field: Field,
+    equal: bool,
+    value: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    Name,
+    Namespace,
+    Selectable(usize),
+}
+
+impl Filter {
+    /// Everything, of one namespace or all.
+    pub(crate) fn namespace(namespace: Option<&str>) -> Self {
+        Self { namespace: namespace.map(str::to_owned), ..Self::default() }
+    }
+
+    /// Reads the two selector parameters.
+    pub(crate) fn parse(
+        kind: &Kind,
+        namespace: Option<&str>,
+        labels: &str,
+        fields: &str,
+    ) -> Result<Self, ApiError> {
+        let labels = labels.parse().map_err(|error| ApiError::bad_request(messages::of_labels(&error)))?;
+        let selector: FieldSelector = fields.parse().map_err(|error| messages::of_fields(kind, &error))?;
+        let terms = selector.requirements().iter().map(|requirement| {
+            Ok(FieldTerm {
+                field: resolve(kind, requirement.field())?,
+                equal: requirement.operator() == FieldOperator::Equals,
+                value: requirement.value().to_owned(),
+            })
+        });
+        let fields = terms.collect::<Result<_, ApiError>>()?;
+        Ok(Self { namespace: namespace.map(str::to_owned), labels, fields })
+    }
+
+    /// Narrows to one name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.fields.push(FieldTerm { field: Field::Name, equal: true, value: name.to_owned() });
+        self
+    }
+
+    /// True where labels or fields narrow the result: then no remaining count is told.
+    pub(crate) fn selects(&self) -> bool {
+        !self.labels.is_everything() || !self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, stored: &Stored) -> bool {
+        let namespace = stored.key.namespace();
+        self.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+            && self.labels.matches(&stored.labels)
+            && self.fields.iter().all(|term| (term.field.of(stored) == term.value) == term.equal)
+    }
+
+    /// An object in the version of a resource, if it matches.
+    pub(crate) fn pick(
+        &self,
+        resource: &Resource,
+        stored: &Arc<Stored>,
+        event: EventType,
+    ) -> Option<Arc<Stored>> {
+        if resource.is_shown(stored) {
+            // Nothing is copied of what does not match.
+            return self.matches(stored).then(|| Arc::clone(stored));
+        }
+        resource.present(stored, event).filter(|stored| self.matches(stored))
+    }
+
+    /// The prefix that all keys of the result have.
+    pub(crate) fn prefix(&self) -> String {
+        let wanted = |term: &&FieldTerm| matches!(term.field, Field::Namespace) && term.equal;
+        match (&self.namespace, self.fields.iter().find(wanted)) {
+            (Some(namespace), _) => format!("{namespace}/"),
+            (None, Some(term)) if !term.value.is_empty() => format!("{}/", term.value),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+impl Field {
+    fn of(self, stored: &Stored) -> &str {
+        match self {
+            Self::Name => stored.key.name(),
+            Self::Namespace => stored.key.namespace().unwrap_or_default(),
+            // A definition may have got another field since the object was written.
+            Self::Selectable(index) => stored.fields.get(index).map_or("", |value| value),
+        }
+    }
+}
+
+fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
+    let field = match field {
+        "spec.host" if kind.kind == "Pod" => "spec.nodeName",
+        field => field,
+    };
+    // Upstream: these two take their own set, which lacks the namespace.
+    let no_namespace = !kind.is_custom() && matches!(kind.kind.as_str(), "Node" | "Namespace");
+    match field {
+        "metadata.name" => Ok(Field::Name),
+        "metadata.namespace" if !no_namespace => Ok(Field::Namespace),
+        field => match kind.selectable.iter().position(|known| known == field) {
+            Some(index) => Ok(Field::Selectable(index)),
+            None if kind.traits.has(Traits::OWN_FIELDS) => {
+                Err(ApiError::bad_request(format!("field label not supported: {field}")))
+            }
+            None => Err(ApiError::bad_request(format!(
+                "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            ))),
+        },
+    }
+}

@@ -1,0 +1,296 @@
+//! From a JSON object to the bytes that are stored.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use informer_core::{Labels, ObjectKey};
+use serde_json::{Map, Value};
+
+use super::event::LINE_TAIL;
+use super::{EventType, Stored};
+use crate::model::kinds::Kind;
+
+/// An object that is encoded but for its version, which it gets when it is committed.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) key: ObjectKey,
+    uid: Box<str>,
+    terminating: bool,
+    labels: Labels,
+    owners: Box<[Box<str>]>,
+    fields: Box<[Box<str>]>,
+    body: Vec<u8>,
+    version_at: usize,
+    metadata: Range<usize>,
+    bare_at: usize,
+}
+
+/// Room for most objects: what is larger grows.
+const USUAL_BYTES: usize = 4 << 10;
+
+/// Built-in kinds are encoded in the order of upstream's structs.
+const METADATA_ORDER: [&str; 14] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// Encodes an object of a kind. Whatever version its metadata names is left out.
+pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
+    encoded(kind, key, object, None)
+}
+
+/// The same for an object of a built-in kind without managed fields, which are this JSON.
+pub(crate) fn draft_managed(
+    kind: &Kind,
+    key: ObjectKey,
+    object: &Map<String, Value>,
+    managers: &str,
+) -> Draft {
+    encoded(kind, key, object, Some(managers))
+}
+
+fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: Option<&str>) -> Draft {
+    let empty = Map::new();
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let capacity = USUAL_BYTES + managers.map_or(0, str::len);
+    let mut encoder = Encoder { out: Vec::with_capacity(capacity), version_at: 0, metadata: 0..0 };
+    let bare_at = match kind.is_custom() {
+        true => {
+            encoder.custom(kind, object, metadata);
+            0
+        }
+        false => encoder.built_in(kind, object, (metadata, managers)),
+    };
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+    let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    Draft {
+        key,
+        owners: owners.filter_map(|owner| Some(owner["uid"].as_str()?.into())).collect(),
+        uid: text("uid").into(),
+        terminating: metadata.get("deletionTimestamp").is_some_and(Value::is_string),
+        labels: labels.filter_map(|(key, value)| Some((key, value.as_str()?))).collect(),
+        fields: kind.selectable.iter().map(|path| selectable(object, path).into()).collect(),
+        body: encoder.out,
+        version_at: encoder.version_at,
+        metadata: encoder.metadata,
+        bare_at,
+    }
+}
+
+/// The value of a selectable field; empty where it is absent.
+fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
+    let mut segments = path.split('.');
+    let first = segments.next().and_then(|segment| object.get(segment));
+    let found = segments.try_fold(first, |value, segment| Some(value?.get(segment)));
+    match found.flatten() {
+        Some(Value::String(text)) => text.as_str().into(),
+        // `source` of events stands for `source.component`, as upstream's selector has it.
+        Some(Value::Object(source)) if path == "source" => {
+            source.get("component").and_then(Value::as_str).unwrap_or_default().into()
+        }
+        Some(Value::Bool(flag)) => (if *flag { "true" } else { "false" }).into(),
+        Some(Value::Number(number)) => number.to_string().into(),
+        None if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".into(),
+        None if matches!(path, "status.replicas" | "status.successful") => "0".into(),
+        _ => "".into(),
+    }
+}
+
+/// A member that is encoded, or is to be.
+#[derive(Clone, Copy)]
+enum Member<'a> {
+    Value(&'a Value),
+    Text(&'a str),
+}
+
+struct Encoder {
+    out: Vec<u8>,
+    version_at: usize,
+    metadata: Range<usize>,
+}
+
+impl Encoder {
+    fn raw(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    fn value(&mut self, value: &Value) {
+        serde_json::to_writer(&mut self.out, value).expect("a JSON value is written to memory");
+    }
+
+    fn text(&mut self, text: &str) {
+        serde_json::to_writer(&mut self.out, text).expect("a text is written to memory");
+    }
+
+    fn member(&mut self, name: &str, value: &Value) {
+        self.text(name);
+        self.raw(":");
+        self.value(value);
+    }
+
+    /// Kind and apiVersion first, then the metadata, then the rest as given. Answers where the rest begins.
+    fn built_in(
+        &mut self,
+        kind: &Kind,
+        object: &Map<String, Value>,
+        (metadata, managers): (&Map<String, Value>, Option<&str>),
+    ) -> usize {
+        write!(self.out, r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version)
+            .expect("memory is written to");
+        let bare_at = self.out.len();
+        self.raw(r#""metadata":"#);
+        let known =
+            METADATA_ORDER.iter().filter_map(|&name| Some((name, Member::Value(metadata.get(name)?))));
+        let managers = managers.map(|text| ("managedFields", Member::Text(text)));
+        let unknown = metadata.iter().filter(|(name, _)| !METADATA_ORDER.contains(&name.as_str()));
+        let unknown = unknown.map(|(name, value)| (name.as_str(), Member::Value(value)));
+        self.metadata(known.chain(managers).chain(unknown), |name| METADATA_ORDER[..4].contains(&name));
+        for (name, value) in object.iter().filter(|(name, _)| !is_type_or_metadata(name)) {
+            self.raw(",");
+            self.member(name, value);
+        }
+        self.raw("}");
+        bare_at
+    }
+
+    /// Everything in the order of the names, as unstructured objects are encoded.
+    fn custom(&mut self, kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) {
+        let mut names: Vec<&str> =
+            object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
+        names.extend(["apiVersion", "kind", "metadata"]);
+        names.sort_unstable();
+        let mut sorted: Vec<(&str, Member<'_>)> =
+            metadata.iter().map(|(name, value)| (name.as_str(), Member::Value(value))).collect();
+        sorted.sort_unstable_by_key(|(name, _)| *name);
+        for (index, name) in names.iter().enumerate() {
+            self.raw(if index == 0 { "{" } else { "," });
+            match *name {
+                "apiVersion" => self.member(name, &Value::String(kind.api_version.clone())),
+                "kind" => self.member(name, &Value::String(kind.kind.clone())),
+                "metadata" => {
+                    self.raw(r#""metadata":"#);
+                    self.metadata(sorted.iter().copied(), |name| name < "resourceVersion");
+                }
+                name => self.member(name, &object[name]),
+            }
+        }
+        self.raw("}");
+    }
+
+    /// Writes the metadata with a gap for the version, behind the members that come `before` it.
+    fn metadata<'a>(
+        &mut self,
+        members: impl Iterator<Item = (&'a str, Member<'a>)>,
+        before: impl Fn(&str) -> bool,
+    ) {
+        let start = self.out.len();
+        self.raw("{");
+        let mut placed = false;
+        for (name, value) in members.filter(|(name, _)| *name != "resourceVersion") {
+            if !placed && !before(name) {
+                self.version_gap();
+                placed = true;
+            }
+            if self.out.len() > start + 1 {
+                self.raw(",");
+            }
+            match value {
+                Member::Value(value) => self.member(name, value),
+                Member::Text(text) => {
+                    self.text(name);
+                    self.raw(":");
+                    self.raw(text);
+                }
+            }
+        }
+        if !placed {
+            self.version_gap();
+        }
+        self.raw("}");
+        self.metadata = start..self.out.len();
+    }
+
+    fn version_gap(&mut self) {
+        if self.out.last() != Some(&b'{') {
+            self.raw(",");
+        }
+        self.raw(r#""resourceVersion":""#);
+        self.version_at = self.out.len();
+        self.raw("\"");
+    }
+}
+
+fn is_type_or_metadata(name: &str) -> bool {
+    matches!(name, "kind" | "apiVersion" | "metadata")
+}
+
+impl Draft {
+    /// The object as it would be at a version, for answers about objects that are not written.
+    pub(crate) fn preview(&self, version: u64) -> Bytes {
+        let (head, tail) = self.body.split_at(self.version_at);
+        [head, version.to_string().as_bytes(), tail].concat().into()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.key.as_str()
+    }
+
+    /// The object without a version: one that is not stored has none.
+    pub(crate) fn unversioned(&self) -> Bytes {
+        const NAME: &str = r#""resourceVersion":""#;
+        let (mut from, mut to) = (self.version_at - NAME.len(), self.version_at + 1);
+        // One of the commas around it goes, too.
+        if from > 0 && self.body[from - 1] == b',' {
+            from -= 1;
+        } else if self.body.get(to) == Some(&b',') {
+            to += 1;
+        }
+        [&self.body[..from], &self.body[to..]].concat().into()
+    }
+
+    /// The object of a dry run, or in a version that is not the stored one.
+    pub(crate) fn seal_unstored(self, version: u64, event: EventType) -> Stored {
+        self.seal(version, event)
+    }
+
+    /// The committed object, with the line of the event that announces it.
+    pub(super) fn seal(self, version: u64, kind: EventType) -> Stored {
+        let digits = version.to_string();
+        let (head, gap) = (kind.head(), self.version_at);
+        let mut line = Vec::with_capacity(head.len() + self.body.len() + digits.len() + LINE_TAIL.len());
+        for part in [head, &self.body[..gap], digits.as_bytes(), &self.body[gap..], LINE_TAIL] {
+            line.extend_from_slice(part);
+        }
+        Stored {
+            object: head.len()..line.len() - LINE_TAIL.len(),
+            line: Bytes::from(line),
+            key: self.key,
+            version,
+            uid: self.uid,
+            terminating: self.terminating,
+            labels: self.labels,
+            owners: self.owners,
+            fields: self.fields,
+            version_at: gap..gap + digits.len(),
+            metadata: self.metadata.start..self.metadata.end + digits.len(),
+            bare_at: self.bare_at,
+            wire: OnceLock::new(),
+        }
+    }
+}

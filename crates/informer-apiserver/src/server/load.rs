@@ -1,0 +1,134 @@
+//! Manifests from files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::error::ApiError;
+use crate::model::write_options::WriteMode;
+use crate::server::ApiServer;
+
+/// A manifest that could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is neither YAML nor JSON.
+    #[error("{} is not YAML or JSON, from document {document} on", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Which of its documents, from 1.
+        document: usize,
+        /// Why.
+        source: serde_norway::Error,
+    },
+    /// A document is of a kind that is not served.
+    #[error("document {document} of {} is of kind {kind:?} in {api_version:?}, which is not served; register it", path.display())]
+    UnknownKind {
+        /// The file.
+        path: PathBuf,
+        /// Which of its documents, from 1.
+        document: usize,
+        /// Its `kind`.
+        kind: String,
+        /// Its `apiVersion`.
+        api_version: String,
+    },
+    /// The server refused the object.
+    #[error("document {document} of {} was refused", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Which of its documents, from 1.
+        document: usize,
+        /// Why.
+        source: ApiError,
+    },
+}
+
+impl ApiServer {
+    /// Loads a manifest, or every `.yaml`, `.yml` and `.json` file of a directory in the order of their names.
+    /// Files may hold several documents, documents may be lists. Namespaced objects without a namespace go to
+    /// `default`; objects that exist are replaced. Objects are defaulted and validated like those of requests. Returns their
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// The first file or document that does not work; what came before it is loaded.
+    pub fn load_yaml(&self, path: impl AsRef<Path>) -> Result<usize, LoadError> {
+        let path = path.as_ref();
+        let read = |source| LoadError::Read { path: path.to_owned(), source };
+        if !fs::metadata(path).map_err(read)?.is_dir() {
+            return self.load_file(path);
+        }
+        let entries = fs::read_dir(path).map_err(read)?;
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(read)?;
+        let manifest = |file: &PathBuf| {
+            file.extension()
+                .and_then(|ext| ext.to_str())
+                .is_some_and(|ext| matches!(ext, "yaml" | "yml" | "json"))
+        };
+        files.retain(manifest);
+        files.sort_unstable();
+        files.iter().map(|file| self.load_file(file)).sum()
+    }
+
+    fn load_file(&self, path: &Path) -> Result<usize, LoadError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let mut count = 0;
+        for (index, document) in serde_norway::Deserializer::from_str(&text).enumerate() {
+            let document_number = index + 1;
+            let value = Value::deserialize(document).map_err(|source| LoadError::Parse {
+                path: path.to_owned(),
+                document: document_number,
+                source,
+            })?;
+            count += self.load_document(path, document_number, value)?;
+        }
+        Ok(count)
+    }
+
+    fn load_document(&self, path: &Path, document: usize, value: Value) -> Result<usize, LoadError> {
+        if value.is_null() {
+            return Ok(0);
+        }
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        if kind.ends_with("List") && value["items"].is_array() {
+            let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
+            let Value::Object(mut list) = value else { return Ok(0) };
+            let items = list.remove("items").and_then(|items| match items {
+                Value::Array(items) => Some(items),
+                _ => None,
+            });
+            // Items of typed lists have no type of their own.
+            let typed = items.unwrap_or_default().into_iter().map(|mut item| {
+                if item["kind"].is_null() && item.is_object() && !item_kind.is_empty() {
+                    item["kind"] = item_kind.clone().into();
+                    item["apiVersion"] = api_version.clone().into();
+                }
+                item
+            });
+            return typed.map(|item| self.load_document(path, document, item)).sum();
+        }
+        let resource = self.shared.registry.read().by_kind(&api_version, &kind);
+        let Some(resource) = resource else {
+            return Err(LoadError::UnknownKind { path: path.to_owned(), document, kind, api_version });
+        };
+        let loaded = self.shared.load(&resource, vec![value], WriteMode::Whole);
+        loaded.map_err(|source| LoadError::Refused { path: path.to_owned(), document, source })
+    }
+}
