@@ -1,9 +1,10 @@
-//! The rules that the compiler does not check: dependencies between crates, lengths of files, forbidden names,
+//! The rules that the compiler does not check: dependencies between crates and between the layers of a crate, lengths of files, forbidden names,
 //! tests that documents name, programs that documents show, patches of deliberate defects, and real time in tests.
 
 mod defects;
 mod edges;
 mod files;
+mod layers;
 mod names;
 mod parity;
 mod quotes;
@@ -19,6 +20,7 @@ pub(crate) fn run(root: &Path) -> Report {
     let sources = sources(root);
     edges::check(root, &mut report);
     files::check(root, &sources, &mut report);
+    layers::check(root, &sources, &mut report);
     parity::check(root, &sources, &mut report);
     names::check(root, &sources, &mut report);
     quotes::check(root, &mut report);

@@ -33,7 +33,7 @@ const RULES: [(&str, &[&str], &[&str]); 11] = [
     ),
     (
         "informer-apiserver",
-        &["informer-core", "informer-schema"],
+        &["informer-core", "informer-schema", "informer-workqueue"],
         &["kube-core", "kube-client", "k8s-openapi"],
     ),
     (

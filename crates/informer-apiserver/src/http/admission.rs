@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
+use crate::http::answer::{Answer, warn};
 use crate::http::call::Call;
+use crate::model::error::ApiError;
 use crate::requests::Verb;
 
 impl Call<'_> {
@@ -65,5 +67,21 @@ impl Call<'_> {
             }
         }
         options
+    }
+}
+
+/// Adds the warnings of policies and webhooks to an answer or an error.
+pub(super) fn with_warnings(
+    outcome: Result<Answer, ApiError>,
+    admission: Option<&AdmissionRequest>,
+) -> Result<Answer, ApiError> {
+    let Some(admission) = admission else { return outcome };
+    let warnings = admission.warnings();
+    match outcome {
+        Ok(mut answer) => {
+            warn(&mut answer, &warnings);
+            Ok(answer)
+        }
+        Err(error) => Err(error.warned(warnings)),
     }
 }

@@ -13,6 +13,7 @@ use crate::admission::{AdmissionRequest, Scope};
 use crate::auth::Requester;
 use crate::faults::{Plan, Point};
 use crate::http::accept::{Encoding, Shape, Wants, negotiate};
+use crate::http::admission::with_warnings;
 use crate::http::answer::{
     self, Answer, framed, header, json, protobuf, protobuf_list, streamed, streamed_protobuf, value, warn,
     whole, written_bytes,
@@ -492,22 +493,6 @@ impl Call<'_> {
                 ))
             }
         })
-    }
-}
-
-/// Adds the warnings of policies and webhooks to an answer or an error.
-fn with_warnings(
-    outcome: Result<Answer, ApiError>,
-    admission: Option<&AdmissionRequest>,
-) -> Result<Answer, ApiError> {
-    let Some(admission) = admission else { return outcome };
-    let warnings = admission.warnings();
-    match outcome {
-        Ok(mut answer) => {
-            warn(&mut answer, &warnings);
-            Ok(answer)
-        }
-        Err(error) => Err(error.warned(warnings)),
     }
 }
 
