@@ -23,10 +23,8 @@ impl World {
             .map(|map| (key_of(map), expected_copy(map)))
             .collect();
         let secrets = self.objects(&secrets()).await;
-        // The server does not collect a Secret that was created after its owner was deleted.
-        let owned = secrets.iter().filter(|secret| expected.contains_key(&key_of(secret)));
         let copies: BTreeMap<String, String> =
-            owned.map(|secret| (key_of(secret), held_copy(secret))).collect();
+            secrets.iter().map(|secret| (key_of(secret), held_copy(secret))).collect();
         if expected != copies {
             return Some(format!("the Secrets hold {copies:?}; the ConfigMaps ask for {expected:?}"));
         }
