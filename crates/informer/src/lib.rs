@@ -114,7 +114,12 @@ pub use informer_client::{
     RawObject, ReadOptions, Representation, RequestError, ResourceKind, SharedInformerFactory, SplitLists,
     StaticKind, StreamingLists, Typed, program_name,
 };
-pub use informer_core::*;
+pub use informer_core::{
+    FieldOperator, FieldPath, FieldRequirement, FieldSelector, FieldSelectorProblem, Gvk, Gvr, Header,
+    KeyError, LabelOperator, LabelRequirement, LabelSelector, Labels, Object, ObjectKey, OwnerReference,
+    ParseFieldPathError, ParseFieldSelectorError, ParseGvError, ParseKeyError, ParseLabelSelectorError,
+    ResourceVersion, Tombstone,
+};
 #[cfg(feature = "runtime")]
 pub use informer_runtime::{
     self as runtime, Cache, CacheInformer, Context, Controller, ControllerOptions, Edited, Fetched,
