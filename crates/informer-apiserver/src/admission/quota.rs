@@ -13,10 +13,10 @@
 //! [`Books`] are held from the question whether there is room until what it lets in is stored and written down, so that no two
 //! take the same room; they come after `allocating`, before `registry` and `storage`. Whoever writes them within that opens them again.
 
+pub(crate) mod check;
 pub(crate) mod evaluator;
 mod limits;
 pub(crate) mod pod;
-pub(crate) mod quota;
 pub(crate) mod scopes;
 
 use std::collections::BTreeMap;

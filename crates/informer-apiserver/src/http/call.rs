@@ -9,7 +9,7 @@ use http::request;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
-use crate::admission::{AdmissionRequest, Scope};
+use crate::admission::Scope;
 use crate::auth::Requester;
 use crate::faults::{Plan, Point};
 use crate::http::accept::{Encoding, Shape, Wants, negotiate};

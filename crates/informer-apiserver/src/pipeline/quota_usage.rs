@@ -13,9 +13,9 @@ use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::{Map, Value, json};
 
 use crate::admission::Scope;
+use crate::admission::quota::check::{Charge, check, counted, moved};
 use crate::admission::quota::evaluator::Measure;
 use crate::admission::quota::pod::add;
-use crate::admission::quota::quota::{self, Charge};
 use crate::admission::quota::{Amounts, Taking, amounts, scopes};
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -80,7 +80,7 @@ impl Pipeline {
             let quotas = self.bounds("resourcequotas", namespace);
             let checked = as_value(object, |object| {
                 let unbounded = taking.mode == WriteMode::Status;
-                quota::check(&quotas, &Charge { measure: &measure, object, old, unbounded })
+                check(&quotas, &Charge { measure: &measure, object, old, unbounded })
             });
             let used = checked.map_err(|why| ApiError::forbidden(kind, told_name(object), &why))?;
             // The controller's books follow what is stored.
@@ -126,7 +126,7 @@ impl Pipeline {
             if amounts(&quota["spec"]["hard"]) != amounts(&quota["status"]["hard"]) {
                 self.count_anew(&charging, &stored.key, quota);
             } else if !told {
-                match quota::moved(&quota, &measure, (before.as_ref(), after.as_ref())) {
+                match moved(&quota, &measure, (before.as_ref(), after.as_ref())) {
                     Some(used) => self.write_used(quota, &used),
                     // Something went that has not come yet: its commit is told later than this one.
                     None => self.count_anew(&charging, &stored.key, quota),
@@ -180,11 +180,11 @@ impl Pipeline {
         for (live, measure) in live {
             let found = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
             let objects: Vec<Value> = found.map(|stored| parse(stored.as_slice())).collect();
-            let mut counted = quota::counted(quota, &measure, objects.iter());
-            counted.retain(|name, _| hard.contains_key(name));
+            let mut sum = counted(quota, &measure, objects.iter());
+            sum.retain(|name, _| hard.contains_key(name));
             let names = hard.keys().filter(|name| measure.counts(name));
             used.extend(names.map(|name| (name.clone(), Amount::ZERO)));
-            add(&mut used, &counted);
+            add(&mut used, &sum);
         }
         (used, version)
     }
