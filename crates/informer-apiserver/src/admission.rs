@@ -1,14 +1,18 @@
-//! Admission: policies in CEL and webhooks that may change or reject a write.
+//! Admission of writes: built-in plugins, CEL policies and webhooks.
 //!
-//! The write pipeline calls [`Admission::admit`] at two places, before the object is validated and before it is stored. A write that
-//! meets another version of the object starts again from its read, and is then admitted again, as by kube-apiserver. No lock is
-//! held while a webhook is called.
+//! The write pipeline runs the two phases of admission for each write: [`Phase::Mutate`] before the object is
+//! validated, and
+//! [`Phase::Validate`] before it is stored. On a conflict the write is retried from its read, and is admitted
+//! again. No lock
+//! is held while a webhook is called.
 //!
-//! A webhook sees exactly what is stored: uid and generated name included.
+//! Webhooks receive the object as it will be stored, including its UID and generated name.
 //!
 //! # Lock order
 //!
-//! The warnings of a request and the compiled webhooks are locked alone, and never across an await.
+//! The request's warnings and the compiled webhooks have a lock each. No other lock is taken while one of
+//! them is held, and neither
+//! is held across an await.
 
 mod attributes;
 mod conditions;
@@ -38,7 +42,7 @@ use crate::auth::Auth;
 
 type Object = Map<String, Value>;
 
-/// Admits writes: plugins, quotas, policies and webhooks.
+/// Runs admission plugins, policies and webhooks.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) auth: Auth,
@@ -56,13 +60,14 @@ impl Deref for Admission {
 /// The two phases of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Before validation: the object may be changed.
+    /// Before validation: the object may be modified.
     Mutate,
     /// Before the object is stored: the write may only be rejected.
     Validate,
 }
 
-/// A request whose writes are admitted: its attributes, and the warnings of the webhooks and policies so far.
+/// The attributes of a request that is being admitted, and the warnings that webhooks and policies have
+/// returned so far.
 pub(crate) struct AdmissionRequest {
     pub(crate) attributes: Attributes,
     warnings: Mutex<Vec<String>>,
@@ -73,7 +78,7 @@ impl AdmissionRequest {
         Self { attributes, warnings: Mutex::default() }
     }
 
-    /// Adds a warning for the client, unless it is there already.
+    /// Adds a warning for the client. Duplicates are dropped.
     pub(crate) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock();
         if !warnings.contains(&warning) {

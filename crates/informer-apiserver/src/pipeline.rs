@@ -1,8 +1,12 @@
-//! Writes: create, update, patch and bulk load.
+//! The write pipeline: create, update, patch, delete and bulk load.
 //!
-//! A write reads the object, changes a copy, and commits it if the object is still the one that was read; otherwise it starts again
-//! from the read. No lock is held in between. Writes are asynchronous because admission and conversion may call webhooks: those of
-//! the embedding program and of the controllers call none, and are [ready at once](crate::pipeline::ready).
+//! A write reads the object, modifies a copy, and commits it if the stored object is unchanged. Otherwise it
+//! retries from
+//! the read. No lock is held in between.
+//!
+//! Writes are asynchronous because admission and conversion may call webhooks. Writes of the embedding
+//! program and of the controllers
+//! call none, so their futures are [ready immediately](crate::pipeline::ready).
 
 pub(crate) mod allocations;
 mod apply;
@@ -58,15 +62,15 @@ use crate::registry::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, fill_status, shaped};
 pub(crate) use quota_usage::{Books, Commit};
 
-/// Names tried for one generateName, as upstream.
+/// Maximum number of names tried for one `generateName`, as in kube-apiserver.
 const MAX_NAMES: usize = 8;
-/// The longest prefix that generateName keeps, as upstream.
+/// `generateName` is truncated to this length, as in kube-apiserver.
 const MAX_PREFIX: usize = 58;
 
 /// The group of CustomResourceDefinitions.
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-/// What a write answers.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Bytes,
@@ -84,18 +88,18 @@ impl Written {
         Self { object: stored.bytes(), stored: Some(stored), created, warnings: Vec::new() }
     }
 
-    /// The same with warnings that come before those that it has.
+    /// Prepends warnings.
     fn warned(mut self, warnings: Vec<String>) -> Self {
         self.warnings.splice(0..0, warnings);
         self
     }
 }
 
-/// Decides and stores writes.
+/// Validates, admits and stores writes.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) admission: Admission,
-    /// The usage of quotas; held by a write from the check of a quota until it is stored.
+    /// The recorded usage of quotas. A write holds the lock from the quota check until it is stored.
     pub(crate) books: Books,
     /// Addresses and node ports of Services that are being written. Locked before `books`, `registry` and `storage`.
     pub(crate) allocations: Allocations,
@@ -237,8 +241,11 @@ impl Pipeline {
         Err(ApiError::no_unique_name(kind, metadata::text(&object, "name")))
     }
 
-    /// Prepares and validates a new object of this name. A Service gets an address and node ports that are not in `taken`, or that no
-    /// other Service has; they are reserved until the returned allocation is dropped.
+    /// Prepares and validates a new object.
+    ///
+    /// A Service gets a cluster IP and node ports that are not in `taken`, or that no other Service has if
+    /// `taken` is `None`. In the
+    /// latter case they are reserved until the returned allocation is dropped.
     fn prepare_and_validate_new(
         &self,
         scope: Scope<'_>,
@@ -265,7 +272,8 @@ impl Pipeline {
         Ok(allocation)
     }
 
-    /// Decodes an object into the type or schema of its kind, with defaults; returns the warnings. A raw object stays as it is.
+    /// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings. A raw
+    /// object is not changed.
     fn decoded(
         &self,
         scope: Scope<'_>,
@@ -276,13 +284,13 @@ impl Pipeline {
             return self.shaped(scope, object, Origin::Body);
         }
         if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
-            // An invalid definition is stored, too. Its names are defaulted, since the server needs them.
+            // An invalid raw CRD is stored, too. Its names are defaulted, because the server needs them.
             drop(crate::model::crd::check_definition(object));
         }
         Ok(Vec::new())
     }
 
-    /// What the server decides about a new object.
+    /// Sets the fields that the server owns in a new object.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
         metadata::wipe(object);
@@ -293,7 +301,7 @@ impl Pipeline {
         if kind.traits.has(Traits::GENERATION) {
             metadata.insert("generation".into(), 1.into());
         }
-        // A node that registers says what it has; of all others the status is for those who look after them.
+        // A node sets its own status when it registers. For other kinds only controllers write the status.
         if kind.traits.has(Traits::STATUS) && mode == WriteMode::Main && !kind.is("", "Node") {
             object.remove("status");
         }

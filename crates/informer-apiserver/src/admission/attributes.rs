@@ -1,4 +1,4 @@
-//! What is known of a write besides its objects.
+//! Admission attributes: everything known about a write except its objects.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::hooks::GROUP;
 use crate::model::user::User;
 
-/// What a write does, as webhooks are told.
+/// The operation of an admission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -50,24 +50,26 @@ impl ReviewKind {
     }
 }
 
-/// Who writes what, and how.
+/// The user, target and options of a write.
 #[derive(Debug, Clone)]
 pub(crate) struct Attributes {
     pub(crate) gvr: Gvr,
-    /// The kind of the objects: of a subresource its own.
+    /// The kind of the request's object. A subresource may have a kind of its own.
     pub(crate) kind: ReviewKind,
     pub(crate) subresource: String,
-    /// Of a namespace its own name.
+    /// For a Namespace: its own name.
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) user: User,
     pub(crate) dry_run: bool,
-    /// The options of the request, as `CreateOptions`.
+    /// The options of the request as `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`.
     pub(crate) options: Value,
 }
 
 impl Attributes {
-    /// Policies are not subject to anybody: a broken one could not be mended.
+    /// Returns true for admission policies and their bindings, which are exempt from admission. Otherwise a
+    /// broken policy could prevent its
+    /// own repair.
     pub(crate) fn is_exempt(&self) -> bool {
         const EXEMPT: [&str; 4] = [
             "validatingadmissionpolicies",
@@ -78,14 +80,16 @@ impl Attributes {
         self.gvr.group == GROUP && EXEMPT.contains(&self.gvr.resource.as_str())
     }
 
-    /// Configurations of webhooks are subject to policies, but for the same reason not to webhooks.
+    /// Returns true for webhook configurations. They are subject to policies, but not to webhooks, so that a
+    /// broken webhook can be removed.
     pub(super) fn is_configuration(&self) -> bool {
         const CONFIGURATIONS: [&str; 2] =
             ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
         self.gvr.group == GROUP && CONFIGURATIONS.contains(&self.gvr.resource.as_str())
     }
 
-    /// Policies are not asked about questions to the server itself: the cluster could not do without their answers.
+    /// Returns true for TokenReview and the access reviews. Policies do not apply to them, because the
+    /// cluster depends on their answers.
     pub(super) fn is_question(&self) -> bool {
         let review = self.gvr.resource.ends_with("reviews");
         review && matches!(self.gvr.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
@@ -95,7 +99,7 @@ impl Attributes {
         self.gvr.group.is_empty() && self.gvr.resource == "namespaces"
     }
 
-    /// The options that go with an operation: an update may turn out to create.
+    /// Returns the options for an operation. An update or patch may turn out to be a create.
     pub(super) fn options(&self, operation: Operation) -> Value {
         let mut options = self.options.clone();
         if operation == Operation::Create {

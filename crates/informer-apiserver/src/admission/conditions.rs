@@ -1,17 +1,17 @@
-//! Match conditions: expressions in CEL over the request.
+//! Match conditions: CEL expressions that decide whether a webhook or policy applies to a request.
 
 use super::expressions::{Expression, Outcome, Run};
 
-/// What the match conditions of one webhook or policy may cost together, as upstream.
+/// CEL cost limit of all match conditions of one webhook or policy, as in kube-apiserver.
 pub(super) const BUDGET: u64 = 2_500_000;
 
-/// Whether all conditions hold; the error says why that cannot be told.
+/// Returns true if all conditions evaluate to true. Returns an error if this cannot be decided.
 pub(super) fn hold(conditions: &[Expression], fails_open: bool, run: &mut Run<'_>) -> Result<bool, String> {
     let mut errors = Vec::new();
     for condition in conditions {
         match run.evaluate(condition) {
             Ok(Outcome::Bool(true)) => {}
-            // One that does not hold settles it, whatever the others come to.
+            // A false condition decides, even if others fail.
             Ok(Outcome::Bool(false)) => return Ok(false),
             Ok(_) => {
                 let why = "cel expression does not evaluate to a bool";

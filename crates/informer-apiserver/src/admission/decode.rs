@@ -1,4 +1,4 @@
-//! Decoding of objects that webhooks and policies have changed.
+//! Decoding of objects that webhooks and policies have patched.
 
 use serde_json::Value;
 
@@ -10,12 +10,12 @@ use crate::model::write_options::Validation;
 use crate::registry::Resource;
 
 impl Admission {
-    /// Fits an object that a webhook has patched.
+    /// Decodes and defaults a patched object. Unknown fields are dropped.
     pub(crate) fn refit(&self, resource: &Resource, object: Value) -> Result<Object, String> {
         self.refitted(resource, object).map(|(object, _)| object)
     }
 
-    /// The same, where a field that the kind does not have is an error.
+    /// Decodes and defaults a patched object. An unknown field is an error.
     pub(crate) fn refit_strictly(&self, resource: &Resource, object: Value) -> Result<Object, String> {
         let (object, unknown) = self.refitted(resource, object)?;
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -31,8 +31,10 @@ impl Admission {
     }
 }
 
-/// Fits an object that a webhook has patched: what a built-in kind does not know is dropped. Of a custom one that happens
-/// when the object is stored, as upstream: later webhooks see it.
+/// Decodes and defaults a patched object, and returns the unknown fields of built-in kinds, which are
+/// dropped.
+///
+/// A custom resource is pruned only when it is stored, so later webhooks still receive its unknown fields.
 pub(crate) fn refit(
     kinds: &informer_schema::Schema,
     kind: &Kind,

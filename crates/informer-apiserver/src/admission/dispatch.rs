@@ -1,5 +1,8 @@
-//! Asking policies and webhooks: the policies that change and the mutating webhooks, after each other; then the policies that decide;
-//! then the validating webhooks, at once.
+//! Dispatches a write to policies and webhooks.
+//!
+//! Mutating policies and mutating webhooks run one after the other. Validating policies follow, then the
+//! validating webhooks, which are
+//! called concurrently.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,20 +21,21 @@ use crate::model::error::ApiError;
 use crate::registry::Resource;
 use crate::webhook::Post;
 
-/// What upstream calls webhooks as.
+/// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
 
-/// How the call of one webhook went wrong.
+/// The reason why a webhook call failed.
 enum Failure {
-    /// It could not be asked, or said nothing that makes sense: its failure policy decides.
+    /// The webhook could not be called or returned an invalid response. `failurePolicy` decides.
     Call(String),
-    /// The write is refused.
+    /// The write is rejected.
     Refused(ApiError),
 }
 
 impl Admission {
-    /// Runs one phase of admission: of a creation if `old` is absent, of a deletion if `object` is. Returns what policies and
-    /// webhooks made of the object.
+    /// Runs one phase of admission and returns the object after mutation.
+    ///
+    /// The operation is CREATE if `old` is absent, and DELETE if `object` is absent.
     pub(crate) async fn run_admission(
         &self,
         request: &AdmissionRequest,
@@ -64,10 +68,11 @@ impl Admission {
         Ok(round.versions.into_object())
     }
 
-    /// Asks the plugins again that change objects, in the version of the request; whether they have.
+    /// Runs the mutating plugins again on the object in the version of the request. Returns true if they
+    /// changed it.
     fn plug_in_again(&self, asked: &Asked<'_>, versions: &mut Versions<'_>) -> Result<bool, ApiError> {
         let attributes = &asked.request.attributes;
-        // What is updated they see after the webhooks alone.
+        // On updates the plugins run only once, after the mutating webhooks.
         let is_theirs = asked.operation == Operation::Create && attributes.subresource.is_empty();
         let Some(object) = versions.object_mut().filter(|_| is_theirs) else { return Ok(false) };
         let (kind, before) = (&asked.own.kind, object.clone());
@@ -76,7 +81,7 @@ impl Admission {
         Ok(*object != before)
     }
 
-    /// The webhooks that may be asked.
+    /// Returns the webhooks of this phase. Webhook configurations are exempt from webhooks.
     fn hooks_for(&self, asked: &Asked<'_>) -> Arc<Vec<Hook>> {
         match asked.request.attributes.is_configuration() {
             true => Arc::default(),
@@ -105,8 +110,9 @@ impl Admission {
             let changed = match patched {
                 Ok(Some(object)) => {
                     round.versions.change(&seen, object);
-                    // Upstream compares, but the times of field managers lose their fraction on the way: every patch
-                    // counts.
+                    // Every patch counts as a change. A comparison would report false changes, because
+                    // conversion drops the fractional
+                    // seconds of the times in `managedFields`.
                     true
                 }
                 Ok(None) => false,
@@ -120,7 +126,7 @@ impl Admission {
         self.turn_back(&mut round.versions, &asked.own).await
     }
 
-    /// How a webhook is to see a write; `None` where it is not for it.
+    /// Returns the version in which a webhook receives a write, or `None` if the webhook does not match.
     async fn calls_for(
         &self,
         asked: &Asked<'_>,
@@ -136,7 +142,7 @@ impl Admission {
         Ok(holds.then_some(seen))
     }
 
-    /// The object after what a webhook wants changed; `None` where it wants nothing.
+    /// Applies the patch of a webhook. Returns `None` if there is no patch or it is empty.
     fn patched(
         &self,
         asked: &Asked<'_>,
@@ -161,7 +167,7 @@ impl Admission {
         let patched = patch.apply(Value::Object(object.clone())).map_err(|why| internal(&why))?;
         let resource = seen.converted.as_ref().unwrap_or(&asked.own);
         match (asked.request.attributes.subresource.as_str(), patched) {
-            // Of its subresources only the status is the object itself.
+            // `status` is the only subresource whose object is the resource itself.
             ("" | "status", patched) => self.refit(resource, patched).map(Some).map_err(|why| internal(&why)),
             (_, Value::Object(patched)) => Ok(Some(patched)),
             (_, _) => Err(internal("the patched object is none")),
@@ -194,7 +200,7 @@ impl Admission {
         Ok(versions.into_object())
     }
 
-    /// Asks one webhook. An answer that refuses is a failure.
+    /// Calls one webhook. A response that denies the request becomes [`Failure::Refused`].
     async fn call(
         &self,
         asked: &Asked<'_>,
@@ -233,7 +239,7 @@ impl Admission {
 /// A write in one phase of admission.
 pub(super) struct Asked<'a> {
     pub(super) request: &'a AdmissionRequest,
-    /// Where the write goes.
+    /// The resource that is written.
     pub(super) own: Arc<Resource>,
     phase: Phase,
     pub(super) operation: Operation,
@@ -245,15 +251,16 @@ impl Asked<'_> {
     }
 }
 
-/// The mutating webhooks' round, and the one after it for those that want to see what became of the object.
+/// State of the two rounds of mutating webhooks. The second round reinvokes webhooks if the object has
+/// changed since their call.
 struct Round<'a> {
     versions: Versions<'a>,
     changed: bool,
-    /// It is the second round.
+    /// The second round is running.
     again: bool,
-    /// Called so far, and to be called again when something changes.
+    /// Webhooks called so far that must be reinvoked if the object changes.
     called: BTreeSet<usize>,
-    /// To be called again.
+    /// Webhooks to reinvoke.
     due: BTreeSet<usize>,
 }
 
@@ -262,7 +269,8 @@ impl<'a> Round<'a> {
         Self { versions, changed: false, again: false, called: BTreeSet::new(), due: BTreeSet::new() }
     }
 
-    /// Begins the second round, after policies that may have `changed` the object.
+    /// Starts the second round. `changed` is true if policies or plugins changed the object after the first
+    /// round.
     fn again(&mut self, changed: bool) {
         self.again = true;
         if changed {
@@ -281,7 +289,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Lets a failure pass where the webhook's policy says so.
+/// Ignores a failed call if the webhook's `failurePolicy` is `Ignore`.
 fn passed_over(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
     match failure {
         Failure::Refused(error) => Err(error),

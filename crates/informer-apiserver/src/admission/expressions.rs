@@ -1,4 +1,4 @@
-//! Expressions in CEL over a request: what they see, what they come to, and what they may cost.
+//! CEL expressions of admission: variables, results and cost limits.
 
 #[cfg(feature = "cel")]
 mod authorizer;
@@ -21,7 +21,7 @@ pub(super) use evaluate::{Expression, Run};
 #[cfg(not(feature = "cel"))]
 pub(super) use refuse::{Expression, Run};
 
-/// What an expression comes to, as far as it is asked.
+/// The result of an expression, as far as callers distinguish it.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -31,11 +31,11 @@ pub(super) enum Outcome {
     Other,
 }
 
-/// Why an expression comes to nothing.
+/// An evaluation error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) why: String,
-    /// Nothing is left to be spent: the others are not evaluated either.
+    /// The cost budget is exhausted: no further expression is evaluated.
     pub(super) ends_all: bool,
 }
 
@@ -45,10 +45,10 @@ impl Failure {
     }
 }
 
-/// What expressions see, each under its name.
+/// The variables of an expression.
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
-/// Who asks what they may do, and about which object.
+/// The user and the attributes for the `authorizer` variable.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
 pub(super) struct Asker<'a> {
     user: &'a User,
@@ -57,7 +57,7 @@ pub(super) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// The user of a write.
+    /// Takes the user and attributes of a write.
     pub(super) fn of(write: &Write<'a>, permissions: Permissions) -> Self {
         Self { user: &write.attributes.user, permissions, attributes: write.attributes }
     }

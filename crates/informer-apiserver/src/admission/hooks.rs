@@ -1,4 +1,4 @@
-//! The webhooks that are configured, read from the stored configurations.
+//! Compiles the stored webhook configurations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,27 +19,27 @@ use crate::registry::storage::OrderedMap;
 use crate::webhook::ClientConfig;
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io";
-/// How long a webhook may take that says nothing of it, as upstream.
+/// Default of `timeoutSeconds`.
 const TIMEOUT_SECONDS: u64 = 10;
 
-/// One webhook, ready to be matched and called.
+/// A webhook, ready to be matched and called.
 pub(super) struct Hook {
     pub(super) name: String,
     pub(super) client: ClientConfig,
     pub(super) criteria: Criteria,
-    /// Failures to call it are passed over.
+    /// `failurePolicy` is `Ignore`.
     pub(super) fails_open: bool,
     pub(super) conditions: Vec<Expression>,
     pub(super) timeout: Duration,
-    /// Dry runs may be told.
+    /// The webhook has no side effects on dry run and may be called for one.
     pub(super) dry_runs: bool,
-    /// The version of the review, the first of its list that is known.
+    /// The first supported version of `admissionReviewVersions`.
     pub(super) review_version: Option<&'static str>,
-    /// It is called again when a later one changes what it has seen.
+    /// `reinvocationPolicy` is `IfNeeded`.
     pub(super) reinvoked: bool,
 }
 
-/// A webhook as it is stored.
+/// A webhook as stored in its configuration.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stated {
@@ -75,7 +75,8 @@ impl StatedCondition {
 }
 
 impl Hook {
-    /// Reads a webhook; one that cannot be read is none, since its configuration would not have been accepted.
+    /// Compiles a stored webhook. Returns `None` for an undecodable one, which validation of the
+    /// configuration would have rejected.
     fn new(stated: &Value) -> Option<Self> {
         let stated: Stated = serde_json::from_value(stated.clone()).ok()?;
         let known = |version: &String| match version.as_str() {
@@ -104,13 +105,14 @@ impl Hook {
     }
 }
 
-/// A selector as it is stored; one that is none selects nothing.
+/// Parses a stored label selector. An invalid one selects nothing.
 pub(super) fn selector(stated: Option<&Value>) -> LabelSelector {
     let text = stated.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())
 }
 
-/// The webhooks of each phase and the policies, compiled, for as long as the configurations stay as they are.
+/// Compiled webhooks and policies. Each entry is valid until the resourceVersion of one of its configurations
+/// changes.
 #[derive(Default)]
 pub(crate) struct HookCache {
     mutating: Mutex<Compiled>,
@@ -121,7 +123,7 @@ pub(crate) struct HookCache {
 
 #[derive(Default)]
 struct Compiled {
-    /// The versions of the configurations, in their order.
+    /// The resourceVersions of the compiled configurations, in order.
     of: Vec<u64>,
     hooks: Arc<Vec<Hook>>,
 }
@@ -133,7 +135,7 @@ impl std::fmt::Debug for HookCache {
 }
 
 impl HookCache {
-    /// Forgets everything: the same versions may be those of other configurations now.
+    /// Drops all entries. After a restore the same resourceVersions may belong to other configurations.
     pub(crate) fn forget(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();
@@ -143,7 +145,7 @@ impl HookCache {
 }
 
 impl Admission {
-    /// Whether any webhook or policy might be asked.
+    /// Returns true if any webhook is configured or any policy is bound.
     pub(crate) fn has_hooks(&self) -> bool {
         let configured = |phase| self.configurations(phase).iter().next().is_some();
         configured(Phase::Mutate) || configured(Phase::Validate) || self.has_policies()
@@ -160,7 +162,7 @@ impl Admission {
         }
     }
 
-    /// The webhooks of a phase, by the names of their configurations and then in their order there.
+    /// Returns the webhooks of a phase, ordered by the name of the configuration and by their position in it.
     pub(super) fn hooks(&self, phase: Phase) -> Arc<Vec<Hook>> {
         let stored = self.configurations(phase);
         let versions: Vec<u64> = stored.iter().map(|stored| stored.version).collect();

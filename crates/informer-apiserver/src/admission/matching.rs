@@ -1,4 +1,4 @@
-//! Which webhooks and policies a write is for.
+//! Matches writes against the rules and selectors of webhooks and policies.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// Which writes a webhook or a policy is for.
+/// The match criteria of a webhook or a policy.
 pub(super) struct Criteria {
-    /// `None` for all.
+    /// `None` matches everything.
     pub(super) rules: Option<Vec<Rule>>,
-    /// What these are for is left out.
+    /// `excludeResourceRules`.
     pub(super) excluded: Vec<Rule>,
-    /// Rules also hold for other versions of the same objects.
+    /// `matchPolicy` is `Equivalent`: rules also match other versions of the resource.
     pub(super) equivalent: bool,
     pub(super) namespaces: LabelSelector,
     pub(super) objects: LabelSelector,
 }
 
-/// Which requests a webhook or a policy is for.
+/// A rule of a webhook, or a `resourceRules` entry of a policy.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Rule {
@@ -37,11 +37,11 @@ pub(super) struct Rule {
     pub(super) api_versions: Vec<String>,
     pub(super) resources: Vec<String>,
     pub(super) scope: Option<String>,
-    /// Only objects of these names, where there are any; webhooks have none.
+    /// `resourceNames`; empty matches all names. Webhook rules do not have the field.
     pub(super) resource_names: Vec<String>,
 }
 
-/// A write, as it is matched against webhooks.
+/// A write that is matched against webhooks and policies.
 pub(super) struct Write<'a> {
     pub(super) attributes: &'a Attributes,
     pub(super) operation: Operation,
@@ -50,7 +50,7 @@ pub(super) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// The name of the object; one that was generated is known once the object is complete.
+    /// Returns the name of the object. On CREATE with `generateName` it comes from the object.
     pub(super) fn name(&self) -> &str {
         let generated = || self.object.and_then(|object| object.get("metadata")?.get("name")?.as_str());
         match self.attributes.name.as_str() {
@@ -60,24 +60,25 @@ impl Write<'_> {
     }
 }
 
-/// The version of the resource that a webhook wants to see.
+/// The resource and kind that a webhook or policy receives. With `matchPolicy: Equivalent` it can differ from
+/// the request's version.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) gvr: Gvr,
     pub(super) kind: ReviewKind,
-    /// Objects are converted to it.
+    /// The resource to which the objects are converted, if it differs from that of the request.
     pub(super) converted: Option<Arc<Resource>>,
 }
 
 impl Seen {
-    /// As it is written.
+    /// The resource and kind of the request, without conversion.
     fn own(attributes: &Attributes) -> Self {
         Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
     }
 }
 
 impl Admission {
-    /// How a webhook or a policy is to see a write; `None` where its selectors or rules are for others.
+    /// Returns the version in which a webhook or policy receives a write, or `None` if it does not match.
     pub(super) fn seen_by(&self, criteria: &Criteria, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
         let namespace = self.matches_namespace(&criteria.namespaces, write);
         if matches!(namespace, Ok(false)) || !matches_object(&criteria.objects, write) {
@@ -94,7 +95,7 @@ impl Admission {
         namespace.map(|_| Some(seen))
     }
 
-    /// Whether a webhook's conditions hold for a write whose objects are as it sees them.
+    /// Evaluates a webhook's match conditions for a write whose objects are already converted.
     pub(super) fn conditions_hold(
         &self,
         hook: &Hook,
@@ -113,7 +114,7 @@ impl Admission {
             .map_err(|why| self.forbidden(write, &why))
     }
 
-    /// A write that is refused for this reason.
+    /// Returns the `Forbidden` error for a write.
     pub(super) fn forbidden(&self, write: &Write<'_>, why: &str) -> ApiError {
         match self.resource(&write.attributes.gvr) {
             Ok(resource) => {
@@ -134,7 +135,7 @@ impl Admission {
             return None;
         }
         let others = self.equivalents(attributes);
-        // The earlier rule counts.
+        // The first matching rule decides.
         let mut found =
             rules.iter().flat_map(|rule| others.iter().filter(|r| rule_matches(rule, write, &r.kind.gvr)));
         let found = found.next()?;
@@ -145,12 +146,12 @@ impl Admission {
                 kind: ReviewKind::new(&gvr.group, &gvr.version, kind),
                 converted: Some(Arc::clone(found)),
             },
-            // The others have a kind of their own, which is the same in every version.
+            // Other subresources have a kind that is the same in every version.
             _ => Seen { gvr: gvr.clone(), ..own },
         })
     }
 
-    /// The other versions in which the same is there: of a definition also those that are not served.
+    /// Returns the resource in its other versions. For a CRD this includes versions that are not served.
     fn equivalents(&self, attributes: &Attributes) -> Vec<Arc<Resource>> {
         let registry = self.registry.read();
         let Some(own) = registry.get(&attributes.gvr) else { return Vec::new() };
@@ -186,7 +187,7 @@ impl Admission {
             Err(_) if self.require_namespaces => {
                 Err(ApiError::not_found(&namespaces.kind, &attributes.namespace))
             }
-            // A server that does not insist on namespaces takes them as they would be made.
+            // Without namespace enforcement a missing namespace is matched with its default labels.
             Err(_) => Ok(selector.matches_with(|label| {
                 (label == "kubernetes.io/metadata.name").then_some(attributes.namespace.as_str())
             })),
@@ -226,7 +227,7 @@ fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
         && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == write.name()))
 }
 
-/// The resource of a review.
+/// Returns the kind and the resource as JSON.
 pub(super) fn seen_json(seen: &Seen) -> (Value, Value) {
     (seen.kind.json(), resource_json(&seen.gvr))
 }

@@ -1,8 +1,9 @@
-//! Admission plugins that are on by default and that look at other objects than the one that is written: classes, and the labels of
-//! namespaces. They hold no lock while they decide, and writes of this process are not shown to them.
+//! Admission plugins that read other objects: PodSecurity, default StorageClass/IngressClass/RuntimeClass,
+//! priority classes, topology labels.
 //!
-//! Each of them first looks at the kind, and then whether there is anything to go by: where nobody has labelled a namespace or made
-//! a class, a write is not looked at further.
+//! The plugins are enabled by default. They hold no lock while they decide, and internal writes skip them.
+//! Each first checks the kind, and
+//! then whether the labels or classes that it needs exist.
 
 mod classes;
 mod mutating;
@@ -20,7 +21,7 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
 use crate::model::write_options::{Validation, WriteMode};
 
-/// A write that is about to be stored: of an object as it will be, in the place of `old`.
+/// A write that is about to be stored. `object` is its final state, `old` the stored object.
 #[derive(Clone, Copy)]
 pub(crate) struct Coming<'a> {
     pub(crate) scope: Scope<'a>,
@@ -31,8 +32,9 @@ pub(crate) struct Coming<'a> {
 }
 
 impl Admission {
-    /// What the plugins say to an object before validating webhooks see it: a refusal, or more warnings than the client is told of
-    /// already. Either comes with those.
+    /// Runs the validating plugins. They run before the validating webhooks.
+    ///
+    /// Adds their warnings to `warnings`. An error carries the warnings that were collected so far.
     pub(crate) fn judge(&self, coming: Coming<'_>, mut told: Vec<String>) -> Result<Vec<String>, ApiError> {
         let Coming { scope, mode, .. } = coming;
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main || scope.scales {
@@ -58,7 +60,7 @@ impl Admission {
         }
     }
 
-    /// There is one class of priorities for pods that name none.
+    /// Allows only one PriorityClass with `globalDefault`.
     fn judge_default(&self, coming: Coming<'_>) -> Result<(), ApiError> {
         if part(coming.object, "globalDefault") != true {
             return Ok(());
@@ -72,7 +74,7 @@ impl Admission {
         Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, &why))
     }
 
-    /// What classes and nodes say of an object that names them, before mutating webhooks see it.
+    /// Applies defaults that depend on other objects. Runs before the mutating webhooks.
     pub(crate) fn fill_from_others(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
         if kind.is("", "Pod") {
             self.fill_from_runtime_class(kind, object)?;
@@ -86,7 +88,7 @@ impl Admission {
         Ok(())
     }
 
-    /// An object that is in no namespace: a class.
+    /// Returns a cluster-scoped class.
     fn class_of(&self, classes: &Gvr, name: &str) -> Option<Value> {
         let classes = self.resource(classes).ok()?;
         let found = self.storage.read().get(classes.table, name).cloned()?;
@@ -98,7 +100,7 @@ fn set(object: &mut Object, name: &str, value: Value) {
     object.entry("spec").or_insert(Value::Null)[name] = value;
 }
 
-/// Part of an object; null where it is missing.
+/// Returns a top-level field of an object, or null.
 fn part<'a>(object: &'a Object, name: &str) -> &'a Value {
     const MISSING: &Value = &Value::Null;
     object.get(name).unwrap_or(MISSING)

@@ -1,7 +1,9 @@
-//! Admission policies: expressions in CEL that decide writes or change them, read from the stored policies and their bindings.
+//! Admission policies: CEL expressions from the stored policies and their bindings that mutate or validate
+//! writes.
 //!
-//! Those that change are asked before the mutating webhooks and those that decide before the validating ones, as upstream, and inside
-//! this process: nothing is held while they run.
+//! Mutating policies run before the mutating webhooks, and validating policies before the validating
+//! webhooks. Policies are evaluated in
+//! this process. No lock is held meanwhile.
 
 mod apply;
 mod dispatch;
@@ -30,39 +32,39 @@ use crate::admission::Admission;
 use crate::model::json::parse;
 use crate::registry::storage::OrderedMap;
 
-/// What a policy does about a write.
+/// The evaluator of a policy type (validating or mutating).
 pub(super) trait Work: Sized {
-    /// The resource of such policies.
+    /// The resource name of the policies.
     const POLICIES: &'static str;
-    /// The resource of their bindings.
+    /// The resource name of the bindings.
     const BINDINGS: &'static str;
 
-    /// Reads the `spec` of a policy.
+    /// Compiles the `spec` of a policy.
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
-    /// Where such policies are kept compiled.
+    /// Returns the cache of compiled policies of this type.
     fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>>;
 }
 
-/// A policy, ready to be asked.
+/// A compiled policy with its bindings.
 pub(super) struct Policy<W> {
     name: String,
     definition: Arc<Definition<W>>,
     bindings: Vec<Binding>,
 }
 
-/// What a policy says.
+/// The compiled `spec` of a policy.
 struct Definition<W> {
-    /// The version of the policy.
+    /// The resourceVersion of the policy.
     version: u64,
     criteria: Criteria,
-    /// Failures to decide are passed over.
+    /// `failurePolicy` is `Ignore`.
     fails_open: bool,
     param_kind: Option<ParamKind>,
     work: W,
 }
 
-/// Where a policy holds, and what becomes of what it says.
+/// A binding: restricts where a policy applies, and selects the actions and parameters.
 struct Binding {
     name: String,
     criteria: Criteria,
@@ -70,7 +72,7 @@ struct Binding {
     params: Option<ParamRef>,
 }
 
-/// The kind of the objects that a policy is told beside the write.
+/// `spec.paramKind` of a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ParamKind {
@@ -78,16 +80,16 @@ struct ParamKind {
     kind: String,
 }
 
-/// Which of them.
+/// `spec.paramRef` of a binding.
 struct ParamRef {
     name: String,
     namespace: String,
     selector: Option<LabelSelector>,
-    /// A write is refused when there are none.
+    /// `parameterNotFoundAction` is `Deny`.
     needed: bool,
 }
 
-/// `matchConstraints` and `matchResources` as they are stored.
+/// `matchConstraints` or `matchResources` as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StatedCriteria {
@@ -150,7 +152,7 @@ impl StatedCriteria {
 }
 
 impl<W: Work> Definition<W> {
-    /// Reads a policy; one that cannot be read is none, since it would not have been accepted.
+    /// Compiles a policy. Returns `None` for an undecodable one, which validation would have rejected.
     fn new(version: u64, policy: &Value) -> Option<Self> {
         let spec = policy["spec"].clone();
         let stated: StatedPolicy = serde_json::from_value(spec.clone()).ok()?;
@@ -166,7 +168,7 @@ impl<W: Work> Definition<W> {
 }
 
 impl Binding {
-    /// Reads a binding, with the name of its policy.
+    /// Reads a binding. Returns the name of its policy, too.
     fn new(binding: &Value) -> Option<(String, Self)> {
         let stated: StatedBinding = serde_json::from_value(binding["spec"].clone()).ok()?;
         let params = stated.param_ref.map(|stated| ParamRef {
@@ -181,9 +183,9 @@ impl Binding {
     }
 }
 
-/// The policies that have bindings, for as long as these and those stay as they are.
+/// The compiled policies that have bindings. Valid until the resourceVersion of a policy or binding changes.
 pub(super) struct Compiled<W> {
-    /// The versions of the policies and of the bindings, in their order.
+    /// The resourceVersions of the policies and of the bindings, in order.
     of: [Vec<u64>; 2],
     policies: Arc<Vec<Policy<W>>>,
 }
@@ -195,7 +197,7 @@ impl<W> Default for Compiled<W> {
 }
 
 impl Admission {
-    /// Whether any policy might be asked: without a binding none is.
+    /// Returns true if any policy is bound. A policy without a binding has no effect.
     pub(super) fn has_policies(&self) -> bool {
         [Judge::BINDINGS, Mutator::BINDINGS]
             .iter()
@@ -209,7 +211,7 @@ impl Admission {
         }
     }
 
-    /// The policies that are bound, by their names.
+    /// Returns the bound policies, ordered by name.
     fn policies<W: Work>(&self) -> Arc<Vec<Policy<W>>> {
         let bindings = self.stored_policies(W::BINDINGS);
         let definitions = match bindings.iter().next() {
@@ -226,7 +228,7 @@ impl Admission {
     }
 }
 
-/// Reads all policies; those that have not changed stay compiled.
+/// Compiles all bound policies. Unchanged policies are reused from `before`.
 fn read<W: Work>(definitions: &OrderedMap, bindings: &OrderedMap, before: &[Policy<W>]) -> Vec<Policy<W>> {
     let mut bound: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
     for (policy, binding) in bindings.iter().filter_map(|stored| Binding::new(&parse(stored.as_slice()))) {

@@ -1,17 +1,21 @@
-//! What objects take of their namespace: limit ranges say how much a container, a pod or a claim may ask for, quotas how
-//! much all objects together may.
+//! LimitRange and ResourceQuota.
 //!
-//! What is decided is pure ([`limits`], [`quota`]); here it is found out by what, and the books of quotas are kept. Where the controller
-//! of quotas runs ([`Controllers::quotas`](crate::Controllers)), the books follow each commit. Where it does not, they are
-//! written when something is let in, as upstream's plugin does, and nobody takes anything out of them.
+//! The decisions are pure functions ([`limits`], [`quota`]). This module finds the LimitRanges and
+//! ResourceQuotas of a namespace.
 //!
-//! Upstream specifies this as [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and
+//! If the quota controller runs ([`Controllers::quotas`](crate::Controllers)), `status.used` follows each
+//! commit. Otherwise only
+//! admission updates it, as the plugin of kube-apiserver does, and nothing ever decreases it.
+//!
+//! See [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and
 //! [resource quotas](https://kubernetes.io/docs/concepts/policy/resource-quotas/).
 //!
 //! # Lock order
 //!
-//! [`Books`] are held from the question whether there is room until what it lets in is stored and written down, so that no two
-//! take the same room; they come after `allocating`, before `registry` and `storage`. Whoever writes them within that opens them again.
+//! [`Books`] is locked from the quota check until the object is stored and its usage recorded, so that two
+//! requests cannot use the same remaining quota. It comes after `allocating`, and before `registry` and
+//! `storage`. Code that writes a
+//! quota within that section takes the lock again.
 
 pub(crate) mod check;
 pub(crate) mod evaluator;
@@ -37,10 +41,10 @@ use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
 type Object = Map<String, Value>;
-/// Amounts of resources by their names.
+/// Quantities by resource name.
 pub(crate) type Amounts = BTreeMap<String, Amount>;
 
-/// A list of resources. What is no amount is left out.
+/// Parses a resource list. Invalid quantities are left out.
 pub(crate) fn amounts(list: &Value) -> Amounts {
     let read = |(name, amount): (&String, &Value)| {
         let amount = match amount {
@@ -53,26 +57,26 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
     list.as_object().into_iter().flatten().filter_map(read).collect()
 }
 
-/// A write that may take something of its namespace.
+/// A write that may consume quota.
 #[derive(Clone, Copy)]
 pub(crate) struct Taking<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: &'a str,
     pub(crate) mode: WriteMode,
-    /// What is there now.
+    /// The stored object.
     pub(crate) old: Option<&'a Value>,
     pub(crate) dry_run: bool,
 }
 
 impl Admission {
-    /// Fills in what limit ranges have for the containers of a new pod.
+    /// Applies the defaults of the LimitRanges to the containers of a new pod.
     pub(crate) fn fill_limits(&self, namespace: Option<&str>, pod: &mut Value) {
         for range in self.bounds("limitranges", namespace.unwrap_or_default()) {
             limits::fill(&range, pod);
         }
     }
 
-    /// Refuses what limit ranges forbid: new pods, and claims.
+    /// Validates a new pod or a PVC against the LimitRanges.
     pub(crate) fn check_limits(
         &self,
         taking: Option<Taking<'_>>,
@@ -84,7 +88,7 @@ impl Admission {
             "PersistentVolumeClaim" if mode != WriteMode::Status => limits::claim_problems,
             _ => return Ok(()),
         };
-        // What goes is let go.
+        // An object that is being deleted is not checked.
         if !kind.gvr.group.is_empty()
             || old.is_some_and(|old| old["metadata"]["deletionTimestamp"].is_string())
         {
@@ -99,7 +103,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Limit ranges or quotas of a namespace, by their names.
+    /// Returns the LimitRanges or ResourceQuotas of a namespace, ordered by name.
     pub(crate) fn bounds(&self, resource: &str, namespace: &str) -> Vec<Value> {
         self.stored_bounds(resource, namespace).iter().map(|stored| parse(stored.as_slice())).collect()
     }

@@ -1,4 +1,4 @@
-//! The request of a write, as admission and the write pipeline see it.
+//! The scope of a write, shared by admission and the write pipeline.
 
 use std::sync::Arc;
 
@@ -9,32 +9,33 @@ use crate::model::kinds::Kind;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::registry::Resource;
 
-/// Where a write goes.
+/// The target of a write and the options of its request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
-    /// Decide everything and write nothing.
+    /// Run all checks, but do not store the result.
     pub(crate) dry_run: bool,
-    /// What happens to fields that are not known.
+    /// Validation of unknown and duplicate fields.
     pub(crate) validation: Validation,
-    /// Policies and webhooks admit the write. `None` for writes of this process.
+    /// Attributes for policies and webhooks. `None` for internal writes, which are not admitted.
     pub(crate) admission: Option<&'a AdmissionRequest>,
-    /// The conversion webhook of a CRD is called. Writes of this process leave objects in the version in which they are stored.
+    /// Call the conversion webhook of a CRD. Internal writes keep objects in their stored version.
     pub(crate) conversion: bool,
-    /// Who comes to manage what is written. Writes of this process leave the managers of an object alone.
+    /// The field manager. Internal writes leave `managedFields` unchanged.
     pub(crate) manager: Option<&'a str>,
-    /// Who has to be allowed to give away what roles and bindings say, and to create what is missing, where the request was
-    /// another than to create. Writes of this process may.
+    /// The user for the RBAC escalation check (`escalate`, `bind`), and for the authorization of a create
+    /// when an update or patch targets a
+    /// missing object. `None` for internal writes, which skip both checks.
     pub(crate) requester: Option<Requester<'a>>,
-    /// What a strict reader finds in the body, where members are in it twice: what was read has only the last of each.
+    /// Duplicate keys in the request body. The decoded object has only the last value of each.
     pub(crate) twice: Option<&'a Twice>,
-    /// The object is changed by way of its scale: plugins look at what is written itself.
+    /// The object is modified through its `scale` subresource. Plugins check the written resource itself.
     pub(crate) scales: bool,
 }
 
 impl<'a> Scope<'a> {
-    /// A write that is really done.
+    /// A write that is stored (no dry run), without validation and admission.
     pub(crate) fn new(resource: &'a Arc<Resource>, namespace: Option<&'a str>) -> Self {
         let validation = Validation::Unchecked;
         Self {
@@ -51,7 +52,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A write of the embedding program: decoded, defaulted and validated, unless it is raw.
+    /// A write of the embedding program. It is decoded, defaulted and validated, unless `mode` is raw.
     pub(crate) fn of_program(
         resource: &'a Arc<Resource>,
         namespace: Option<&'a str>,
@@ -61,13 +62,14 @@ impl<'a> Scope<'a> {
         Self { validation, ..Self::new(resource, namespace) }
     }
 
-    /// The same write, admitted with these attributes; then the conversion webhook of a CRD is called, too.
+    /// The same write with admission attributes. Conversion webhooks are called if `admission` is present.
     pub(crate) fn admitted_by(self, admission: Option<&'a AdmissionRequest>) -> Self {
         Self { admission, conversion: admission.is_some(), ..self }
     }
 
-    /// What is done about members that are not known, by their paths, and those that are there twice: warnings, or why the object is
-    /// refused.
+    /// Handles unknown fields (given by their paths) and duplicate keys as `fieldValidation` says.
+    ///
+    /// Returns the warnings for the client, or the message with which the object is rejected.
     pub(crate) fn judge(&self, unknown: Vec<String>) -> Result<Vec<String>, String> {
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
         self.validation.judge(match self.twice {

@@ -1,4 +1,4 @@
-//! The `AdmissionReview`: what a webhook is told, and what it says.
+//! Builds `AdmissionReview` requests and reads the responses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::hooks::Hook;
 use super::matching::{Seen, Write, seen_json};
 use crate::model::error::ApiError;
 
-/// The request of a review, without its uid and objects.
+/// Builds the request of an `AdmissionReview`, without its UID and objects.
 pub(super) fn request(write: &Write<'_>, seen: &Seen) -> Value {
     let attributes = write.attributes;
     let (kind, resource) = seen_json(seen);
@@ -32,7 +32,7 @@ pub(super) fn request(write: &Write<'_>, seen: &Seen) -> Value {
     request
 }
 
-/// A whole review, to be sent.
+/// Builds a complete `AdmissionReview`.
 pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value, old: Value) -> Value {
     request["uid"] = uid.into();
     request["object"] = object;
@@ -40,7 +40,7 @@ pub(super) fn review(version: &str, uid: &str, mut request: Value, object: Value
     json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request})
 }
 
-/// What a webhook says.
+/// The decoded response of a webhook.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
@@ -49,7 +49,7 @@ pub(super) struct Verdict {
     pub(super) patch: Option<Vec<u8>>,
 }
 
-/// Reads and checks an answer; the error is as upstream words it.
+/// Reads and validates a response. The error has the same message as in kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
     let answer = crate::webhook::read_answer(body).map_err(called)?;
@@ -116,7 +116,7 @@ fn check(answer: &Value, version: &str, uid: &str, mutating: bool) -> Result<Ver
     })
 }
 
-/// A refusal, as the client gets it: what the webhook gave as a status, completed.
+/// Builds the error for the client from the `status` of a response that denies the request.
 pub(super) fn refusal(hook: &Hook, result: &Value) -> ApiError {
     let denied = format!("admission webhook {:?} denied the request", hook.name);
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();

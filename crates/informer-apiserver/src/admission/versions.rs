@@ -1,7 +1,9 @@
-//! The objects of one write in the versions that webhooks want to see.
+//! The objects of one write, converted to the versions that webhooks and policies match.
 //!
-//! A version is converted to when the first webhook wants it. What a webhook changes there is carried over to the version of the
-//! request before another one is converted to, and at the end: as upstream, since a conversion may cost a question to somebody else.
+//! The objects are converted when the first webhook needs a version. Changes made by a webhook are converted
+//! back to the version of
+//! the request before the next conversion, and at the end. Conversions are kept to a minimum because each may
+//! call a conversion webhook.
 
 use std::sync::Arc;
 
@@ -12,20 +14,20 @@ use crate::model::error::ApiError;
 use crate::model::kinds::reform;
 use crate::registry::Resource;
 
-/// An object and the one before it, where there are such.
+/// The new and the old object.
 pub(super) type Pair<'a> = (Option<&'a Object>, Option<&'a Object>);
 
 /// The objects of one write.
 pub(super) struct Versions<'a> {
-    /// In the version of the request.
+    /// The object in the version of the request.
     object: Option<Object>,
     old: Option<&'a Object>,
     others: Vec<Other>,
-    /// A webhook has changed the object in the other version, which is the only one then.
+    /// The object was changed in `others[0]`, which is then the only element. `object` is stale.
     ahead: bool,
 }
 
-/// The objects in another version.
+/// The objects, converted to another version.
 struct Other {
     resource: Arc<Resource>,
     object: Option<Object>,
@@ -37,7 +39,7 @@ impl<'a> Versions<'a> {
         Self { object, old, others: Vec::new(), ahead: false }
     }
 
-    /// The objects as they are now, in whichever version.
+    /// Returns the current objects, in whichever version is current.
     pub(super) fn now(&self) -> Pair<'_> {
         match self.others.first().filter(|_| self.ahead) {
             Some(other) => (other.object.as_ref(), self.old),
@@ -45,13 +47,15 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// The object in the version of the request, to be changed, after [`turn_back`](Admission::turn_back).
+    /// Returns the object in the version of the request for modification. Call
+    /// [`convert_back`](Admission::convert_back) first.
     pub(super) fn object_mut(&mut self) -> Option<&mut Object> {
         self.others.clear();
         self.object.as_mut()
     }
 
-    /// The objects as a webhook sees them, once they [are there](Admission::turn_to).
+    /// Returns the objects in the version of an invocation. Call [`convert_for`](Admission::convert_for)
+    /// first.
     pub(super) fn seen(&self, seen: &Seen) -> Pair<'_> {
         match seen.converted.as_ref().and_then(|resource| self.other(resource)) {
             Some(other) => (other.object.as_ref(), other.old.as_ref()),
@@ -59,7 +63,7 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// What a webhook has made of the object that it was shown.
+    /// Stores the object as a webhook or policy has changed it.
     pub(super) fn change(&mut self, seen: &Seen, object: Object) {
         let Some(resource) = &seen.converted else {
             self.object = Some(object);
@@ -72,7 +76,8 @@ impl<'a> Versions<'a> {
         }
     }
 
-    /// The object in the version of the request, after [`turn_back`](Admission::turn_back).
+    /// Returns the object in the version of the request. Call [`convert_back`](Admission::convert_back)
+    /// first.
     pub(super) fn into_object(self) -> Option<Object> {
         self.object
     }
@@ -83,14 +88,14 @@ impl<'a> Versions<'a> {
 }
 
 impl Admission {
-    /// Makes the objects those that a webhook is to see.
+    /// Converts the objects to the version of an invocation.
     pub(super) async fn turn_to(
         &self,
         versions: &mut Versions<'_>,
         own: &Resource,
         seen: &Seen,
     ) -> Result<(), ApiError> {
-        // Upstream says it twice.
+        // kube-apiserver wraps the conversion error twice, and so repeats the prefix.
         let internal = |error: ApiError| ApiError::internal(ApiError::internal(error.message()).message());
         if let Some(resource) = &seen.converted
             && versions.other(resource).is_some()
@@ -105,7 +110,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Carries over to the version of the request what webhooks have changed in another one.
+    /// Converts changes back to the version of the request.
     pub(super) async fn turn_back(
         &self,
         versions: &mut Versions<'_>,
@@ -120,7 +125,7 @@ impl Admission {
         Ok(())
     }
 
-    /// An object in the version of a resource, with all that the conversion makes of it.
+    /// Converts an object to the version of a resource. The whole result of the conversion webhook is used.
     async fn in_version(
         &self,
         resource: &Resource,

@@ -1,4 +1,5 @@
-//! Addresses and node ports of Services: allocated before a Service is admitted, and reserved until it is stored.
+//! Allocation of cluster IPs and node ports: they are reserved from before a Service is admitted until it is
+//! stored.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use crate::model::rules::{Taken, allocate_from};
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 
-/// The Services that are being written: their addresses and node ports are reserved until the write ends.
+/// The Services that are being written. Their cluster IPs and node ports are reserved until the write ends.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations(Mutex<InFlight>);
 
@@ -25,13 +26,14 @@ pub(crate) struct InFlight {
 }
 
 impl Allocations {
-    /// Locks the reservations: nothing is allocated until the guard is dropped. It comes before `registry` and `storage`.
+    /// Locks the reservations: nothing is allocated until the guard is dropped. Locked before `registry` and
+    /// `storage`.
     pub(crate) fn lock(&self) -> MutexGuard<'_, InFlight> {
         self.0.lock()
     }
 }
 
-/// Reserves the address and the node ports of a Service until it is dropped.
+/// Reserves the cluster IP and the node ports of a Service until it is dropped.
 pub(crate) struct Allocation<'a> {
     allocations: &'a Allocations,
     id: u64,
@@ -44,7 +46,8 @@ impl Drop for Allocation<'_> {
 }
 
 impl Pipeline {
-    /// Gives a Service the address and the node ports that it requests, or free ones. `old` is the Service that it replaces.
+    /// Allocates the requested or free cluster IPs and node ports for a Service. `old` is the Service that it
+    /// replaces.
     pub(crate) fn allocate(
         &self,
         kind: &Kind,
@@ -63,7 +66,7 @@ impl Pipeline {
         Ok(Some(Allocation { allocations: &self.allocations, id }))
     }
 
-    /// The addresses and node ports of all Services, those that are being written included.
+    /// Returns the cluster IPs and node ports of all Services, including those that are being written.
     pub(crate) fn taken(&self, in_flight: &InFlight) -> Taken {
         let mut taken = Taken::default();
         in_flight.services.values().for_each(|service| taken.note(service));

@@ -19,23 +19,23 @@ use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Changed, Pipeline, Written};
 use crate::registry::storage::Stored;
 
-/// The manager that takes over what client-side apply has left behind.
+/// The manager that takes over the fields of client-side apply.
 const KUBECTL: &str = "kubectl";
-/// Where client-side apply keeps what it applied.
+/// The annotation with the last configuration of client-side apply.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What is to be applied.
+/// An apply request.
 #[derive(Debug, Clone)]
 pub(crate) struct Application {
     pub(crate) config: Object,
-    /// Take over what others manage.
+    /// Take over conflicting fields.
     pub(crate) force: bool,
-    /// Members that are there twice in the text: refused, or warned of.
+    /// Duplicate keys in the body: a warning or an error.
     pub(crate) duplicates: Option<String>,
 }
 
 impl Application {
-    /// Reads the body of an apply.
+    /// Decodes the body of an apply request.
     pub(crate) fn parse(body: &[u8], force: bool) -> Result<Self, ApiError> {
         let undecodable = |why: &str| ApiError::bad_request(format!("error decoding YAML: {why}"));
         let (value, duplicates) = crate::model::yaml::read_yaml(body).map_err(|why| undecodable(&why))?;
@@ -54,7 +54,7 @@ impl Application {
         Ok(Self { config, force, duplicates })
     }
 
-    /// What is done about members that are there twice: warnings, or a refusal.
+    /// Handles duplicate keys as `fieldValidation` says: returns warnings or an error.
     pub(crate) fn judged(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
         match (&self.duplicates, validation) {
             (Some(why), Validation::Strict) => {
@@ -174,7 +174,7 @@ impl Pipeline {
         Ok((object, warnings))
     }
 
-    /// Merges, and says who manages what then.
+    /// Merges the configuration into the object and updates the managed fields.
     pub(crate) fn apply_managed(
         &self,
         kind: &Kind,
@@ -219,7 +219,8 @@ impl Pipeline {
 }
 
 impl Ownership<'_> {
-    /// The conflicts that are not over what client-side apply has applied and nobody has changed since.
+    /// Returns the conflicts, except those over fields that client-side apply set and that have not changed
+    /// since.
     fn not_last_applied(&self, live: &Value, conflicts: Vec<Conflict>) -> Vec<Conflict> {
         let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
         let Ok(last) = serde_json::from_str::<Value>(text) else { return conflicts };
@@ -233,7 +234,7 @@ impl Ownership<'_> {
     }
 }
 
-/// Keeps the annotation of client-side apply, where there is one, in step with what was applied.
+/// Updates the annotation of client-side apply, if it is present.
 fn refresh_last_applied(object: &mut Object, config: &Object) {
     let annotation = object
         .get_mut("metadata")
@@ -249,7 +250,7 @@ fn refresh_last_applied(object: &mut Object, config: &Object) {
     *annotation = format!("{}\n", Value::Object(config)).into();
 }
 
-/// What is applied must be an object of the kind, and leave its managers to the server.
+/// Checks the type of the configuration, and that it has no managed fields.
 fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, found) = (text("apiVersion"), text("kind"));
@@ -266,7 +267,7 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     }
 }
 
-/// A type as Go shows it.
+/// Formats a type as Go does.
 fn shown_type(api_version: &str, kind: &str) -> String {
     let group_version = match api_version.contains('/') {
         true => api_version.to_owned(),
@@ -275,7 +276,7 @@ fn shown_type(api_version: &str, kind: &str) -> String {
     format!("{group_version}, Kind={kind}")
 }
 
-/// The refusal of an object that the apply has made, and that is none of its kind.
+/// Returns the error for an object that is invalid after the apply.
 pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
     let of = shown_type(&kind.api_version, &kind.kind);
@@ -309,7 +310,7 @@ fn refused(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
     error
 }
 
-/// All conflicts in one message, by their managers.
+/// Formats all conflicts in one message, grouped by manager.
 fn told(conflicts: &[Conflict]) -> String {
     if let [Conflict { manager, path }] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {path}", manager.shown());

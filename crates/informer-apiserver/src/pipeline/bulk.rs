@@ -15,7 +15,7 @@ use crate::registry::Resource;
 use crate::registry::storage::{Draft, Expect};
 
 impl Pipeline {
-    /// Writes a batch of objects under one lock; objects that exist are replaced.
+    /// Writes a batch of objects under one lock. Existing objects are replaced.
     pub(crate) fn load(
         &self,
         resource: &Arc<Resource>,
@@ -36,7 +36,7 @@ impl Pipeline {
             }
         }
         let count = drafts.len();
-        // Each definition is served from now on. Objects of other kinds are processed together after the batch.
+        // Each CRD is served from now on. Other kinds need only one follow-up per batch.
         let defines = kind.is(DEFINITIONS, "CustomResourceDefinition");
         let names = drafts.iter().take(if defines { drafts.len() } else { 1 });
         let names: Vec<String> = names.map(|draft| draft.key().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! The end of a write: what it was decided on must still hold when it is stored, and is looked at once more under the lock.
+//! Commits a write: checks its preconditions again under the storage lock, and stores the object.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use crate::pipeline::{Commit, DEFINITIONS, Pipeline};
 use crate::registry::storage::{Changed, Draft, EventType, Expect, Storage, Stored};
 use crate::registry::{Registry, Resource};
 
-/// What a write comes to: the inner error says that the object was changed meanwhile.
+/// The result of a commit. The inner error means that the object changed concurrently.
 type Committed = Result<Result<Arc<Stored>, Changed>, ApiError>;
 
-/// What a new object needs beside itself.
+/// The objects on which the creation of another object depends.
 struct Place<'a> {
-    /// The namespace, and whether it must exist.
+    /// The namespace resource, the name of the namespace, and whether it must exist.
     namespace: Option<(Arc<Resource>, &'a str, bool)>,
     definition: Option<(Arc<Resource>, String)>,
 }
 
 impl Place<'_> {
-    /// The namespace must exist (where the server insists); neither it nor the definition may be on its way out.
+    /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is
+    /// terminating.
     fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
         if let Some((namespaces, namespace, required)) = &self.namespace {
             match storage.get(namespaces.table, namespace) {
@@ -45,7 +46,8 @@ impl Place<'_> {
 }
 
 impl Pipeline {
-    /// Whether a new object may come to be where it is to be. Its [commit](Self::commit_new) asks again.
+    /// Checks whether an object may be created. [`commit_new`](Self::commit_new) repeats the check under the
+    /// lock.
     pub(crate) fn check_place(&self, scope: Scope<'_>, mode: WriteMode, name: &str) -> Result<(), ApiError> {
         let place = self.place(scope, mode)?;
         place.check(&self.storage.read(), scope.kind(), name)
@@ -65,8 +67,10 @@ impl Pipeline {
         Ok(Place { namespace: namespace.transpose()?, definition })
     }
 
-    /// Stores a new object, if there is none of its name, and its namespace and definition still let it in: both are
-    /// emptied once they are marked, and nothing may come after that.
+    /// Stores a new object if its name is free and its namespace and CRD accept it.
+    ///
+    /// The check runs under the storage lock: the contents of a terminating namespace or CRD are deleted, so
+    /// nothing may be created later.
     pub(crate) fn commit_new(&self, scope: Scope<'_>, draft: Draft, mode: WriteMode) -> Committed {
         let place = self.place(scope, mode)?;
         let name = draft.key.name().to_owned();
@@ -81,7 +85,7 @@ impl Pipeline {
         Ok(committed)
     }
 
-    /// Stores an object, if nothing has changed meanwhile.
+    /// Stores an object if it is unchanged.
     pub(crate) fn commit(&self, scope: Scope<'_>, draft: Draft, expect: Expect) -> Committed {
         self.commit_if(scope, draft, expect, |_| Ok(()))
     }
@@ -97,7 +101,8 @@ impl Pipeline {
         if dry_run {
             return Ok(self.commit_dry(resource, draft, expect));
         }
-        // A definition is changed first, and its objects after that: who holds it is before both, or after both.
+        // A CRD update changes the registry first and the objects afterwards. With the registry lock, this
+        // write comes before or after both.
         let registry = resource.kind.is_custom().then(|| self.registry.read());
         if let Some(registry) = &registry {
             check_served(registry, scope, &draft, expect)?;
@@ -132,8 +137,9 @@ impl Pipeline {
     }
 }
 
-/// Refuses an object that was fitted to a definition which has changed or gone since. What this process changes of an object that
-/// exists is no matter of its definition.
+/// Rejects a custom resource that was decoded with a CRD version which has changed or disappeared since.
+///
+/// Internal updates of existing objects are exempt.
 fn check_served(
     registry: &Registry,
     scope: Scope<'_>,

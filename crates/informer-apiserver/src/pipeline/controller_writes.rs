@@ -9,7 +9,8 @@ use crate::pipeline::Pipeline;
 use crate::registry::storage::{Changed, Stored};
 
 impl Pipeline {
-    /// Writes an object. A terminating object without finalizers is removed instead; then `None` is returned.
+    /// Stores an object, or removes it if it is terminating and has no finalizers. In the latter case the
+    /// result is `None`.
     pub(crate) fn settle(
         &self,
         scope: Scope<'_>,

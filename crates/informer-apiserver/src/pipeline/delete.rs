@@ -1,4 +1,4 @@
-//! Deletion: at once, after finalizers, or after a grace period.
+//! Deletion: immediate, with finalizers, or with a grace period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Drafted, Pipeline};
 use crate::registry::storage::{Changed, Expect, Form, Stored};
 
-/// How an object is to be deleted.
+/// Decoded `DeleteOptions`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     grace: Option<i64>,
@@ -29,26 +29,27 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// What a deletion answers.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
     pub(crate) body: Bytes,
-    /// Not gone yet although the client asked to wait for it: 202.
+    /// Respond with 202, because the object still exists although the client asked to wait
+    /// (`orphanDependents: false`).
     pub(crate) accepted: bool,
 }
 
 impl DeleteOptions {
-    /// Without grace.
+    /// Deletion without grace period.
     pub(crate) fn now() -> Self {
         Self { grace: Some(0), ..Self::default() }
     }
 
-    /// After everything that it owns.
+    /// Foreground deletion.
     pub(crate) fn foreground() -> Self {
         Self { policy: Some("Foreground".to_owned()), ..Self::default() }
     }
 
-    /// From the body, or from the query where there is none.
+    /// Decodes the options from the body, or from the query if there is no body.
     pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, ApiError> {
         let mut options = match body {
             None => Self {
@@ -80,7 +81,7 @@ impl DeleteOptions {
         options.check(&stages)
     }
 
-    /// As webhooks are told them.
+    /// Returns the options as JSON for admission.
     pub(crate) fn told(&self, body: Option<&Value>) -> Value {
         let mut told = body.cloned().unwrap_or_else(|| json!({}));
         let given = [
@@ -122,13 +123,14 @@ impl DeleteOptions {
         }
     }
 
-    /// The same for an object that the server itself has changed since: the version that it was to have is this one now.
+    /// Returns the options for an object that the server itself has updated: a resourceVersion precondition
+    /// is set to the new version.
     pub(crate) fn following(&self, changed: &Stored) -> Self {
         let version = self.version.as_ref().map(|_| changed.version.to_string());
         Self { version, ..self.clone() }
     }
 
-    /// The finalizers after the propagation policy has had its say.
+    /// Returns the finalizers after applying the propagation policy.
     fn finalizers(&self, object: &Map<String, Value>) -> Vec<String> {
         let mut names: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         let policy = match (self.policy.as_deref(), self.orphan) {
@@ -191,7 +193,7 @@ impl Pipeline {
         }
         let grace = grace(kind, &object, options);
         let pod = !kind.is_custom() && kind.kind == "Pod";
-        // A Pod is marked before it is removed, even without grace: watchers see two events.
+        // A Pod is marked before it is removed, even without grace period: watchers receive two events.
         if finalizers.is_empty() && grace == 0 && !pod {
             return Ok(self.remove_now(scope, current));
         }
@@ -215,7 +217,7 @@ impl Pipeline {
         })
     }
 
-    /// Marks a namespace as terminating; its controller deletes the contents.
+    /// Marks a namespace as terminating. The namespace controller deletes the contents.
     fn delete_namespace(
         &self,
         scope: Scope<'_>,
@@ -230,7 +232,8 @@ impl Pipeline {
         Ok(Ok(answer))
     }
 
-    /// Sets the marks of deletion; `None` where they are there already and may not be made later.
+    /// Sets the deletion metadata. Returns `None` if it is set already and the request does not shorten the
+    /// grace period or change finalizers.
     fn mark(
         &self,
         mut object: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! The stage after a commit: queues what the controllers have to do because of the write.
+//! The stage after a commit: queues the controllers' work that a write causes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,27 +15,27 @@ use crate::pipeline::Pipeline;
 use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
-/// A task that runs before the request that caused it is answered.
+/// A task that runs before the response to the request that caused it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum PromptTask {
     /// Accept the names of a CRD and serve it, or stop serving it.
     Definition(String),
-    /// Bring the rules of aggregated ClusterRoles up to date.
+    /// Update the rules of aggregated ClusterRoles.
     AggregateRoles,
-    /// Give the names of a removed CRD to the CRDs that wait for them.
+    /// Release the names of a removed CRD to conflicting CRDs.
     ReleaseNames(String),
 }
 
 /// A task that deletes objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum BackgroundTask {
-    /// Check the dependents of an owner that was removed.
+    /// Check the dependents of a removed owner.
     DependentsOf(Box<str>),
     /// Delete an object if none of its owners exists.
     Dependent(ObjectRef),
-    /// Orphan or delete the dependents of an object that is being deleted, as its finalizers require.
+    /// Orphan or delete the dependents of a terminating object, as its finalizers require.
     Terminating(ObjectRef),
-    /// Remove an object that is being deleted in the foreground and has no dependents left.
+    /// Remove an object in foreground deletion that has no dependents left.
     FinishForeground(ObjectRef),
     /// Delete the contents of a terminating namespace.
     Namespace(String),
@@ -45,8 +45,9 @@ pub(crate) enum BackgroundTask {
 
 /// The field manager of aggregated rules, as in kube-controller-manager.
 pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller";
-/// How long an object lives whose owners did not exist when it was created. A controller with a stale cache would otherwise
-/// create it again and again without any time passing.
+/// Delay before deleting an object whose owners did not exist when it was created. Without it, a controller
+/// with a stale cache could
+/// create the object again in a loop while simulated time stands still.
 const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 
 /// The work queues of the controllers.
@@ -54,7 +55,7 @@ const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 pub(crate) struct ControllerQueues {
     pub(crate) prompt: WorkQueue<PromptTask>,
     pub(crate) background: WorkQueue<BackgroundTask>,
-    /// A task on a runtime works on the background queue.
+    /// A task on a runtime processes the background queue.
     pub(crate) running: Arc<AtomicBool>,
 }
 
@@ -73,13 +74,13 @@ impl ControllerQueues {
 }
 
 impl Drop for ControllerQueues {
-    /// Ends the task that waits for delayed keys.
+    /// Stops the task that waits for delayed keys.
     fn drop(&mut self) {
         self.background.shut_down();
     }
 }
 
-/// The place of an object in the storage.
+/// Identifies an object in the storage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectRef {
     pub(crate) table: usize,
@@ -122,7 +123,7 @@ impl Pipeline {
         }
     }
 
-    /// Called after an object was removed: its namespace, its CRD or its owners may have waited for that.
+    /// Called after an object was removed. Continues the deletion of its namespace, CRD or owners.
     pub(crate) fn after_removal(&self, scope: Scope<'_>, removed: &Stored) {
         self.collect_after(removed);
         if is_role(scope.kind()) {
@@ -150,7 +151,7 @@ impl Pipeline {
         self.find(&resource, None, name).is_ok_and(|stored| stored.terminating)
     }
 
-    /// Queues a CRD: it is served, renamed or deleted as it says now.
+    /// Queues a CRD, to update its served versions, its names or its deletion.
     pub(crate) fn settle_definition(&self, name: &str) {
         self.queues.prompt.add(PromptTask::Definition(name.to_owned()));
     }
@@ -173,7 +174,7 @@ impl Pipeline {
         }
     }
 
-    /// Called after an object was removed: queues its dependents, and owners that wait for their last dependent.
+    /// Called after an object was removed. Queues its dependents, and owners in foreground deletion.
     pub(crate) fn collect_after(&self, removed: &Stored) {
         if !self.controllers.garbage {
             return;
@@ -193,7 +194,7 @@ impl Pipeline {
         }
     }
 
-    /// Called after an object was marked as deleted: orphans or deletes its dependents, as its finalizers require.
+    /// Called after an object was marked as deleted. Queues the orphaning or deletion of its dependents.
     pub(crate) fn propagate(&self, scope: Scope<'_>, marked: &Stored) {
         if self.controllers.garbage && !scope.dry_run {
             let marked = ObjectRef::of(scope.resource, marked);
@@ -201,7 +202,8 @@ impl Pipeline {
         }
     }
 
-    /// Called after a request has created an object: if none of its owners exists, it is deleted after a delay.
+    /// Called after a request created an object. If none of its owners exists, it is queued for deletion
+    /// after a delay.
     pub(crate) fn check_owners_of_new(&self, resource: &Arc<Resource>, created: &Arc<Stored>) {
         if !self.controllers.garbage || created.owners.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Who manages the fields of an object after a write; the rules are those of [`fields`](crate::model::managed_fields).
+//! Updates `managedFields` on a write. The rules are in [`managed_fields`](crate::model::managed_fields).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use crate::registry::Resource;
 use crate::registry::conversion::Conversions;
 use crate::registry::storage::Stored;
 
-/// The manager of what the server writes by itself.
+/// The field manager of the server's own writes.
 const SERVER: &str = "kube-apiserver";
-/// The manager of what was there before anybody applied anything.
+/// The field manager of fields that existed before the first apply.
 const BEFORE: &str = "before-first-apply";
-/// The manager of those who do not say who they are.
+/// The field manager of requests that do not name one.
 const UNKNOWN: &str = "unknown";
 
-/// Who writes, and to which part of the object.
+/// The field manager and the kind of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct By<'a> {
-    /// `None`: the managers of the object are left alone.
+    /// `None`: `managedFields` stays unchanged.
     pub(crate) manager: Option<&'a str>,
     pub(crate) mode: WriteMode,
-    /// The conversions of the webhook of a CRD; without them objects keep their version.
+    /// The conversions by the webhook of a CRD. Without them objects keep their version.
     pub(crate) conversion: Option<&'a Conversions>,
-    /// The object that is there has been brought into Go's form.
+    /// The stored object is already normalized as Go encodes it.
     pub(crate) formed: bool,
 }
 
 impl<'a> By<'a> {
-    /// Who writes in this scope, to objects that are [read back](Pipeline::read_back).
+    /// Returns the manager of a scope. Its objects are [normalized](Pipeline::read_back).
     pub(crate) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
         let formed = scope.validation != Validation::Unchecked;
         Self { manager: scope.manager, mode, conversion: None, formed }
     }
 }
 
-/// The part of a kind that a request is about, for the managers of its fields.
+/// Tracks the field managers of one kind during a request.
 pub(crate) struct Ownership<'a> {
     shared: &'a Pipeline,
     kind: &'a Kind,
     mode: WriteMode,
-    /// Other versions of the kind that somebody manages fields in.
+    /// Other versions of the kind that occur in `managedFields`.
     others: Vec<Arc<Resource>>,
     conversion: Option<&'a Conversions>,
     formed: bool,
@@ -66,7 +66,8 @@ impl<'a> Ownership<'a> {
         Self { shared, kind, mode, others: Vec::new(), conversion, formed, ignored, now: shared.now() }
     }
 
-    /// An object in another version. As upstream, it must have nothing that the other version does not know.
+    /// Converts an object to another version. It must conform to the schema of that version, as in
+    /// kube-apiserver.
     pub(crate) fn convert(&self, version: &str, object: &Value) -> Result<Value, Failed> {
         let other = self.others.iter().find(|other| other.kind.api_version == version);
         let (Some(other), Value::Object(members)) = (other, object) else { return Ok(object.clone()) };
@@ -93,7 +94,7 @@ impl<'a> Ownership<'a> {
         }
     }
 
-    /// Finds the types of the versions that somebody manages fields in.
+    /// Looks up the versions that occur in `managedFields`.
     pub(crate) fn knowing(mut self, managed: &Managed) -> Self {
         let registry = self.shared.registry.read();
         let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
@@ -127,7 +128,7 @@ impl<'a> Ownership<'a> {
         }
     }
 
-    /// An object that nobody has written anything to.
+    /// Returns the object before creation, to which a new object is compared.
     pub(crate) fn empty(&self) -> Object {
         let mut object = match self.shared.message(self.kind) {
             Some(message) => zero(message),
@@ -138,7 +139,7 @@ impl<'a> Ownership<'a> {
         object
     }
 
-    /// The stored object as it is compared: in Go's form, without its managers.
+    /// Returns the stored object for comparison: normalized, without managed fields.
     pub(crate) fn live(&self, object: &Object) -> Value {
         let mut object = without_fields(object);
         if let Some(message) = self.shared.message(self.kind).filter(|_| !self.formed) {
@@ -147,7 +148,7 @@ impl<'a> Ownership<'a> {
         Value::Object(object)
     }
 
-    /// Files what is there under a manager of its own, where nobody has managed anything yet.
+    /// Assigns the fields of an object without managed fields to the manager `before-first-apply`.
     pub(crate) fn before_first_apply(&self, live: &Value, managed: Managed) -> Managed {
         if !managed.0.is_empty() {
             return managed;
@@ -158,7 +159,8 @@ impl<'a> Ownership<'a> {
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
     }
 
-    /// The managers of a new object that names none, as they are written; `None` where that takes [`update`](Self::update).
+    /// Returns the managed fields of a new object as JSON text, or `None` if [`update`](Self::update) must
+    /// compute them.
     fn created_text(&self, empty: &Value, new: &mut Object, manager: &str) -> Option<String> {
         let id = self.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
@@ -170,12 +172,12 @@ impl<'a> Ownership<'a> {
         text
     }
 
-    /// The managers of an object that becomes `new`.
+    /// Returns the managed fields of an object that is updated to `new`.
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
         let ownership = self.knowing(&managed);
         let id = ownership.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
-        // What cannot be compared is managed by nobody.
+        // Without a successful comparison there are no managed fields.
         let convert = |version: &str, object: &Value| ownership.convert(version, object);
         let managed = ownership.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
         if let Value::Object(object) = value {
@@ -186,14 +188,15 @@ impl<'a> Ownership<'a> {
 }
 
 impl Pipeline {
-    /// Says who manages the fields of a new object.
+    /// Sets the managed fields of a new object.
     pub(crate) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
         if let Some(managed) = self.owners_created(kind, object, by) {
             put_fields(object, &managed);
         }
     }
 
-    /// Who manages the fields of a new object, which comes out without those that it named itself; `None` where it is left alone.
+    /// Returns the managed fields of a new object and removes the given ones from it. `None` if they are not
+    /// tracked.
     pub(crate) fn owners_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<Managed> {
         let manager = by.manager?;
         let given = given_managers(object);
@@ -202,7 +205,8 @@ impl Pipeline {
         Some(ownership.update(&empty, object, given, manager))
     }
 
-    /// The same as [`Managed::text`] writes them; `None` also where there are none.
+    /// Like [`owners_created`](Self::owners_created), but as the text that [`Managed::text`] writes. `None`
+    /// also if there are none.
     pub(crate) fn owners_text(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<String> {
         let manager = by.manager?;
         let given = given_managers(object);
@@ -212,7 +216,7 @@ impl Pipeline {
         text.or_else(|| ownership.update(&empty, object, given, manager).text())
     }
 
-    /// The same for a status that the server itself writes.
+    /// Sets the managed fields of a status that the server itself writes.
     pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
         let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
         let shown = scope.present_without_webhook(current);
@@ -221,7 +225,7 @@ impl Pipeline {
         }
     }
 
-    /// The same for a review, which is answered and not stored.
+    /// Sets the managed fields of a review, which is returned without being stored.
     pub(crate) fn own_review(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
@@ -281,7 +285,7 @@ impl Pipeline {
         *object = managed.await;
     }
 
-    /// Says who manages the fields of an object that is changed from `old`.
+    /// Updates the managed fields of an object that is changed from `old`.
     pub(crate) fn own_updated(&self, kind: &Kind, old: &Object, object: &mut Object, by: By<'_>) {
         let By { manager: Some(manager), mode, .. } = by else { return };
         let ownership = Ownership::new(self, kind, by);
@@ -291,7 +295,7 @@ impl Pipeline {
         if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
             return;
         }
-        // Only writes to the whole object may say who its managers are.
+        // Only writes to the main resource may set managed fields.
         let given = given.filter(|_| whole).and_then(|given| Managed::read(Some(&given)));
         let managed = match given {
             Some(given) if !given.0.is_empty() => given,
@@ -305,7 +309,7 @@ impl Pipeline {
     }
 }
 
-/// Takes the managers out of a new object that it names itself, and what the server alone says.
+/// Removes the given managed fields and the deletion metadata from a new object. Returns the managed fields.
 fn given_managers(object: &mut Object) -> Managed {
     let given = take_fields(object);
     for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -322,7 +326,7 @@ pub(crate) fn held_fields(object: &Object) -> Option<&Value> {
     metadata_of(object)?.get(FIELDS)
 }
 
-/// An object without its managed fields, which are as large as the rest of many.
+/// Copies an object without its managed fields, which are often as large as the rest.
 fn without_fields(object: &Object) -> Object {
     let member = |(name, value): (&String, &Value)| match value {
         Value::Object(metadata) if name == "metadata" => {
@@ -334,12 +338,12 @@ fn without_fields(object: &Object) -> Object {
     object.iter().map(member).collect()
 }
 
-/// Writes managers into an object.
+/// Sets the managed fields of an object.
 pub(crate) fn put_fields(object: &mut Object, managed: &Managed) {
     set_fields(object, managed.write());
 }
 
-/// Whether managed fields are the same, whenever it was that their managers wrote.
+/// Compares managed fields, ignoring their timestamps.
 pub(crate) fn are_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     let same = |left: &Value, right: &Value| match (left, right) {
         (Value::Object(left), Value::Object(right)) => {
@@ -365,7 +369,7 @@ fn subresource(mode: WriteMode) -> &'static str {
     }
 }
 
-/// What the server takes from the stored object, whoever writes it: nobody comes to manage that.
+/// Returns the fields that the server resets on a write. No manager owns them.
 fn reset(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
     match mode {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],

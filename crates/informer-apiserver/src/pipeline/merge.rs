@@ -1,4 +1,4 @@
-//! What becomes of an object on its way in: fitted to its type or schema, merged with the stored one.
+//! Decodes objects in request bodies and merges them with the stored object.
 
 use serde_json::{Value, json};
 
@@ -11,21 +11,22 @@ use crate::model::typed::Source;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::{DEFINITIONS, namespace};
 
-/// Where an object comes from: how it is told that it does not fit.
+/// The source of an object. It decides the form of decode errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
-    /// A body.
+    /// A request body.
     Body,
-    /// A JSON patch or a merge patch. What it made of the object can be had again, before anything was taken out of it.
+    /// A JSON patch or merge patch. The function returns the patched object before fields were dropped.
     Patch(&'a dyn Fn() -> Option<Value>),
-    /// This strategic merge patch.
+    /// A strategic merge patch.
     Strategic(&'a Value),
-    /// An apply of this.
+    /// An apply configuration.
     Apply(&'a Object),
 }
 
 impl Origin<'_> {
-    /// A patch of lists and an apply are merged without types, and nothing is written out before they have some again.
+    /// Strategic merge patches and apply work on decoded values. The result is not encoded as text in
+    /// between.
     fn source(self) -> Source {
         match self {
             Self::Body | Self::Patch(_) => Source::Text,
@@ -34,7 +35,8 @@ impl Origin<'_> {
     }
 }
 
-/// Fits an object to the schema of its kind; answers what was dropped, as warnings.
+/// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings about dropped
+/// fields.
 pub(crate) fn shaped(
     kinds: &informer_schema::Schema,
     scope: Scope<'_>,
@@ -57,7 +59,7 @@ pub(crate) fn shaped(
             let fitted = crate::model::typed::fit_from(origin.source(), known.message(), object);
             let mut unknown = fitted.map_err(|why| undecodable(kind, origin, &why))?;
             if origin.source() == Source::Values {
-                // Upstream's converter finds them at random, and tells them in the order of their paths.
+                // kube-apiserver finds unknown fields in map order and reports them sorted.
                 unknown.sort_unstable();
             }
             fill_defaults(kind, known.message(), object);
@@ -72,7 +74,7 @@ pub(crate) fn shaped(
         if kind.is("", "Namespace") && !metadata::text(object, "name").is_empty() {
             namespace::label(object);
         }
-        // An empty list of managers says something: it is not left out.
+        // An empty list of managed fields is significant and must be kept.
         let managed = metadata::take_fields(object);
         crate::model::typed::form(known.message(), object);
         if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
@@ -83,7 +85,7 @@ pub(crate) fn shaped(
     scope.judge(unknown).map_err(|why| undecodable(kind, origin, &why))
 }
 
-/// What a new object of a built-in kind breaks, after what its metadata does.
+/// Validates a new object of a built-in kind: metadata first, then the other fields.
 pub(crate) fn check_new(
     kind: &Kind,
     name: &str,
@@ -107,7 +109,7 @@ pub(crate) fn check_new(
     }
 }
 
-/// Holds the times in the metadata of a custom resource against their type; an apply drops what is none.
+/// Checks the timestamps in the metadata of a custom resource. An apply drops invalid ones instead.
 fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
     match (origin, metadata_of(object)) {
         (Origin::Apply(_), _) | (_, None) => Ok(()),
@@ -115,7 +117,8 @@ fn check_times(origin: Origin<'_>, object: &Object) -> Result<(), String> {
     }
 }
 
-/// The refusal of what does not fit. Of a patch upstream shows what has become of the whole object, or the patch itself.
+/// Builds the error for an undecodable object. For a patch, kube-apiserver prints the patched object or the
+/// patch.
 pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiError {
     let shown = match origin {
         Origin::Body => {
@@ -134,7 +137,7 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
     error
 }
 
-/// Holds an object against the schema of its kind.
+/// Validates an object against the schema of its kind.
 pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>) -> Result<(), ApiError> {
     let causes = kind.schema.as_ref().map_or_else(Vec::new, |schema| schema.check(object, old));
     match causes.is_empty() {
@@ -143,7 +146,7 @@ pub(crate) fn check_schema(kind: &Kind, object: &mut Object, old: Option<&Value>
     }
 }
 
-/// The new object as the server takes it: what clients may not change is carried over.
+/// Merges an update with the stored object: fields that clients cannot change are carried over.
 pub(crate) fn merge_update(
     kind: &Kind,
     whole: &Value,
@@ -151,7 +154,7 @@ pub(crate) fn merge_update(
     mode: WriteMode,
 ) -> Result<Object, ApiError> {
     let Value::Object(old) = whole else { return Err(ApiError::unknown_resource()) };
-    // They are of the write, not of the stored object.
+    // The managed fields of the write replace the stored ones.
     let managed = match mode {
         WriteMode::Status | WriteMode::Finalize => Some(metadata::take_fields(&mut new)),
         _ => None,
@@ -211,13 +214,13 @@ fn broken_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
     Rules::of(kind).map(|rules| rules.check_status(object)).unwrap_or_default()
 }
 
-/// The stored object with the new status, and with the metadata that may come with it.
+/// Returns the stored object with the new status, and with the metadata that a status update may change.
 fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     let mut merged = old.clone();
     copy_part("status", new, &mut merged);
     if kind.traits.has(Traits::STATUS_METADATA) {
         let names = ["labels", "annotations", "finalizers"];
-        // Deployments keep their labels.
+        // A status update does not change the labels of Deployments.
         let names = if kind.is("apps", "Deployment") { &names[1..] } else { &names[..] };
         let given = metadata_of_mut(new).clone();
         let metadata = metadata_of_mut(&mut merged);
@@ -228,7 +231,7 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
             };
         }
     }
-    // Checked against the stored one, as in any update.
+    // `metadata::check_update` compares these with the stored values.
     for name in ["uid", "deletionTimestamp"] {
         if let Some(value) = metadata_of(new).and_then(|metadata| metadata.get(name)) {
             metadata_of_mut(&mut merged).insert(name.to_owned(), value.clone());
@@ -237,7 +240,7 @@ fn with_status(kind: &Kind, old: &Object, new: &mut Object) -> Object {
     merged
 }
 
-/// Makes a part of an object that of another one, or takes it away.
+/// Copies a top-level field, or removes it if the source does not have it.
 pub(crate) fn copy_part(name: &str, from: &Object, to: &mut Object) {
     match from.get(name) {
         Some(value) => to.insert(name.to_owned(), value.clone()),
@@ -245,17 +248,17 @@ pub(crate) fn copy_part(name: &str, from: &Object, to: &mut Object) {
     };
 }
 
-/// Whether a change counts for the generation.
+/// Returns true if a change increments `metadata.generation`.
 fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
-    // Without an endpoint of its own, the status is a part of the object like any other.
+    // Without a status subresource, the status counts like any other field.
     let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));
     let [before, after] = [old, new].map(|object| object.iter().filter(|(name, _)| !skips(name)));
     let annotations = |object| metadata_of(object).and_then(|metadata| metadata.get("annotations"));
     before.ne(after) || (kind.is("apps", "Deployment") && annotations(old) != annotations(new))
 }
 
-/// The status that a new object has before anybody writes one.
+/// Fills in the initial status of a new object.
 pub(crate) fn fill_status(kind: &Kind, object: &mut Object) {
     if !kind.traits.has(Traits::STATUS) || kind.is_custom() {
         return;

@@ -1,4 +1,4 @@
-//! Namespaces: what is special about their metadata, their finalizers, and how they end.
+//! Namespaces: their name label, finalizers and deletion.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::pipeline::Pipeline;
 use crate::registry::storage::{Changed, Expect, Stored, draft};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// The finalizer of the controller that empties namespaces.
+/// The finalizer of the namespace controller.
 pub(crate) const FINALIZER: &str = "kubernetes";
 
-/// What the server decides about a new namespace.
+/// Sets the fields that the server owns in a new namespace.
 pub(crate) fn fill(object: &mut Object) {
     label(object);
     let mut names: Vec<Value> = finalizers(object).into_iter().map(Value::from).collect();
@@ -33,19 +33,19 @@ pub(crate) fn label(object: &mut Object) {
     }
 }
 
-/// The finalizers of the specification, which hold a namespace besides those of its metadata.
+/// Returns `spec.finalizers`, which block the removal in addition to `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Object) -> Vec<String> {
     let list = object.get("spec").and_then(|spec| spec.get("finalizers")?.as_array());
     list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// What an update of a namespace cannot change.
+/// Resets fields that an update of a namespace cannot change.
 pub(crate) fn keep(old: &Object, new: &mut Object) {
     label(new);
     crate::pipeline::merge::copy_part("spec", old, new);
 }
 
-/// The stored namespace with new finalizers, as `/finalize` has it.
+/// Returns the stored namespace with new `spec.finalizers`, for `/finalize`.
 pub(crate) fn with_finalizers(old: &Object, new: &mut Object) -> Object {
     let names = finalizers(new);
     let mut merged = old.clone();
@@ -55,7 +55,7 @@ pub(crate) fn with_finalizers(old: &Object, new: &mut Object) -> Object {
 }
 
 impl Pipeline {
-    /// Marks a namespace. What holds it then is the content, or the controller that is to empty it.
+    /// Marks a namespace as terminating. Its contents or its finalizers then block the removal.
     pub(crate) fn mark_namespace(
         &self,
         scope: Scope<'_>,

@@ -1,4 +1,4 @@
-//! Merge patches (RFC 7396) and JSON patches (RFC 6902).
+//! Merge patches (RFC 7396), JSON patches (RFC 6902) and strategic merge patches.
 
 mod shown;
 
@@ -16,18 +16,21 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::{json_type, typeless};
 use crate::pipeline::merge::Origin;
 
-/// A patch, read and ready to be applied again and again.
+/// A decoded patch.
 #[derive(Debug)]
 pub(crate) enum PatchType {
     Merge(Value),
     Json(JsonPatch),
-    /// Of built-in kinds: lists are merged as their fields say.
+    /// For built-in kinds: lists are merged by their merge keys.
     Strategic(Value),
 }
 
 impl PatchType {
-    /// Reads a patch by its content type. Where nobody is `told` of what is unknown, upstream reads it with its libraries alone,
-    /// which take other things and have other words.
+    /// Decodes a patch by its content type.
+    ///
+    /// `told` is true if unknown fields are reported (`fieldValidation` is not `Ignore`). Otherwise
+    /// kube-apiserver decodes the patch
+    /// with its patch libraries only, which accept other inputs and have other error messages.
     pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8], told: bool) -> Result<Self, ApiError> {
         match content_type {
             "application/merge-patch+json" if told => merge(body).map_err(undecodable),
@@ -57,7 +60,7 @@ impl PatchType {
         }
     }
 
-    /// The object of this kind that the patch makes of one.
+    /// Applies the patch to an object.
     pub(crate) fn apply(&self, schema: &Schema, kind: &Kind, mut object: Value) -> Result<Value, ApiError> {
         match self {
             Self::Strategic(patch) => return strategic(schema, object, patch),
@@ -75,10 +78,10 @@ impl PatchType {
         Err(crate::pipeline::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
     }
 
-    /// What a strict reader finds in the text of the patch.
+    /// Returns the duplicate keys in the text of the patch.
     pub(crate) fn twice(&self, body: &[u8]) -> Option<Twice> {
         match self {
-            // It is read once more, which is little beside what is done with it.
+            // Parsing the body a second time is cheap compared to applying the patch.
             Self::Merge(_) | Self::Strategic(_) => {
                 read_whole(body).ok().filter(|reading| reading.doubled)?;
                 Twice::in_json(None, body)
@@ -87,7 +90,7 @@ impl PatchType {
         }
     }
 
-    /// Where a patched object comes from, which can be made `again`.
+    /// Returns the origin of the patched object. `again` applies the patch again.
     pub(crate) fn origin<'a>(&'a self, again: &'a dyn Fn() -> Option<Value>) -> Origin<'a> {
         match self {
             Self::Strategic(patch) => Origin::Strategic(patch),
@@ -95,7 +98,7 @@ impl PatchType {
         }
     }
 
-    /// True where the patch itself sets the version, so that it must not be tried on another one.
+    /// Returns true if the patch sets the resourceVersion. Then it must not be retried after a conflict.
     pub(crate) fn names_version(&self) -> bool {
         match self {
             Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"]["resourceVersion"].is_string(),
@@ -123,7 +126,8 @@ fn merge(body: &[u8]) -> Result<PatchType, String> {
     }
 }
 
-/// A merge patch as the library of upstream takes it: a list, too, which takes the place of the object.
+/// Decodes a merge patch like kube-apiserver's library, which also accepts a list. A list replaces the
+/// object.
 fn merge_unlooked(body: &[u8]) -> Option<PatchType> {
     match read_json(body).ok()? {
         patch @ (Value::Object(_) | Value::Array(_)) => Some(PatchType::Merge(patch)),

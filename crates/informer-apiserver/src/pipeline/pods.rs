@@ -1,4 +1,4 @@
-//! What happens to pods by their subresources: binding and eviction.
+//! The `binding` and `eviction` subresources of pods.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
 impl Pipeline {
-    /// Puts a pod on a node.
+    /// Binds a pod to a node.
     pub(crate) fn bind(&self, scope: Scope<'_>, name: &str, binding: &Value) -> Result<(), ApiError> {
         let target = &binding["target"];
         let (kind, node) = (text(&target["kind"]), text(&target["name"]));
@@ -70,12 +70,12 @@ impl Pipeline {
                 }),
             );
             let Value::Object(pod) = pod else { return Err(ApiError::unknown_resource()) };
-            // The place is not part of what the generation counts, and its status comes along.
+            // `put` keeps the generation, and includes the status.
             Ok(self.put(scope, &current, &pod)?.map(drop))
         })
     }
 
-    /// Deletes a pod, unless a disruption budget forbids it.
+    /// Deletes a pod unless a PDB forbids it.
     pub(crate) async fn evict(
         &self,
         scope: Scope<'_>,
@@ -100,7 +100,7 @@ impl Pipeline {
         self.delete(scope, name, &options.following(&marked)).await.map(drop)
     }
 
-    /// Takes one disruption from the budget of a pod.
+    /// Decrements `disruptionsAllowed` of the PDB that selects a pod.
     async fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
@@ -164,7 +164,7 @@ impl Pipeline {
         let live = self.storage.read().live(scope.resource.table);
         let applies = |stored: &Arc<Stored>| {
             let selector = &parse(stored.as_slice())["spec"]["selector"];
-            // A budget without a selector is for no pod, one with an empty selector for all.
+            // A PDB without a selector selects no pod, and one with an empty selector all pods.
             selector.is_object()
                 && selector_text(selector)
                     .parse()
@@ -173,7 +173,7 @@ impl Pipeline {
         live.iter().filter(|stored| filter.matches(stored) && applies(stored)).cloned().collect()
     }
 
-    /// Says in a pod why it goes; answers the pod as it is then.
+    /// Sets the condition `DisruptionTarget` and returns the updated pod.
     fn mark_evicted(
         &self,
         scope: Scope<'_>,

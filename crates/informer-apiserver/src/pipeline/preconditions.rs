@@ -1,16 +1,16 @@
-//! Preconditions of writes: the uid and the resourceVersion that an object must have.
+//! Preconditions of writes: UID and resourceVersion.
 
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, text};
 use crate::registry::storage::Stored;
 
-/// A uid in the body of an update must be that of the stored object: it is a precondition.
+/// Checks the UID in the body of an update, which is a precondition.
 pub(crate) fn check_precondition(kind: &Kind, old: &Stored, new: &Object) -> Result<(), ApiError> {
     check_state(kind, old, [("UID", text(new, "uid"), &old.uid)])
 }
 
-/// What is said of the state of an object must hold: names, what is said (nothing where it is empty), and what is.
+/// Checks preconditions, given as name, expected value (empty: no precondition) and stored value.
 pub(crate) fn check_state<const N: usize>(
     kind: &Kind,
     old: &Stored,

@@ -1,8 +1,12 @@
-//! The books of quotas: what is in use, as their status has it.
+//! Quota usage: maintains `status.used` of ResourceQuotas.
 //!
-//! Each commit moves what is in use by what it changed, so that it costs the same however much a namespace holds. Everything is counted only
-//! when a quota is new, or bounds something else than before. Commits do not wait for each other: one that was counted already
-//! tells of itself afterwards, and is known by its version.
+//! Each commit adds the difference between the usage of the new and the old object, so its cost does not
+//! depend on the size of the
+//! namespace. All objects are counted only if a quota is new or its `spec.hard` has changed.
+//!
+//! Commits run concurrently, so a full count may include a commit before that commit reports its difference.
+//! The version of the last full
+//! count identifies such commits, and their differences are ignored.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,17 +34,17 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
-/// How often a write begins anew whose quotas were changed meanwhile, as upstream.
+/// Number of retries if a quota changes while it is charged, as in kube-apiserver.
 pub(crate) const RETRIES_MAX: usize = 3;
-/// The managers of the status, as upstream.
+/// Field managers of the status: of the admission plugin and of the controller, as in Kubernetes.
 const PLUGIN: &str = "kube-apiserver";
 const CONTROLLER: &str = "kube-controller-manager";
 
-/// The version of the last commit that was counted, for each quota.
+/// The version of the storage at the last full count of each quota.
 #[derive(Debug, Default)]
 pub(crate) struct Books(ReentrantMutex<RefCell<HashMap<ObjectKey, u64>>>);
 
-/// Held until what is let in is stored.
+/// Guard that is held until the admitted object is stored.
 pub(crate) type Charging<'a> = ReentrantMutexGuard<'a, RefCell<HashMap<ObjectKey, u64>>>;
 
 impl Books {
@@ -48,13 +52,13 @@ impl Books {
         self.0.lock()
     }
 
-    /// What was counted is no longer there.
+    /// Drops the state after a restore.
     pub(crate) fn forget(&self) {
         self.0.lock().borrow_mut().clear();
     }
 }
 
-/// What a commit has changed.
+/// The change of one commit.
 pub(crate) struct Commit<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) before: Option<&'a Stored>,
@@ -63,7 +67,8 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Pipeline {
-    /// Refuses what quotas have no room for. What it answers is held until the object is stored.
+    /// Checks quotas and rejects a write that exceeds one. Hold the returned guard until the object is
+    /// stored.
     pub(crate) fn charge(
         &self,
         taking: Option<Taking<'_>>,
@@ -83,7 +88,7 @@ impl Pipeline {
                 check(&quotas, &Charge { measure: &measure, object, old, unbounded })
             });
             let used = checked.map_err(|why| ApiError::forbidden(kind, told_name(object), &why))?;
-            // The controller's books follow what is stored.
+            // If the quota controller runs, it updates the usage after the commit.
             if dry_run || self.controllers.quotas {
                 return Ok(Some(charging));
             }
@@ -96,14 +101,14 @@ impl Pipeline {
         Err(ApiError::internal("quotas change faster than they can be charged"))
     }
 
-    /// Writes what the plugin has let in.
+    /// Writes the usage that the admission plugin computed.
     pub(crate) fn enter(&self, quota: &Value, used: &Amounts) -> Result<(), ApiError> {
         let mut quota = quota.clone();
         quota["status"]["used"] = listed(used);
         self.write_books(quota, PLUGIN)
     }
 
-    /// Called after each commit, where the controller of quotas runs.
+    /// Updates the usage after a commit, if the quota controller runs.
     pub(crate) fn keep_books(&self, commit: &Commit<'_>) {
         let Commit { kind, before, after, version } = *commit;
         let Some(key) = before.or(after).map(|stored| &stored.key) else { return };
@@ -128,14 +133,14 @@ impl Pipeline {
             } else if !told {
                 match moved(&quota, &measure, (before.as_ref(), after.as_ref())) {
                     Some(used) => self.write_used(quota, &used),
-                    // Something went that has not come yet: its commit is told later than this one.
+                    // The commit that added the removed object has not reported its usage yet.
                     None => self.count_anew(&charging, &stored.key, quota),
                 }
             }
         }
     }
 
-    /// Counts everything again after many objects of a kind have come at once.
+    /// Counts all objects again after a bulk load of a kind.
     pub(crate) fn count_all(&self, kind: &Kind) {
         let (Some(measure), true) = (Measure::of(kind), self.controllers.quotas) else { return };
         let Ok(resource) = self.resource(&Gvr::new("", "v1", "resourcequotas")) else { return };
@@ -161,12 +166,12 @@ impl Pipeline {
         let same = |list: &str| amounts(&status[list]) == amounts(&quota["status"][list]);
         if !same("hard") || !same("used") {
             quota["status"] = status;
-            // Gone or changed meanwhile: whoever did that keeps the books.
+            // The quota was deleted or changed concurrently. The usage is then updated by that commit.
             drop(self.write_books(quota, CONTROLLER));
         }
     }
 
-    /// What a quota has in use, by everything that is there at a version.
+    /// Counts the objects in a snapshot. Returns the usage and the version of the snapshot.
     fn recounted(&self, namespace: &str, quota: &Value) -> (Amounts, u64) {
         let hard = amounts(&quota["spec"]["hard"]);
         let tracked = self.tracked(&hard);
@@ -189,10 +194,10 @@ impl Pipeline {
         (used, version)
     }
 
-    /// The kinds that a quota counts something of.
+    /// Returns the resources that a quota counts, with their evaluators.
     fn tracked(&self, hard: &Amounts) -> Vec<(Arc<Resource>, Measure)> {
         let registry = self.registry.read();
-        // What is served in several versions is stored in one of them.
+        // Of several served versions, only the storage version is counted.
         let own = registry.iter().filter(|resource| resource.kind.namespaced && resource.stored_as.is_none());
         let measured = own.filter_map(|resource| Some((Arc::clone(resource), Measure::of(&resource.kind)?)));
         measured.filter(|(_, measure)| hard.keys().any(|name| measure.counts(name))).collect()
@@ -213,7 +218,7 @@ fn listed(all: &Amounts) -> Value {
     )
 }
 
-/// Whether a write is one that quotas look at.
+/// Returns true if quotas evaluate this write.
 fn is_counted(measure: &Measure, Taking { mode, old, .. }: Taking<'_>, object: &Value) -> bool {
     match (measure, old, mode) {
         (Measure::Claims, Some(_), WriteMode::Main | WriteMode::Status)

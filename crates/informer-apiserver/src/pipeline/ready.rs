@@ -1,10 +1,10 @@
-//! Writes that wait for nothing, in functions that are not asynchronous.
+//! Runs writes from synchronous functions.
 
 use futures_util::FutureExt;
 
 /// Returns the outcome of a write by the embedding program or by one of the server's controllers.
 ///
-/// Only admission and conversion webhooks make a write wait, and such a write calls none.
+/// Only admission and conversion webhooks suspend a write, and such a write calls none.
 pub(crate) fn ready<T>(write: impl Future<Output = T>) -> T {
     write.now_or_never().expect("a write without webhooks is ready at once")
 }

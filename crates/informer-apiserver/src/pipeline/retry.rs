@@ -1,13 +1,13 @@
-//! Optimistic concurrency: a write that conflicts with another one starts again from its read.
+//! Retries of writes after conflicts (optimistic concurrency).
 
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::storage::Changed;
 
-/// Attempts of a write before it is answered with 409. kube-apiserver tries a patch five times.
+/// Maximum number of attempts before a write fails with 409. kube-apiserver tries a patch five times.
 pub(crate) const MAX_ATTEMPTS: usize = 16;
 
-/// Repeats an attempt to write one object while other writes change the object.
+/// Retries a write of one object while it conflicts with other writes.
 pub(crate) fn retry<T>(
     kind: &Kind,
     name: &str,

@@ -1,4 +1,4 @@
-//! The `/scale` subresource: one shape for everything that has replicas.
+//! The `/scale` subresource.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::registry::storage::{Changed, Stored};
 
 const API_VERSION: &str = "autoscaling/v1";
 
-/// What a client wants the scale to be.
+/// A requested change of the scale.
 #[derive(Debug)]
 pub(crate) enum NewScale {
     Put(Value),
@@ -28,16 +28,16 @@ pub(crate) enum NewScale {
     Apply(Application),
 }
 
-/// The scale as it is to be.
+/// The scale to write.
 struct Wanted {
     scale: Value,
-    /// The managers of the object then, where they are tracked.
+    /// The new managed fields of the object, if they are tracked.
     managed: Option<Managed>,
     warnings: Vec<String>,
 }
 
 impl Pipeline {
-    /// An object as its scale.
+    /// Returns the scale of an object.
     pub(crate) fn scale_of(&self, kind: &Kind, stored: &Arc<Stored>) -> Result<Value, ApiError> {
         scale(kind, &parse(stored.as_slice()))
     }
@@ -81,7 +81,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Admits a change of the scale; the object itself is not admitted again.
+    /// Admits the scale. The write of the object that follows skips admission.
     async fn admit_scale(
         &self,
         scope: Scope<'_>,
@@ -98,7 +98,7 @@ impl Pipeline {
         Ok(Value::Object(scale))
     }
 
-    /// The scale as it is to be.
+    /// Applies the requested change to the current scale.
     fn wanted_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<Wanted, ApiError> {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Pipeline {
         Ok(Wanted { scale: wanted, managed, warnings })
     }
 
-    /// A patched scale, held against its type, and the warnings that go with it.
+    /// Decodes a patched scale and returns warnings.
     fn fitted_scale(
         &self,
         scope: Scope<'_>,
@@ -163,14 +163,14 @@ impl Pipeline {
         }
         let by = By { manager, mode: WriteMode::Scale, conversion: None, formed: false };
         self.own_updated(scales, live, object, by);
-        // What was sent is judged as it was sent.
+        // The scale is validated as it was sent.
         let managed = take_fields(object);
         *object = sent;
         set_fields(object, managed);
     }
 }
 
-/// The kind of what is sent and answered.
+/// The kind `autoscaling/v1` Scale.
 fn scale_kind() -> Kind {
     let mut kind = Kind::custom("autoscaling", "v1", "Scale").plural("scales").without_status();
     kind.traits = Traits::default();
@@ -211,7 +211,7 @@ fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
             let path = &paths.spec;
             return Err(ApiError::internal(&format!("the spec replicas field \".{path}\" does not exist")));
         }
-        // The default of every built-in kind that scales.
+        // The default of all built-in kinds that have a scale.
         None => 1,
     };
     let mut status =
@@ -230,7 +230,7 @@ fn scale(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
             metadata.insert(name.to_owned(), value.clone());
         }
     }
-    // Zero is left out, as everywhere in this shape.
+    // Zero is omitted, as by Go's `omitempty`.
     let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
     Ok(json!({
         "kind": "Scale", "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status,

@@ -1,4 +1,4 @@
-//! How a write presents, converts and drafts its object.
+//! Conversion of the object of a write between its request version and its storage version.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::registry::storage::{Draft, EventType, Stored, draft, draft_managed};
 /// An object that is ready to be stored.
 pub(crate) struct Drafted {
     pub(crate) draft: Draft,
-    /// What it is in the version of the request, where a webhook said so.
+    /// The object converted back to the version of the request, if the conversion webhook was called.
     pub(crate) back: Option<Result<Object, ApiError>>,
 }
 
@@ -33,7 +33,8 @@ impl<'a> Scope<'a> {
         self.resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored))
     }
 
-    /// Whether the managers of a new object are of no interest to anybody before it is stored as it is.
+    /// Returns true if nothing reads the managed fields of a new object before it is stored. They are then
+    /// generated as text.
     pub(crate) fn leaves_managers(&self) -> bool {
         let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
         plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
@@ -59,14 +60,14 @@ impl<'a> Scope<'a> {
         draft(&kind, key, object)
     }
 
-    /// Takes out what webhooks have put into an object and its kind does not know.
+    /// Prunes fields that webhooks have added and that the schema does not specify.
     fn prune(&self, object: &mut Object) {
         if let (Some(_), Some(schema)) = (self.admission, &self.kind().schema) {
             schema.prune(object);
         }
     }
 
-    /// What was written, in the version of the resource.
+    /// Returns the stored object in the version of the request.
     pub(crate) fn shown(
         &self,
         stored: Arc<Stored>,
@@ -82,7 +83,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Refuses a role or a binding that gives away more than what its writer has.
+    /// RBAC escalation check: rejects a role or binding that grants more than its author has.
     pub(crate) fn check_escalation(
         &self,
         shared: &Pipeline,
@@ -92,7 +93,7 @@ impl<'a> Scope<'a> {
         shared.check_escalation(self.requester, (self.kind(), self.namespace), (old, new))
     }
 
-    /// Refuses a policy or a binding whose writer cannot read its parameters.
+    /// Rejects an admission policy or binding whose author cannot read its parameters.
     pub(crate) fn check_params(
         &self,
         shared: &Pipeline,
@@ -103,20 +104,21 @@ impl<'a> Scope<'a> {
         shared.check_params(self.requester, (self.kind(), name), (old, new))
     }
 
-    /// The refusal of a change to another version than the stored one. Whether its writer may do it at all comes first.
+    /// Returns the conflict error for a stale resourceVersion. The RBAC escalation check takes precedence.
     pub(crate) fn outdated(&self, shared: &Pipeline, object: &Object, name: &str) -> ApiError {
         let refused = self.check_escalation(shared, None, object).err();
         refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
     }
 
-    /// The quota usage of a write that replaces `old`; `None` for writes of this process, which no quota limits.
+    /// Returns the write as checked against quotas and LimitRanges. `None` for internal writes, which are not
+    /// limited.
     pub(crate) fn taking(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<Taking<'a>> {
         let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
         let namespace = self.namespace.filter(|_| bounded)?;
         Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 
-    /// What a client is told of an object that is valid; writes of this process are told nothing.
+    /// Returns the API warnings for a valid object. Internal writes get none.
     pub(crate) fn advice(&self, object: &mut Object, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
         match self.validation {
             Validation::Unchecked => Vec::new(),
@@ -144,7 +146,8 @@ impl Pipeline {
         }
     }
 
-    /// The same without cached conversions: a deletion reads the stored object, as in kube-apiserver.
+    /// Like [`present`](Self::present), but without cached conversions: a deletion reads the stored object,
+    /// as in kube-apiserver.
     pub(crate) async fn present_uncached(
         &self,
         scope: Scope<'_>,
@@ -156,7 +159,7 @@ impl Pipeline {
         }
     }
 
-    /// Returns a new object as it is stored. `managers` is the text of its managed fields, of an object that
+    /// Returns a new object as it is stored. `managers` is the JSON text of its managed fields if the object
     /// [does not contain them](Scope::leaves_managers).
     pub(crate) async fn drafted_new(
         &self,
@@ -173,8 +176,9 @@ impl Pipeline {
         }
     }
 
-    /// Returns the object as it is stored, converted by the webhook of its CRD if there is one. The object then becomes what the webhook
-    /// received.
+    /// Returns the object as it is stored, converted by the conversion webhook of its CRD if there is one.
+    /// `object` is then replaced by the
+    /// one that the webhook received.
     pub(crate) async fn drafted(
         &self,
         scope: Scope<'_>,
@@ -195,7 +199,8 @@ impl Pipeline {
         Ok(Drafted { draft: draft(resource.storage_kind(), key, &stored), back: Some(back) })
     }
 
-    /// Runs one phase of admission for an object that is created, replaces `old` of this version, or, if it is absent, is deleted.
+    /// Runs one phase of admission. `old` is the stored object with its resourceVersion. Without `object` the
+    /// operation is a delete.
     pub(crate) async fn admit(
         &self,
         scope: Scope<'_>,

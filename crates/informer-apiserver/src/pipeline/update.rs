@@ -1,4 +1,4 @@
-//! Changes of objects that are there: updates, patches, and what else takes the place of a stored object.
+//! Updates and patches of existing objects.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Replaces `current` by an object. The inner error means that another write came first.
+    /// Replaces `current`. The inner error means that another write came first.
     pub(crate) async fn replace(
         &self,
         scope: Scope<'_>,
@@ -107,8 +107,9 @@ impl Pipeline {
         Ok(Existing { stored: current, shown, object })
     }
 
-    /// Parses a stored object for a comparison with one from a client: decoded into the type of its kind, because what this process
-    /// writes may contain zero values that a client omits.
+    /// Parses a stored object for comparison with one from a client. It is normalized to the type of its
+    /// kind, because internal writes may
+    /// store zero values that a client omits.
     fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
         let mut value = parse(shown.as_slice());
         if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
@@ -149,7 +150,8 @@ impl Pipeline {
         self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
         if is_released(kind, &new) {
             let _charge = self.charge(taking, &mut new).map_err(warned)?;
-            // The last finalizer is gone: the object is removed instead of written. The answer has the old version.
+            // The last finalizer is gone: the object is removed instead of updated. The response has the old
+            // resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
             let removed = self.remove(scope, current);
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
@@ -169,7 +171,7 @@ impl Pipeline {
         }
     }
 
-    /// Writes an object as it is, if nothing has changed meanwhile.
+    /// Stores an object without validation and admission, if the stored one is unchanged.
     pub(crate) fn put(
         &self,
         scope: Scope<'_>,
@@ -205,7 +207,7 @@ impl Pipeline {
         Err(ApiError::modified(kind, name))
     }
 
-    /// Applies a patch to an object, and decodes the result; returns it with warnings about unknown fields.
+    /// Applies a patch and decodes the result. Returns warnings about unknown fields, too.
     fn apply_patch(
         &self,
         scope: Scope<'_>,
@@ -250,23 +252,25 @@ pub(crate) struct Existing {
     pub(crate) object: Value,
 }
 
-/// Returns true for a terminating object that nothing holds any more: neither a finalizer nor a grace period.
+/// Returns true for a terminating object that has neither finalizers nor a grace period left.
 fn is_released(kind: &Kind, object: &Object) -> bool {
     let has_finalizers = !metadata::finalizers(object).is_empty()
         || kind.is("", "Namespace") && !namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
 }
 
-/// True where nothing but the version differs, and when managers wrote: then nothing is written.
+/// Returns true if only the resourceVersion and the times in `managedFields` differ. Such an update is not
+/// stored.
 fn is_same(old: &Object, new: &Object) -> bool {
     let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
-    // An object may have come without its type.
+    // The given object may lack kind and apiVersion.
     are_same(old, new, &["kind", "apiVersion"], "metadata")
         && are_same(before, after, &["resourceVersion"], metadata::FIELDS)
         && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
 }
 
-/// Whether two objects have the same members but for one. Those that are `taken` from the old one may be anything in the new.
+/// Compares two objects except for the member `but`. Members in `taken` are taken from the old object and may
+/// have any value in the new one.
 fn are_same(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
     let judged = |name: &String| name != but && !taken.contains(&name.as_str());
     let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| judged(name)));
@@ -277,7 +281,7 @@ impl ApiError {
     fn version_missing(kind: &Kind, name: &str) -> Self {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         let mut error = Self::invalid(kind, name, cause);
-        // Upstream names the resource here, not the kind.
+        // kube-apiserver names the resource here instead of the kind.
         error.message = format!(
             "{} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update",
             kind.qualified_resource()

@@ -1,4 +1,5 @@
-//! The `authorizer` of expressions: what the user of a request, or a service account, may do.
+//! The `authorizer` variable of CEL expressions: checks permissions of the requesting user or of a service
+//! account.
 
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use crate::admission::expressions::Asker;
 use crate::auth::{Attributes, Permissions};
 use crate::model::user::User;
 
-/// The name that it has, and that of the object that is written.
+/// Names of the variables.
 pub(crate) const AUTHORIZER: &str = "authorizer";
 pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
-/// A question that is put together part by part.
+/// An authorization check that is being built.
 #[derive(Debug, Clone)]
 struct Question {
     user: User,
@@ -22,7 +23,7 @@ struct Question {
     attributes: Attributes,
 }
 
-/// Why somebody may do something, or may not.
+/// The reason of a decision: `Ok` if allowed, `Err` if denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer(Result<String, String>);
 
@@ -46,13 +47,13 @@ impl Opaque for Answer {
     }
 }
 
-/// What the user of a write may ask.
+/// Returns the value of `authorizer`.
 pub(crate) fn of(asker: &Asker<'_>) -> Value {
     let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
     Value::Opaque(Arc::new(Question { user, permissions, attributes: Attributes::default() }))
 }
 
-/// The same about the object that is written.
+/// Returns the value of `authorizer.requestResource`.
 pub(crate) fn of_resource(asker: &Asker<'_>) -> Value {
     let write = asker.attributes;
     let resource = match write.subresource.as_str() {
@@ -70,7 +71,7 @@ pub(crate) fn of_resource(asker: &Asker<'_>) -> Value {
     Value::Opaque(Arc::new(Question { user, permissions, attributes }))
 }
 
-/// Puts a part into a question.
+/// Sets one attribute of an authorization check.
 type SetPart = fn(&mut Attributes, &str);
 
 pub(crate) fn register(context: &mut Context<'static>) {
@@ -98,7 +99,7 @@ pub(crate) fn register(context: &mut Context<'static>) {
         let (Ok(reason) | Err(reason)) = &answer(&this)?.0;
         Ok(Value::String(Arc::new(reason.clone())))
     });
-    // Here nothing goes wrong with an answer.
+    // The embedded authorizer never fails.
     context.add_function("errored", |This(this): This<Value>| -> ResolveResult {
         answer(&this).map(|_| Value::Bool(false))
     });

@@ -1,4 +1,4 @@
-//! Evaluation, within a budget.
+//! Evaluates CEL expressions within a cost budget.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,17 +20,19 @@ use crate::model::crd::{
     cost_of_expression, is_deeper, makes_messages, members_of, names_of, on_large_stack,
 };
 
-/// Costs are reckoned before and are upper bounds, so twice upstream's limits hold.
+/// Costs are estimated before evaluation and are upper bounds. The limits of kube-apiserver are therefore
+/// doubled.
 const LENIENCE: u64 = 2;
-/// What one expression may cost, as upstream.
+/// Cost limit of one expression, as in kube-apiserver.
 const ONE_MAX: u64 = 1_000_000;
 
-/// How deep variables may use each other, and how deep what they come to may nest: either is walked on the stack.
+/// Maximum depth of variables that use each other, and of nested values. Both are processed by recursion.
 const NESTING_MAX: usize = 128;
 
-/// Levels of an expression that are evaluated on any stack; one takes some tens of kilobytes where nothing is optimised.
+/// Deeper expressions are evaluated on a separate large stack. One level needs tens of kilobytes in
+/// unoptimized builds.
 const LEVELS_MAX: usize = 16;
-/// The functions that expressions may call.
+/// The context with all functions that expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     let mut context = cel::Context::default().with_all();
     authorizer::register(&mut context);
@@ -38,10 +40,10 @@ static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     context
 });
 
-/// The functions of the interpreter and its libraries alone.
+/// The context with only the functions of the interpreter and its libraries.
 static LIBRARY: LazyLock<cel::Context<'static>> = LazyLock::new(|| cel::Context::default().with_all());
 
-/// The library's own function knows no truths.
+/// `string()` with support for `bool`, which the library's function lacks.
 fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
     if let cel::Value::Bool(is) = this {
         return Ok(cel::Value::String(is.to_string().into()));
@@ -53,18 +55,18 @@ fn text_of(This(this): This<cel::Value>) -> cel::ResolveResult {
     cel::Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &scope)
 }
 
-/// One expression, compiled.
+/// A compiled expression.
 pub(crate) struct Expression {
     text: String,
     program: Result<Compiled, String>,
 }
 
 struct Compiled {
-    /// As it is written.
+    /// As written, for cost estimates and names.
     written: IdedExpr,
-    /// As it is evaluated.
+    /// Rewritten for evaluation, see [`index_fields`].
     strict: IdedExpr,
-    /// It is evaluated on a stack of its own.
+    /// Evaluated on a separate large stack.
     is_deep: bool,
 }
 
@@ -89,7 +91,7 @@ impl Compiled {
 impl Expression {
     pub(crate) fn new(text: &str) -> Self {
         let program = match parse(text) {
-            // The interpreter gives up the whole program over them.
+            // The interpreter panics on message literals.
             Ok(expression) if makes_messages(&expression) => Err("undeclared reference to a type".to_owned()),
             Ok(expression) => Ok(Compiled::new(expression)),
             Err(errors) => Err(errors.to_string()),
@@ -97,7 +99,7 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
-    /// One that may also make objects and operations of patches.
+    /// Compiles an expression that may construct `Object` and `JSONPatch` values.
     pub(crate) fn making(text: &str) -> Self {
         let program = match parse(text) {
             Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
@@ -106,7 +108,7 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
-    /// Whether one of these asks what users may do.
+    /// Returns true if one of the expressions uses `authorizer`.
     pub(crate) fn asks(all: &[Self]) -> bool {
         let asks = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
         all.iter().any(|one| one.program.as_ref().is_ok_and(asks))
@@ -117,7 +119,7 @@ impl Expression {
     }
 }
 
-/// Expressions over one request, and what they have spent.
+/// Evaluates expressions for one request and tracks their cost.
 pub(crate) struct Run<'a> {
     context: cel::Context<'static>,
     subject: Vec<(&'static str, &'a Value)>,
@@ -125,14 +127,14 @@ pub(crate) struct Run<'a> {
     left: u64,
 }
 
-/// Named expressions, evaluated when the first one wants them.
+/// Composited variables, evaluated on first use.
 struct Variables<'a> {
     all: &'a [(String, Expression)],
     known: HashMap<String, cel::Value>,
-    /// As long as those that are known.
+    /// JSON values of the same size as those in `known`, for cost estimates.
     extents: Value,
     broken: HashMap<String, String>,
-    /// How many are being evaluated, each for the one before it.
+    /// Depth of the current evaluation.
     nesting: usize,
 }
 
@@ -149,18 +151,18 @@ impl<'a> Run<'a> {
         Self { context, subject: subject.to_vec(), variables, left: 0 }
     }
 
-    /// Lets expressions ask what users may do.
+    /// Defines the `authorizer` variables.
     pub(crate) fn tell(&mut self, asker: &Asker<'_>) {
         self.context.add_variable_from_value(AUTHORIZER, authorizer::of(asker));
         self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(asker));
     }
 
-    /// What the expressions from here on may cost together.
+    /// Sets the cost budget of the following expressions.
     pub(crate) fn refill(&mut self, budget: u64) {
         self.left = budget.saturating_mul(LENIENCE);
     }
 
-    /// What an expression comes to.
+    /// Evaluates an expression.
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
         Ok(match self.value_of(expression)? {
             cel::Value::Bool(holds) => Outcome::Bool(holds),
@@ -170,7 +172,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What an expression comes to as JSON, where objects have the [name of their type](crate::model::cel::TYPE_NAME).
+    /// Evaluates an expression to JSON. Objects carry the [name of their type](crate::model::cel::TYPE_NAME).
     pub(crate) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
         to_json(&self.value_of(expression)?).map_err(Failure::new)
     }
@@ -184,7 +186,7 @@ impl<'a> Run<'a> {
         self.execute(program)?.map_err(said)
     }
 
-    /// Runs a program, after the variables that it names. The outer error ends all.
+    /// Runs a program after evaluating its variables. The outer error means that the budget is exhausted.
     fn execute(&mut self, program: &Compiled) -> Result<Result<cel::Value, String>, Failure> {
         self.prepare(program)?;
         let mut about = self.subject.clone();
@@ -206,7 +208,7 @@ impl<'a> Run<'a> {
     fn reason(&self, program: &Compiled, about: &Subject<'_>, error: &cel::ExecutionError) -> String {
         let key = match error {
             cel::ExecutionError::NoSuchKey(key) => Some(key.as_str()),
-            // The interpreter does not name the key where it was to be an argument.
+            // The interpreter does not name a missing key in a function argument.
             cel::ExecutionError::MissingArgumentOrTarget => missing(&program.written, about),
             cel::ExecutionError::NoSuchOverload => no_member(&program.written, about),
             _ => None,
@@ -218,7 +220,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Evaluates the variables that a program names and nobody has named before.
+    /// Evaluates the variables that a program uses and that are not evaluated yet.
     fn prepare(&mut self, program: &Compiled) -> Result<(), Failure> {
         let all = self.variables.all;
         for name in members_of(&program.written, "variables") {
@@ -226,7 +228,7 @@ impl<'a> Run<'a> {
             if known.contains_key(name) || broken.contains_key(name) {
                 continue;
             }
-            // A variable sees those before it only: there is no way round in circles.
+            // A variable may only use those before it, so cycles are impossible.
             let Some(place) = all.iter().position(|(known, _)| known == name) else { continue };
             let (_, expression) = &all[place];
             self.variables.all = &all[..place];

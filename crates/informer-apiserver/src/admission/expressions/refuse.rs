@@ -1,10 +1,10 @@
-//! A server without CEL: what has expressions cannot be decided, and says so.
+//! Replaces CEL in a build without the `cel` feature: every evaluation is an error.
 
 use serde_json::Value;
 
 use crate::admission::expressions::{Asker, Failure, Outcome, Subject};
 
-/// One expression.
+/// An expression that is never evaluated.
 pub(crate) struct Expression {
     text: String,
 }
@@ -27,7 +27,7 @@ impl Expression {
     }
 }
 
-/// Expressions over one request.
+/// Rejects every evaluation.
 pub(crate) struct Run<'a> {
     _of: &'a (),
 }

@@ -1,4 +1,4 @@
-//! Values between JSON and CEL, and errors as upstream words them.
+//! Conversion of values between JSON and CEL, and of evaluation errors to the messages of cel-go.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::admission::expressions::Subject;
 use crate::admission::expressions::authorizer::{AUTHORIZER, REQUEST_RESOURCE};
 use crate::model::crd::{parts, parts_mut};
 
-/// A JSON value for CEL: integers are signed, as upstream's are.
+/// Converts JSON to a CEL value. Integers are signed, as in kube-apiserver.
 pub(crate) fn to_cel(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
@@ -32,14 +32,14 @@ pub(crate) fn to_cel(value: &Value) -> cel::Value {
     }
 }
 
-/// A value of CEL as JSON; the error says why it is none.
+/// Converts a CEL value to JSON.
 pub(crate) fn to_json(value: &cel::Value) -> Result<Value, String> {
     Ok(match value {
         cel::Value::Null => Value::Null,
         cel::Value::Bool(value) => Value::Bool(*value),
         cel::Value::Int(number) => Value::from(*number),
         cel::Value::UInt(number) => Value::from(*number),
-        // As Go writes it: without a fraction where there is none.
+        // Formatted as in Go: an integral value has no fraction.
         cel::Value::Float(number) => {
             serde_json::from_str(&number.to_string()).map_err(|_| unsupported("number"))?
         }
@@ -61,7 +61,7 @@ fn unsupported(what: &str) -> String {
     format!("the expression evaluated to a {what} that could not marshal to JSON")
 }
 
-/// What is as long as a value of CEL in JSON, to reckon what it costs to go through it.
+/// Returns a JSON value of the same size, for cost estimates.
 pub(crate) fn extent(value: &cel::Value) -> Value {
     match value {
         cel::Value::String(text) => Value::from(text.as_str()),
@@ -82,7 +82,7 @@ pub(crate) fn extent(value: &cel::Value) -> Value {
     }
 }
 
-/// What went wrong, in the words of upstream's interpreter where it has others.
+/// Returns cel-go's message for an evaluation error.
 pub(crate) fn worded(error: &cel::ExecutionError) -> String {
     use cel::ExecutionError as Error;
     match error {
@@ -102,7 +102,7 @@ pub(crate) fn worded(error: &cel::ExecutionError) -> String {
     }
 }
 
-/// What a function makes of a text.
+/// Returns the target type of a conversion function.
 fn converted(function: &str) -> Option<&'static str> {
     Some(match function {
         "int" => "int",
@@ -114,7 +114,7 @@ fn converted(function: &str) -> Option<&'static str> {
     })
 }
 
-/// The first field that an expression hands to a function and that is not there.
+/// Returns the first missing field that is passed to a function.
 pub(crate) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let handed = |part: &&'e IdedExpr| match &part.expr {
         Expr::Select(select) if !select.test => {
@@ -129,7 +129,7 @@ pub(crate) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&
     own.or_else(|| parts(expr).into_iter().find_map(|part| missing(part, subject)))
 }
 
-/// The first field that an expression asks of what has none.
+/// Returns the first field that is selected from a value without fields.
 pub(crate) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if !select.test => found(&select.operand, subject)
@@ -140,10 +140,13 @@ pub(crate) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option
     own.or_else(|| parts(expr).into_iter().find_map(|part| no_member(part, subject)))
 }
 
-/// Fields become indices, but for the one that is a name of its own: the interpreter takes a field of what has none for `false`, and an index for an error.
+/// Rewrites field selections to index operations, and `authorizer.requestResource` to its variable.
+///
+/// For a value without fields, the interpreter evaluates a selection to `false`, but reports an error for an
+/// index operation.
 pub(crate) fn index_fields(expr: &mut IdedExpr) {
     parts_mut(expr).into_iter().for_each(index_fields);
-    // The interpreter's own way of asking for a field that may be missing fails where it is.
+    // The interpreter's optional field selection fails if the field is missing.
     if let Expr::Call(call) = &mut expr.expr
         && call.func_name == "_?._"
     {
@@ -165,7 +168,7 @@ pub(crate) fn index_fields(expr: &mut IdedExpr) {
     }
 }
 
-/// What a path leads to.
+/// Resolves a path of fields.
 fn found<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
     match &expr.expr {
         Expr::Ident(name) => subject.iter().find(|(known, _)| known == name).map(|(_, value)| *value),

@@ -1,4 +1,4 @@
-//! Classes of storage and of ingresses: which one is taken where none is named, and whether a claim may grow.
+//! Plugins for storage and ingress classes: default classes, and expansion of PVCs.
 
 use informer_core::Gvr;
 use serde_json::Value;
@@ -12,16 +12,16 @@ use crate::model::quantity::exceeds;
 
 const STORAGE_DEFAULT: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
-    // As it was called first.
+    // The deprecated beta annotation.
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
-/// How claims and ingresses named their class before they had a field for it.
+/// Deprecated annotations that name the class.
 const STORAGE_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 impl Admission {
-    /// The plugin `DefaultStorageClass`.
+    /// The `DefaultStorageClass` plugin.
     pub(super) fn name_storage_class(&self, claim: &mut Object) {
         if class_of_claim(claim).is_none()
             && let Some(name) = self.default_class_of(&storage_classes(), &STORAGE_DEFAULT)
@@ -30,7 +30,7 @@ impl Admission {
         }
     }
 
-    /// The plugin `DefaultIngressClass`.
+    /// The `DefaultIngressClass` plugin.
     pub(super) fn name_ingress_class(&self, ingress: &mut Object) {
         let named = part(ingress, "spec")["ingressClassName"].is_string()
             || annotation(ingress, INGRESS_ANNOTATION).is_some();
@@ -40,7 +40,7 @@ impl Admission {
         }
     }
 
-    /// The plugin `PersistentVolumeClaimResize`: a claim grows only where its class allows that.
+    /// The `PersistentVolumeClaimResize` plugin: a PVC may only grow if its StorageClass allows expansion.
     pub(super) fn judge_growth(&self, coming: Coming<'_>, old: &Object) -> Result<(), ApiError> {
         let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
         if !exceeds(size(coming.object), size(old)) {
@@ -63,7 +63,7 @@ impl Admission {
         class.is_some_and(|class| class["allowVolumeExpansion"] == true)
     }
 
-    /// The name of the class that is marked as the default: of several the newest, of those the first by name.
+    /// Returns the name of the default class: the newest, or the first by name among equally new ones.
     fn default_class_of(&self, classes: &Gvr, marks: &[&str]) -> Option<String> {
         let classes = self.resource(classes).ok()?;
         let live = self.storage.read().live(classes.table);
@@ -74,7 +74,7 @@ impl Admission {
             let made = metadata["creationTimestamp"].as_str().unwrap_or_default().to_owned();
             is_default.then(|| (made, stored.key.name().to_owned()))
         });
-        // They come by name: of equally new ones the first stays.
+        // The classes are ordered by name, so the first of equally new ones is kept.
         let newest = marked.reduce(|newest, other| if other.0 > newest.0 { other } else { newest });
         newest.map(|(_, name)| name)
     }
@@ -84,7 +84,7 @@ fn storage_classes() -> Gvr {
     Gvr::new("storage.k8s.io", "v1", "storageclasses")
 }
 
-/// The class that a claim names; an empty one is none, but named.
+/// Returns the class that a PVC names. An empty name explicitly selects no class.
 fn class_of_claim(claim: &Object) -> Option<&str> {
     annotation(claim, STORAGE_ANNOTATION).or_else(|| part(claim, "spec")["storageClassName"].as_str())
 }

@@ -10,11 +10,11 @@ use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, told_name};
 use crate::model::rules::{add_finalizer, add_toleration, get, set, taint_new_node, with_value};
 
-/// The preemption policy of a pod whose class names none.
+/// The default preemption policy.
 const PREEMPTS: &str = "PreemptLowerPriority";
 
 impl Admission {
-    /// The plugins' part in a new object, before webhooks see it.
+    /// Runs the mutating plugins on a new object, before the mutating webhooks.
     pub(crate) fn plug_in(
         &self,
         kind: &Kind,
@@ -71,7 +71,7 @@ impl Admission {
         Ok(())
     }
 
-    /// What a pod says of its priority must be what its class says.
+    /// Rejects a priority or preemption policy that differs from that of the class.
     fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
         let told = [
@@ -100,7 +100,8 @@ impl Admission {
         self.find(&classes, None, name).ok().map(|stored| parse(stored.as_slice()))
     }
 
-    /// The class of pods that name none: of several, which only writes of this process can make, the least.
+    /// Returns the default PriorityClass. Of several, which only internal writes can create, it is the one
+    /// with the lowest value.
     pub(crate) fn default_class(&self) -> Option<Value> {
         let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
         let live = self.storage.read().live(classes.table);

@@ -1,6 +1,9 @@
-//! The plugin `PodSecurity`: labels of a namespace say how safe its pods must be. What is asked at which level is in [`checks`].
+//! The `PodSecurity` plugin: enforces the Pod Security Standards that the labels of a namespace select. The
+//! checks are in [`checks`].
 //!
-//! Pods are refused or warned of, what makes pods is warned of. There is no audit log: labels for it are only held to be correct.
+//! Violations reject pods or cause warnings. For pod templates they only cause warnings. There is no audit
+//! log: `audit` labels are
+//! only validated.
 
 mod checks;
 mod labels;
@@ -48,7 +51,7 @@ impl Admission {
         Ok((!verdict.allows()).then(warning).into_iter().collect())
     }
 
-    /// What the labels of a namespace ask; `None` where it has none that do.
+    /// Returns the levels of a namespace, or `None` if it has no PodSecurity labels.
     fn policy_of(&self, namespace: Option<&str>) -> Option<Policy> {
         let namespaces = self.resource(&Gvr::new("", "v1", "namespaces")).ok()?;
         let found = self.storage.read().get(namespaces.table, namespace?).cloned()?;
@@ -57,7 +60,7 @@ impl Admission {
     }
 }
 
-/// The label of a namespace that is being written.
+/// Returns a label of a namespace that is being written.
 fn label<'a>(namespace: &'a super::Object, name: &str) -> Option<&'a str> {
     part(namespace, "metadata")["labels"].get(name).and_then(Value::as_str)
 }

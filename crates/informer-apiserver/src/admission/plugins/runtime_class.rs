@@ -1,4 +1,4 @@
-//! The plugin `RuntimeClass`: what the runtime of a pod takes beside it, and where it can be had.
+//! The `RuntimeClass` plugin: applies the overhead, node selector and tolerations of a RuntimeClass to a pod.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ impl Admission {
         }
     }
 
-    /// Webhooks may have changed what the class says.
+    /// Checks the overhead again, because webhooks may have changed it.
     pub(super) fn judge_overhead(&self, coming: Coming<'_>) -> Result<(), ApiError> {
         let refusal = |why: &str| Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, why));
         let class = match self.runtime_class(coming.object) {
@@ -55,7 +55,7 @@ impl Admission {
         }
     }
 
-    /// The class that a pod names.
+    /// Returns the RuntimeClass of a pod.
     fn runtime_class(&self, pod: &Object) -> Result<Option<Value>, String> {
         let Some(name) = part(pod, "spec")["runtimeClassName"].as_str() else { return Ok(None) };
         let class = self.class_of(&Gvr::new("node.k8s.io", "v1", "runtimeclasses"), name);
@@ -63,7 +63,7 @@ impl Admission {
     }
 }
 
-/// Sends a pod where its runtime is, and lets it onto the nodes there.
+/// Merges the node selector and tolerations of a RuntimeClass into a pod.
 fn schedule(pod: &mut Object, scheduling: &Value) -> Result<(), String> {
     if !scheduling.is_object() {
         return Ok(());
@@ -91,7 +91,7 @@ fn schedule(pod: &mut Object, scheduling: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Tolerations without those that others cover.
+/// Removes tolerations that others cover.
 fn merged(all: Vec<Value>) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -103,7 +103,7 @@ fn merged(all: Vec<Value>) -> Vec<Value> {
     kept
 }
 
-/// Whether one toleration tolerates all that another does.
+/// Returns true if `wide` tolerates everything that `narrow` does.
 fn covers(wide: &Value, narrow: &Value) -> bool {
     fn text<'a>(toleration: &'a Value, name: &str) -> &'a str {
         toleration[name].as_str().unwrap_or_default()
@@ -131,7 +131,7 @@ fn is_empty(amounts: &Value) -> bool {
     amounts.as_object().is_none_or(Map::is_empty)
 }
 
-/// Whether the same amounts are meant, however they are written.
+/// Compares two resource lists by value.
 fn is_same(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
         return is_empty(left) && is_empty(right);

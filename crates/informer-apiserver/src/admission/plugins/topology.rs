@@ -1,4 +1,4 @@
-//! The plugin `PodTopologyLabels`: a pod knows the zone and the region of its node.
+//! The `PodTopologyLabels` plugin: copies the region and zone labels of a node to its pods.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::model::metadata::Object;
 const TOLD: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 impl Admission {
-    /// A pod that comes to be on a node.
+    /// Labels a pod that is created with a `nodeName`.
     pub(super) fn label_placed(&self, pod: &mut Object) {
         let Some(node) = part(pod, "spec")["nodeName"].as_str().filter(|node| !node.is_empty()) else {
             return;
@@ -21,7 +21,7 @@ impl Admission {
         }
     }
 
-    /// A pod that is put on a node: it takes over the labels of its binding.
+    /// Labels a binding. The pod inherits the labels when it is bound.
     pub(crate) fn label_binding(&self, binding: &mut Value) {
         if binding["target"]["kind"] != "Node" {
             return;
@@ -32,7 +32,7 @@ impl Admission {
         }
     }
 
-    /// What the labels of a node say of where it is.
+    /// Returns the topology labels of a node.
     fn topology_of(&self, node: &str) -> Vec<(&'static str, String)> {
         let Ok(nodes) = self.resource(&Gvr::new("", "v1", "nodes")) else { return Vec::new() };
         let Some(node) = self.storage.read().get(nodes.table, node).cloned() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What becomes of an object by what a policy has made.
+//! Applies the patch produced by a MutatingAdmissionPolicy.
 
 use serde_json::Value;
 
@@ -11,24 +11,24 @@ use crate::model::kinds::Kind;
 use crate::model::managed_fields::{Type, atomics, laid_over, validate};
 use crate::registry::Resource;
 
-/// Why something was not changed.
+/// The reason why a patch could not be applied.
 pub(super) enum Failed {
-    /// The failure policy decides.
+    /// `failurePolicy` decides.
     Denied(String),
-    /// The write is refused.
+    /// The write is rejected.
     Refused(ApiError),
 }
 
-/// What is changed.
+/// The object that is patched.
 pub(super) struct Target<'a> {
     pub(super) resource: &'a Resource,
-    /// It is an object of the resource, and not of a subresource.
+    /// The object is the resource itself (main resource or `status`), not the kind of another subresource.
     pub(super) whole: bool,
     pub(super) seen: &'a Seen,
 }
 
 impl Admission {
-    /// The object after a change.
+    /// Returns the object after a patch.
     pub(super) fn changed(&self, target: &Target<'_>, object: &Object, made: Made) -> Result<Object, Failed> {
         match made {
             Made::Object(made) => self.applied_by(target, object, made).map_err(Failed::Denied),
@@ -36,7 +36,7 @@ impl Admission {
         }
     }
 
-    /// The object with the fields of another one, where what it does not say stays.
+    /// Merges an apply configuration into the object, as server-side apply does.
     fn applied_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, String> {
         let mut made = patches::object(made)?;
         for name in ["apiVersion", "kind"] {
@@ -76,7 +76,7 @@ impl Admission {
         }
     }
 
-    /// The object after operations; where a test fails it stays as it is.
+    /// Applies a JSON patch. If a `test` operation fails, the object stays unchanged.
     fn patched_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, Failed> {
         let patch = patches::operations(made).map_err(Failed::Denied)?;
         let patched = match patch.apply(Value::Object(object.clone())) {
@@ -112,7 +112,7 @@ fn is_of(kind: &Kind, object: &Value) -> bool {
     object["apiVersion"] == kind.api_version && object["kind"] == kind.kind
 }
 
-/// What upstream says of an object that a patch has made one of another kind.
+/// Returns kube-apiserver's message for a patch that changes `apiVersion` or `kind`.
 fn converted(kind: &Kind, object: &Value) -> String {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
@@ -127,7 +127,7 @@ fn converted(kind: &Kind, object: &Value) -> String {
     )
 }
 
-/// Upstream shows values here with the names of its own types.
+/// Formats the value in a type error as kube-apiserver does, which prints its Go type.
 fn in_full(why: &str) -> String {
     let Some((before, value)) =
         why.split_once("got &{").and_then(|(before, rest)| Some((before, rest.strip_suffix('}')?)))

@@ -1,4 +1,4 @@
-//! Asking the policies, and what becomes of what they say.
+//! Evaluates ValidatingAdmissionPolicies and carries out the validation actions of their bindings.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::admission::{Admission, Object, review};
 use crate::model::error::{ApiError, Cause};
 use crate::registry::Resource;
 
-/// What a write is refused for.
+/// The message and reason with which a write is denied.
 struct Denial {
     message: String,
     reason: String,
 }
 
 impl Admission {
-    /// Asks all policies; of those that refuse the first one is told.
+    /// Evaluates all policies. The error reports the first denial.
     pub(in crate::admission) async fn ask_policies(
         &self,
         asked: &Asked<'_>,
@@ -117,7 +117,7 @@ impl Admission {
     }
 }
 
-/// A policy and a binding that are for a write.
+/// A policy and a binding that match a write.
 struct Matched<'a> {
     policy: &'a Policy<Judge>,
     binding: &'a Binding,
@@ -126,7 +126,7 @@ struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    /// What the binding makes of an objection: a denial, a warning, or nothing.
+    /// Carries out the `validationActions` of the binding. Returns a denial if the write is rejected.
     fn follow(&self, asked: &Asked<'_>, objection: Objection) -> Option<Denial> {
         let (policy, binding) = (&self.policy.name, &self.binding.name);
         let does = |action: &str| self.binding.actions.iter().any(|known| known == action);
@@ -144,7 +144,7 @@ impl Matched<'_> {
 }
 
 impl Policy<Judge> {
-    /// What cannot be asked refuses the write, unless the failure policy says otherwise.
+    /// Returns the denial for a policy that cannot be evaluated, unless `failurePolicy` is `Ignore`.
     fn misconfigured(&self, binding: Option<&Binding>, why: &str) -> Option<Denial> {
         let what = if binding.is_some() { "binding" } else { "policy" };
         let message = denied(&self.name, binding, &format!("failed to configure {what}: {why}"));
@@ -158,7 +158,7 @@ fn denied(policy: &str, binding: Option<&Binding>, why: &str) -> String {
 }
 
 impl Denial {
-    /// The error for the client: the words of one that is forbidden, with a code of its own.
+    /// Returns the `Forbidden` error with the code and reason that the policy sets.
     fn error(self, forbidden: ApiError) -> ApiError {
         let mut error = forbidden;
         (error.code, error.reason) = match self.reason.as_str() {

@@ -1,7 +1,8 @@
-//! Asking the policies that change writes.
+//! Evaluates MutatingAdmissionPolicies.
 //!
-//! As upstream, which policies a write is for is found out before the first of them changes anything, and what went wrong is told
-//! after all have been asked.
+//! All policies are matched before the first of them changes the object. Failures are reported together after
+//! all policies
+//! have run. Both are as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,22 +21,23 @@ use crate::admission::{Admission, Object, Operation, review};
 use crate::model::error::{ApiError, Cause};
 use crate::registry::Resource;
 
-/// What the two rounds of a write know of its policies.
+/// Reinvocation state of the mutating policies of one write.
 #[derive(Default)]
 pub(in crate::admission) struct Reinvocation {
-    /// It is the second round.
+    /// The second round is running.
     again: bool,
-    /// Asked so far, and to be asked again when something changes.
+    /// Policies called so far that must be reinvoked if the object changes.
     asked: BTreeSet<Key>,
-    /// To be asked again.
+    /// Policies to reinvoke.
     due: BTreeSet<Key>,
 }
 
-/// A policy, a binding, and the parameters.
+/// The names of a policy, a binding and the parameter object.
 type Key = (String, String, String);
 
 impl Reinvocation {
-    /// Begins the second round, after webhooks that may have `changed` the object.
+    /// Starts the second round. `changed` is true if webhooks or plugins changed the object after the first
+    /// round.
     pub(in crate::admission) fn again(&mut self, changed: bool) {
         self.again = true;
         if changed {
@@ -52,16 +54,16 @@ impl Reinvocation {
     }
 }
 
-/// What a round of policies has done.
+/// The effect of one round of policies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::admission) struct Acted {
-    /// A policy has set something, though perhaps to what it was.
+    /// A policy has applied a patch, possibly without effect.
     pub(in crate::admission) at_all: bool,
-    /// The object is another one.
+    /// The object differs from the one before.
     pub(in crate::admission) changed: bool,
 }
 
-/// A policy with a binding and parameters, for one write.
+/// A matching policy with a binding and parameters.
 struct Call<'a> {
     policy: &'a Policy<Mutator>,
     binding: &'a Binding,
@@ -69,18 +71,18 @@ struct Call<'a> {
     params: Value,
 }
 
-/// What a write is refused for.
+/// The message and reason with which a policy rejects a write.
 struct Refusal {
     message: String,
     reason: &'static str,
 }
 
-/// What policies have against a write.
+/// The rejections of all policies of one round.
 #[derive(Default)]
 struct Refusals(Vec<Refusal>);
 
 impl Refusals {
-    /// Adds one, unless the failure policy passes it over.
+    /// Adds a rejection, unless `failurePolicy` is `Ignore`.
     fn add(&mut self, policy: &Policy<Mutator>, binding: Option<&Binding>, why: &str, reason: &'static str) {
         if policy.definition.fails_open {
             tracing::debug!(policy = policy.name, why, "a policy is passed over");
@@ -100,7 +102,7 @@ impl Refusals {
         self.add(policy, binding, &format!("failed to configure {what}: {why}"), "");
     }
 
-    /// All as one error, in the words of the first.
+    /// Returns one error with all rejections as causes, and the message and reason of the first.
     fn error(self, forbidden: ApiError) -> ApiError {
         let mut error = forbidden;
         if let Some(first) = self.0.first() {
@@ -119,7 +121,7 @@ impl Refusals {
 }
 
 impl Admission {
-    /// Lets the policies change the object of a write.
+    /// Applies the mutating policies to the object of a write.
     pub(in crate::admission) async fn change_by_policies(
         &self,
         asked: &Asked<'_>,
@@ -152,7 +154,7 @@ impl Admission {
         }
     }
 
-    /// The policies that a write is for, with their bindings and parameters.
+    /// Returns the matching policies with their bindings and parameters.
     async fn mutators_for<'p>(
         &self,
         asked: &Asked<'_>,
@@ -192,7 +194,7 @@ impl Admission {
         calls
     }
 
-    /// The parameters with which a binding holds for a write; none where it does not.
+    /// Returns the parameter objects of a binding for a write; empty if the binding does not match.
     async fn bound(
         &self,
         asked: &Asked<'_>,
@@ -208,11 +210,11 @@ impl Admission {
     }
 }
 
-/// The policies of a write, one after the other.
+/// One round of mutating policies, run in sequence.
 struct Round<'a, 'v> {
     shared: &'a Admission,
     asked: &'a Asked<'a>,
-    /// That of the write, as policies see it.
+    /// `namespaceObject` of the expressions.
     namespace: Value,
     versions: &'a mut Versions<'v>,
     rounds: &'a mut Reinvocation,
@@ -221,7 +223,7 @@ struct Round<'a, 'v> {
 }
 
 impl Round<'_, '_> {
-    /// Does what one policy wants.
+    /// Runs one policy.
     async fn call(&mut self, call: &Call<'_>) -> Result<(), ApiError> {
         let Call { policy, binding, seen, params } = call;
         let mutator = &policy.definition.work;
@@ -259,14 +261,14 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// Makes one change, where there is an object.
+    /// Applies one mutation, unless there is no object.
     fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), Failed> {
         let Some(object) = self.versions.seen(&call.seen).0 else { return Ok(()) };
         let mutator = &call.policy.definition.work;
         let made = self.told(call, |view| mutator.make(mutation, view)).map_err(Failed::Denied)?;
         let target = Target {
             resource: call.seen.converted.as_ref().unwrap_or(&self.asked.own),
-            // Of its subresources only the status is the object itself.
+            // `status` is the only subresource whose object is the resource itself.
             whole: matches!(self.asked.request.attributes.subresource.as_str(), "" | "status"),
             seen: &call.seen,
         };
@@ -276,7 +278,7 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// What a policy says, told of the objects as they are now.
+    /// Calls `evaluate` with the current objects.
     fn told<T>(&self, call: &Call<'_>, say: impl FnOnce(&View<'_>) -> T) -> T {
         let (object, old) = self.versions.seen(&call.seen);
         let write = self.asked.write((object, old));

@@ -1,4 +1,4 @@
-//! What a policy wants changed of one write.
+//! Compiles and evaluates the expressions of a MutatingAdmissionPolicy.
 
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::{Compiled, StatedVariable, Work};
 use crate::admission::expressions::Expression;
 use crate::admission::hooks::{HookCache, StatedCondition};
 
-/// The expressions of a policy, as they are stored.
+/// The `spec` of a policy as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Stated {
@@ -33,25 +33,25 @@ struct StatedExpression {
     expression: String,
 }
 
-/// The expressions of a policy, compiled.
+/// The compiled expressions of a policy.
 pub(in crate::admission) struct Mutator {
     fails_open: bool,
-    /// It is asked again where something was changed after it.
+    /// `reinvocationPolicy` is `IfNeeded`.
     pub(super) reinvoked: bool,
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
     pub(super) mutations: Vec<Mutation>,
 }
 
-/// One change, by the expression that makes it.
+/// A compiled entry of `spec.mutations`.
 pub(super) enum Mutation {
-    /// An object with the fields that are to be set.
+    /// Evaluates to an object with the fields to apply.
     Apply(Expression),
-    /// The operations of a JSON patch.
+    /// Evaluates to the operations of a JSON patch.
     Patch(Expression),
 }
 
-/// What the expression of a change has come to.
+/// The value of a mutation's expression.
 pub(super) enum Made {
     Object(Value),
     Operations(Value),
@@ -95,7 +95,7 @@ impl Mutation {
 }
 
 impl Mutator {
-    /// Whether it asks what users may do.
+    /// Returns true if an expression uses `authorizer`.
     pub(super) fn asks(&self) -> bool {
         let one = |expression: &Expression| Expression::asks(std::slice::from_ref(expression));
         Expression::asks(&self.conditions)
@@ -103,12 +103,12 @@ impl Mutator {
             || self.mutations.iter().any(|mutation| one(mutation.expression()))
     }
 
-    /// Whether its conditions hold; the error says why that cannot be told.
+    /// Evaluates the match conditions. Returns an error if they cannot be decided.
     pub(super) fn applies(&self, view: &View<'_>) -> Result<bool, String> {
         view.meets(&self.conditions, self.fails_open)
     }
 
-    /// What one of its changes comes to.
+    /// Evaluates the expression of a mutation.
     pub(super) fn make(&self, mutation: &Mutation, view: &View<'_>) -> Result<Made, String> {
         let mut run = view.run(view.namespace, &self.variables);
         run.refill(BUDGET);

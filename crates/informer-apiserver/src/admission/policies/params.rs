@@ -1,4 +1,4 @@
-//! The objects that a policy is told beside the write.
+//! Parameter objects of a policy, and the namespace object that its expressions see.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
 impl Admission {
-    /// What a policy has parameters of; the error says why that cannot be told.
+    /// Returns the resource of `spec.paramKind`, or an error if it does not exist.
     pub(super) fn param_resource<W>(&self, policy: &Definition<W>) -> Result<Option<Arc<Resource>>, String> {
         let Some(of) = &policy.param_kind else { return Ok(None) };
         let (group, version) = of.api_version.split_once('/').unwrap_or(("", &of.api_version));
@@ -26,7 +26,8 @@ impl Admission {
         }
     }
 
-    /// The parameters with which a policy is asked, each for itself: `null` where it has none.
+    /// Returns the parameter objects. The policy is evaluated once for each. The result is one `null` if the
+    /// policy has no parameters.
     pub(super) async fn params(
         &self,
         of: Option<&Arc<Resource>>,
@@ -60,7 +61,8 @@ impl Admission {
         within.filter(fits).cloned().collect()
     }
 
-    /// The namespace of a write, as policies see it: `null` where there is none.
+    /// Returns `namespaceObject` for a write: `null` for cluster-scoped objects and for namespaces
+    /// themselves.
     pub(super) fn namespace_seen(&self, attributes: &Attributes) -> Result<Value, ApiError> {
         let name = attributes.namespace.as_str();
         let itself = attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace";
@@ -71,7 +73,7 @@ impl Admission {
         match self.find(&namespaces, None, name) {
             Ok(stored) => Ok(told(parse(stored.as_slice()))),
             Err(missing) if self.require_namespaces => Err(missing),
-            // A server that does not insist on namespaces takes them as they would be made.
+            // Without namespace enforcement a missing namespace is shown with its default fields.
             Err(_) => Ok(json!({
                 "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
@@ -80,7 +82,7 @@ impl Admission {
     }
 }
 
-/// A namespace without what policies are not told.
+/// Removes the fields of a namespace that are not part of `namespaceObject`.
 fn told(mut namespace: Value) -> Value {
     if let Some(members) = namespace.as_object_mut() {
         members.retain(|name, _| matches!(name.as_str(), "metadata" | "spec" | "status"));

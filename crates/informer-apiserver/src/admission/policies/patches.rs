@@ -1,15 +1,15 @@
-//! What an expression has made, as a patch: objects and operations that know the names of their types.
+//! Converts the CEL value of a mutation to a patch and checks the type names in it.
 
 use serde_json::{Map, Value};
 
 use crate::model::cel::TYPE_NAME;
 use crate::model::json_patch::JsonPatch;
 
-/// The object that an expression has made, without the names of types.
+/// Returns an apply configuration without type names.
 ///
 /// # Errors
 ///
-/// When a type is not named after the path to it, as upstream says it.
+/// If the value is no `Object`, or the name of a nested type does not match its field path.
 pub(super) fn object(made: Value) -> Result<Value, String> {
     if !is_a(&made, "Object") {
         return Err("type mismatch: ApplyConfiguration.expression should evaluate to Object".to_owned());
@@ -18,7 +18,7 @@ pub(super) fn object(made: Value) -> Result<Value, String> {
     Ok(plain(made))
 }
 
-/// The operations that an expression has made.
+/// Returns the operations of a JSON patch.
 pub(super) fn operations(made: Value) -> Result<JsonPatch, String> {
     let Value::Array(made) = made else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
@@ -58,7 +58,7 @@ fn is_a(made: &Value, name: &str) -> bool {
     made.get(TYPE_NAME).is_some_and(|known| known == name)
 }
 
-/// Holds the names of types against the paths to them.
+/// Checks that each type name matches its field path.
 fn named(made: &Value) -> Result<(), String> {
     let mut wrong = Vec::new();
     let root = made.get(TYPE_NAME).and_then(Value::as_str).unwrap_or_default();
@@ -66,7 +66,7 @@ fn named(made: &Value) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n"))) }
 }
 
-/// Objects without a type and lists between have no part in the path.
+/// Lists and untyped objects add nothing to the path.
 fn check(made: &Value, path: &str, wrong: &mut Vec<String>) {
     match made {
         Value::Array(items) => items.iter().for_each(|item| check(item, path, wrong)),

@@ -1,4 +1,4 @@
-//! What a policy says of one write.
+//! Compiles and evaluates the expressions of a ValidatingAdmissionPolicy.
 
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -9,12 +9,13 @@ use crate::admission::conditions;
 use crate::admission::expressions::{Asker, Expression, Failure, Outcome, Run};
 use crate::admission::hooks::{HookCache, StatedCondition};
 
-/// What the validations of one policy may cost together, as upstream, and likewise its annotations.
+/// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations have the same
+/// limit.
 pub(super) const BUDGET: u64 = 10_000_000;
-/// Longer texts of a message expression are none, as upstream.
+/// Longer results of a `messageExpression` are ignored, as in kube-apiserver.
 const MESSAGE_MAX: usize = 5 * 1024;
 
-/// The expressions of a policy, as they are stored.
+/// The `spec` of a policy as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rulings {
@@ -39,13 +40,13 @@ struct StatedAnnotation {
     value_expression: String,
 }
 
-/// The expressions of a policy, compiled.
+/// The compiled expressions of a policy.
 pub(in crate::admission) struct Judge {
     fails_open: bool,
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
-    /// There is no audit log, but annotations that fail refuse a write.
+    /// There is no audit log, but an annotation that fails rejects the write.
     annotations: Vec<Expression>,
 }
 
@@ -56,23 +57,23 @@ struct Validation {
     reason: String,
 }
 
-/// A write, as a policy sees it; `null` is what is not there.
+/// The variables of expressions for one write. A missing object is `null`.
 pub(super) struct View<'a> {
     pub(super) object: &'a Value,
     pub(super) old: &'a Value,
     pub(super) request: &'a Value,
     pub(super) params: &'a Value,
     pub(super) namespace: &'a Value,
-    /// Where the policy asks what users may do.
+    /// Present if the policy uses `authorizer`.
     pub(super) asker: Option<&'a Asker<'a>>,
 }
 
-/// Something that a policy has against a write.
+/// A failed validation or expression.
 pub(super) struct Objection {
     pub(super) message: String,
-    /// Empty where the policy gives none.
+    /// Empty if the policy sets no reason.
     pub(super) reason: String,
-    /// It refuses the write, whatever the binding says.
+    /// Rejects the write regardless of the binding's `validationActions`.
     pub(super) refuses: bool,
 }
 
@@ -109,7 +110,7 @@ impl Judge {
         }
     }
 
-    /// Whether it asks what users may do.
+    /// Returns true if an expression uses `authorizer`.
     pub(super) fn asks(&self) -> bool {
         let one = |expression: &Expression| Expression::asks(std::slice::from_ref(expression));
         Expression::asks(&self.conditions)
@@ -118,7 +119,7 @@ impl Judge {
             || self.validations.iter().any(|validation| one(&validation.expression))
     }
 
-    /// What the policy has against a write.
+    /// Evaluates the policy and returns its violations.
     pub(super) fn objections(&self, view: &View<'_>) -> Vec<Objection> {
         match self.applies(view) {
             Ok(true) => {}
@@ -130,7 +131,7 @@ impl Judge {
             found.extend(self.annotated(&mut run)?);
             Ok(found)
         });
-        // What has run out of its budget counts as one failure.
+        // Exceeding the cost budget counts as one failure.
         found.unwrap_or_else(|failure| self.failed(failure.why).into_iter().collect())
     }
 
@@ -147,7 +148,7 @@ impl Judge {
                 outcome => outcomes.push(outcome),
             }
         }
-        // Messages come after all validations, and have what is left of the budget.
+        // Message expressions are evaluated after all validations, with the rest of the budget.
         let found = self.validations.iter().zip(outcomes).filter_map(|(validation, outcome)| match outcome {
             Ok(Outcome::Bool(true)) => None,
             Ok(_) => match validation.told(run) {
@@ -177,14 +178,14 @@ impl Judge {
         Ok(found)
     }
 
-    /// A failure to decide; the failure policy may pass it over.
+    /// Returns a violation for an evaluation error, unless `failurePolicy` is `Ignore`.
     fn failed(&self, message: String) -> Option<Objection> {
         (!self.fails_open).then(|| Objection { message, reason: String::new(), refuses: false })
     }
 }
 
 impl Validation {
-    /// What is said of a write that breaks it.
+    /// Returns the message for a violation.
     fn told(&self, run: &mut Run<'_>) -> Result<String, Failure> {
         let made = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
         let made = match made {
@@ -203,12 +204,12 @@ impl Validation {
 }
 
 impl<'a> View<'a> {
-    /// Whether the conditions of a policy hold; the error says why that cannot be told.
+    /// Evaluates match conditions. Returns an error if they cannot be decided.
     pub(super) fn meets(&self, conditions: &[Expression], fails_open: bool) -> Result<bool, String> {
         if conditions.is_empty() {
             return Ok(true);
         }
-        // Conditions are not told of the namespace, nor of variables.
+        // Match conditions have no `namespaceObject` and no variables.
         let mut run = self.run(&Value::Null, &[]);
         run.refill(conditions::BUDGET);
         conditions::hold(conditions, fails_open, &mut run)

@@ -1,4 +1,4 @@
-//! Quotas: whether a namespace has room for what is written, and what it holds then.
+//! ResourceQuota: checks whether a write fits into the quotas of its namespace, and computes the new usage.
 
 use serde_json::Value;
 
@@ -8,17 +8,18 @@ use super::scopes::all_match;
 use super::{Amounts, amounts};
 use crate::model::quantity::Amount;
 
-/// What is to be written.
+/// A write that is charged to quotas.
 pub(crate) struct Charge<'a> {
     pub(crate) measure: &'a Measure,
     pub(crate) object: &'a Value,
-    /// What it comes after, where it is not new.
+    /// The object before an update.
     pub(crate) old: Option<&'a Value>,
-    /// What a status says may be more than there is room for.
+    /// The write may exceed the quota, because it only updates a status.
     pub(crate) unbounded: bool,
 }
 
-/// What the quotas that change have in use once it is written, by their places; or why it may not be.
+/// Returns the new usage of each quota that changes, with its index. Returns an error message if a quota is
+/// exceeded.
 pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize, Amounts)>, String> {
     let Charge { measure, object, old, .. } = charge;
     let counting = counting(quotas, measure, object)?;
@@ -43,7 +44,7 @@ pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize,
     Ok(used)
 }
 
-/// The places of the quotas that count an object.
+/// Returns the indices of the quotas that count an object.
 fn counting(quotas: &[Value], measure: &Measure, object: &Value) -> Result<Vec<usize>, String> {
     let mut counting = Vec::new();
     for (place, quota) in quotas.iter().enumerate() {
@@ -64,7 +65,7 @@ fn counting(quotas: &[Value], measure: &Measure, object: &Value) -> Result<Vec<u
     Ok(counting)
 }
 
-/// What a quota has in use with `more`; `None` where that is the same.
+/// Returns the usage of a quota after adding `more`, or `None` if it does not change.
 fn charged(quota: &Value, mut more: Amounts, unbounded: bool) -> Result<Option<Amounts>, String> {
     more.retain(|_, amount| !amount.is_zero());
     if more.is_empty() {
@@ -99,7 +100,8 @@ fn more_than(usage: &Amounts, before: &Amounts) -> Amounts {
     usage.iter().map(more).collect()
 }
 
-/// What a quota has in use after an object came, changed or went; `None` where that would be less than nothing.
+/// Returns the usage of a quota after an object was created, updated or deleted, or `None` if it would become
+/// negative.
 pub(crate) fn moved(
     quota: &Value,
     measure: &Measure,
@@ -118,7 +120,7 @@ pub(crate) fn moved(
     amounts(&quota["status"]["used"]).into_iter().map(moved).collect()
 }
 
-/// What a quota has in use of these objects.
+/// Computes the usage of a quota from all objects.
 pub(crate) fn counted<'a>(
     quota: &Value,
     measure: &Measure,

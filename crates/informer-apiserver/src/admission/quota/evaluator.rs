@@ -1,4 +1,4 @@
-//! What objects of each kind count for in a quota.
+//! Quota evaluators: compute the resources that an object consumes.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{Amounts, amounts};
 use crate::model::kinds::Kind;
 use crate::model::quantity::Amount;
 
-/// Kinds that a quota may also name without `count/`.
+/// Resources with a quota name without the prefix `count/`.
 const OLD_NAMES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 const POD: [&str; 11] = [
     "count/pods",
@@ -22,29 +22,29 @@ const POD: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// What each container must say something of where a quota counts it.
+/// Names of resources that each container must specify if a quota limits them.
 const MUST_BE_SAID: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const SERVICE: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
 const CLAIM: [&str; 3] = ["count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"];
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// A storage class of old.
+/// The deprecated storage class annotation.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const HUGE_PAGES: &str = "hugepages-";
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// How objects of a kind are counted.
+/// The quota evaluator of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Measure {
     Pods,
     Services,
     Claims,
-    /// One by one, under these names.
+    /// Counts objects under these names.
     Objects(Vec<String>),
 }
 
 impl Measure {
-    /// `None` for events, which nobody counts.
+    /// Returns the evaluator of a kind; `None` for events, which are not counted.
     pub(crate) fn of(kind: &Kind) -> Option<Self> {
         let (group, resource) = (kind.gvr.group.as_str(), kind.gvr.resource.as_str());
         Some(match (group, resource) {
@@ -60,7 +60,7 @@ impl Measure {
         })
     }
 
-    /// Whether it counts what goes by a name.
+    /// Returns true if the evaluator handles a quota resource.
     pub(crate) fn counts(&self, name: &str) -> bool {
         match self {
             Self::Pods => POD.contains(&name) || is_more_of_pods(name),
@@ -70,7 +70,7 @@ impl Measure {
         }
     }
 
-    /// What a pod does not say, though a quota counts it.
+    /// Returns an error message if a container does not specify a resource that a quota limits.
     pub(crate) fn unsaid(&self, required: &[&str], object: &Value) -> Option<String> {
         let says = |list: List| list.of(&object["spec"]).keys().any(|name| is_said_by_pods(name));
         if *self != Self::Pods || says(List::Requests) || says(List::Limits) {
@@ -94,7 +94,7 @@ impl Measure {
         (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
     }
 
-    /// What an object counts for.
+    /// Computes the usage of an object.
     pub(crate) fn usage(&self, object: &Value) -> Amounts {
         match self {
             Self::Pods => pod(object),
@@ -120,13 +120,16 @@ fn pod(pod: &Value) -> Amounts {
     usage
 }
 
-/// Pods that have come to their end need nothing. Upstream says so of those, too, that should long be gone; here they count until
-/// they go, since what an object counts for must not change while nobody writes it.
+/// Returns true for a terminated pod, which needs no compute resources.
+///
+/// kube-apiserver also excludes pods whose deletion is overdue. Here they count until they are removed,
+/// because the usage of an object
+/// must only change when the object is written.
 fn is_over(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
-/// What is asked for, under the names that quotas have for it.
+/// Returns requests and limits under their quota names.
 fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut named = Amounts::new();
     for (name, request) in requests {
@@ -177,7 +180,7 @@ fn claim(claim: &Value) -> Amounts {
         class.or_else(|| claim["spec"]["storageClassName"].as_str()).filter(|class| !class.is_empty());
     let requested = amounts(&claim["spec"]["resources"]["requests"]).remove("storage");
     let allocated = amounts(&claim["status"]["allocatedResources"]).remove("storage");
-    // What is being made larger counts as the larger of both.
+    // During a volume expansion the larger of both counts.
     let storage =
         requested.map(|requested| allocated.map_or(requested, |more| more.max(requested)).rounded());
     usage.extend(storage.map(|storage| ("requests.storage".to_owned(), storage)));
@@ -193,12 +196,12 @@ fn is_of_class(name: &str) -> bool {
         .is_some_and(|(_, rest)| matches!(rest, "persistentvolumeclaims" | "requests.storage"))
 }
 
-/// What pods as a whole may say of themselves.
+/// Returns true if pod-level resources may specify the resource.
 fn is_said_by_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
-/// Huge pages, and resources that are none of Kubernetes itself.
+/// Returns true for huge pages, device classes and extended resources.
 fn is_more_of_pods(name: &str) -> bool {
     let Some(asked) = name.strip_prefix("requests.") else { return name.starts_with(HUGE_PAGES) };
     asked.starts_with(HUGE_PAGES) || asked.starts_with(DEVICE_CLASS) || !is_native(name)

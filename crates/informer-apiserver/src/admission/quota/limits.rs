@@ -1,4 +1,5 @@
-//! Limit ranges: what containers ask for that do not say, and how much containers, pods and claims may ask for.
+//! LimitRange: defaults for the requests and limits of containers, and validation of containers, pods and
+//! PVCs.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +9,13 @@ use super::pod::{List, containers, total};
 use super::{Amounts, amounts};
 use crate::model::quantity::Amount;
 
-/// Tells what was filled in.
+/// Annotation that lists the applied defaults.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// Amounts up to here are compared by thousandths, as upstream does.
+/// Larger values are compared as integers instead of thousandths, as in kube-apiserver.
 const THOUSANDTHS_MAX: i64 = i64::MAX / 1000;
 const LISTS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
-/// Fills in what a range has for containers that do not say.
+/// Applies the default requests and limits of a LimitRange to the containers of a pod.
 pub(super) fn fill(range: &Value, pod: &mut Value) {
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     for item in items(range, "Container") {
@@ -43,7 +44,7 @@ pub(super) fn fill(range: &Value, pod: &mut Value) {
     }
 }
 
-/// Answers the names of what was filled in.
+/// Applies missing defaults and returns the names of the resources that were set.
 fn fill_list(container: &mut Value, which: &str, defaults: &Amounts) -> Vec<String> {
     let held = container["resources"].get(which).filter(|held| held.is_object());
     let missing = |name: &&String| held.is_none_or(|held| held.get(name.as_str()).is_none());
@@ -54,7 +55,7 @@ fn fill_list(container: &mut Value, which: &str, defaults: &Amounts) -> Vec<Stri
     missing
 }
 
-/// What is wrong with a new pod.
+/// Validates a new pod against a LimitRange.
 pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for item in range["spec"]["limits"].as_array().into_iter().flatten() {
@@ -79,7 +80,7 @@ pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a claim, of which the requests alone are looked at.
+/// Validates the requests of a PVC against a LimitRange.
 pub(super) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     let kind = "PersistentVolumeClaim";
     let asked = Asked { requests: List::Requests.of(&claim["spec"]), limits: Amounts::new() };
@@ -93,7 +94,7 @@ pub(super) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     problems.collect()
 }
 
-/// Several problems as one text, each once.
+/// Joins the errors into one message without duplicates.
 pub(super) fn told(problems: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let all: Vec<&str> =
@@ -175,7 +176,8 @@ impl Asked {
     }
 }
 
-/// Amounts by one measure: thousandths, or whole ones where those would be too many. What is not said is nothing.
+/// Converts the quantities to thousandths, or to integers if one is too large for that. A missing quantity is
+/// zero.
 fn in_common(request: Option<&Amount>, limit: Option<&Amount>, bound: Amount) -> [i64; 3] {
     let all = [request.copied().unwrap_or(Amount::ZERO), limit.copied().unwrap_or(Amount::ZERO), bound];
     let whole = all.map(Amount::whole);

@@ -1,11 +1,11 @@
-//! What a pod asks for: the sum of its containers, the most that its init containers need at a time, and what it says itself.
+//! Sums up the resources of a pod: its containers, its init containers and its pod-level resources.
 
 use serde_json::Value;
 
 use super::{Amounts, amounts};
 use crate::model::quantity::Amount;
 
-/// Which of the two lists of resources is meant.
+/// Selects `requests` or `limits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Requests,
@@ -25,12 +25,13 @@ impl List {
     }
 }
 
-/// Containers of a pod, of the ordinary list or of the one that runs first.
+/// Returns the containers or the init containers of a pod.
 pub(crate) fn containers<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     pod["spec"][list].as_array().into_iter().flatten()
 }
 
-/// What a pod asks for. What it says of itself counts instead of its containers for resources that `itself` takes.
+/// Returns the total resources of a pod. Pod-level resources replace the sum of the containers for resources
+/// that `itself` accepts.
 pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amounts {
     let mut all = Amounts::new();
     containers(pod, "containers").for_each(|container| add(&mut all, &list.of(container)));
@@ -38,7 +39,7 @@ pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amount
     for container in containers(pod, "initContainers") {
         let asked = list.of(container);
         if container["restartPolicy"] == "Always" {
-            // It goes on beside all that come after it.
+            // A sidecar keeps running alongside all later containers.
             add(&mut all, &asked);
             add(&mut beside, &asked);
             raise(&mut most, &beside);
@@ -54,7 +55,8 @@ pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amount
     all
 }
 
-/// The same with what it takes to run a pod at all; of limits, where there is one.
+/// Returns the total including `spec.overhead`. Overhead is added to limits only for resources that have a
+/// limit.
 pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amounts {
     let mut all = total(pod, list, itself);
     let mut overhead = amounts(&pod["spec"]["overhead"]);

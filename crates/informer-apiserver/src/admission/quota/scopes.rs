@@ -1,4 +1,4 @@
-//! The scopes of quotas: which objects count.
+//! Quota scopes: select the objects that a quota counts.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::model::rules::qos;
 const CLASS: &str = "PriorityClass";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// Whether an object is one of those that a quota counts.
+/// Returns true if an object matches all scopes of a quota.
 pub(crate) fn all_match(quota: &Value, measure: &Measure, object: &Value) -> bool {
     let spec = &quota["spec"];
     let mut plain = entries(&spec["scopes"]);
@@ -32,12 +32,12 @@ fn matches(measure: &Measure, object: &Value, scope: &str, (operator, values): (
             is_selected(class.as_slice(), operator, values)
         }
         (Measure::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
-        // No other kind has scopes: a quota with some counts none of them.
+        // Other kinds match no scope, so a quota with scopes does not count them.
         _ => false,
     }
 }
 
-/// Whether one of the names that an object has is selected.
+/// Evaluates a scope selector for the class names of an object.
 fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
     let is_in = |name: &&str| values.contains(name);
     match operator {
@@ -49,7 +49,7 @@ fn is_selected(names: &[&str], operator: &str, values: &[&str]) -> bool {
     }
 }
 
-/// Whether a pod has a time by which it is over.
+/// Returns true if a pod has an `activeDeadlineSeconds`.
 pub(crate) fn is_terminating(pod: &Value) -> bool {
     pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
 }
@@ -58,7 +58,7 @@ fn quality(pod: &Value) -> &str {
     pod["status"]["qosClass"].as_str().filter(|class| !class.is_empty()).unwrap_or_else(|| qos(pod))
 }
 
-/// Whether a pod's place depends on pods of other namespaces.
+/// Returns true if a pod's affinity refers to pods of other namespaces.
 fn looks_elsewhere(pod: &Value) -> bool {
     let elsewhere = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|all| !all.is_empty())

@@ -1,13 +1,13 @@
-//! Values as Go's `%+v` shows them.
+//! Formats JSON values like Go's `%+v`.
 
 use serde_json::{Number, Value};
 
-/// From this size on Go shows numbers with an exponent.
+/// Go formats numbers from this size on with an exponent.
 const EXPONENT_FROM: f64 = 1e21;
-/// And below this one.
+/// Go formats smaller numbers with an exponent.
 const EXPONENT_BELOW: f64 = 1e-4;
 
-/// A value as Go shows one that was read from JSON: `map[a:[1 x] b:<nil>]`.
+/// Formats a value as Go does after decoding it from JSON: `map[a:[1 x] b:<nil>]`.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,4 +1,5 @@
-//! What pods are checked for, at which level and from which version on. They are data, in the order in which complaints are told.
+//! The checks of the Pod Security Standards, with their level and first version. Violations are reported in
+//! the order of the tables.
 
 mod capabilities;
 mod host;
@@ -10,14 +11,14 @@ mod volumes;
 
 use super::pod::Pod;
 
-/// What is wrong with a pod: in short, and with names.
+/// A violation: a short reason, and a detail that names the containers and values.
 pub(super) struct Complaint {
     pub(super) reason: &'static str,
     pub(super) detail: String,
 }
 
 impl Complaint {
-    /// A complaint, where there is a detail to tell.
+    /// Returns a violation if there is a detail.
     fn about(reason: &'static str, detail: Option<String>) -> Option<Self> {
         detail.map(|detail| Self { reason, detail })
     }
@@ -25,11 +26,11 @@ impl Complaint {
 
 type Look = fn(&Pod<'_>) -> Option<Complaint>;
 
-/// One check through the versions of Kubernetes.
+/// A check and its variants by Kubernetes version.
 pub(super) struct Check {
-    /// How it looks from which minor version on.
+    /// The variants with their first minor version, in ascending order.
     versions: &'static [(i64, Look)],
-    /// From this version on the level `restricted` has a stricter one in its place.
+    /// From this version on, a stricter check of the level `restricted` replaces this one at that level.
     pub(super) replaced_since: Option<i64>,
 }
 
@@ -43,13 +44,13 @@ impl Check {
         self
     }
 
-    /// How it looks in a version, if it is there by then.
+    /// Returns the variant for a version, or `None` if the check does not exist yet.
     pub(super) fn at(&self, version: i64) -> Option<Look> {
         self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, look)| *look)
     }
 }
 
-/// The last version that changed anything.
+/// The last minor version that changed a check.
 pub(super) const NEWEST: i64 = 35;
 
 pub(super) const BASELINE: &[Check] = &[

@@ -1,13 +1,13 @@
-//! What the labels of a namespace ask for: levels, and the versions in which they are meant.
+//! Parses the PodSecurity labels of a namespace: levels and versions.
 
 use std::fmt;
 
 use crate::model::error::Cause;
 
-/// All labels of the plugin begin so.
+/// The prefix of the plugin's labels.
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much is asked of pods. Each level asks all that the one before it does.
+/// A level of the Pod Security Standards. Each level includes the checks of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -29,7 +29,7 @@ impl Level {
     }
 }
 
-/// In which minor version of Kubernetes 1 a level is meant. The newest comes last.
+/// The Kubernetes version whose checks apply. `Latest` sorts last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Version {
     Minor(i64),
@@ -48,7 +48,7 @@ impl Version {
     }
 }
 
-/// A level in a version.
+/// A level with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) level: Level,
@@ -64,18 +64,20 @@ impl fmt::Display for Asked {
     }
 }
 
-/// What a namespace asks of its pods.
+/// The levels that a namespace sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Others are refused.
+    /// Pods that violate this level are rejected.
     pub(super) enforce: Asked,
-    /// Of others there is a warning.
+    /// Pods and pod templates that violate this level cause a warning.
     pub(super) warn: Asked,
 }
 
 impl Policy {
-    /// Reads the labels of a namespace; also what is wrong with them. What cannot be read is taken strictly where pods are refused, and
-    /// as nothing where they are only told of.
+    /// Parses the labels of a namespace. Also returns the validation errors.
+    ///
+    /// An invalid `enforce` level is treated as `restricted`, an invalid `audit` or `warn` level as
+    /// `privileged`.
     pub(super) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<Cause>) {
         let mut reader = Reader { label, causes: Vec::new() };
         let enforce = reader.asked("enforce", Level::Restricted);
@@ -83,7 +85,7 @@ impl Policy {
         reader.asked("audit", Level::Privileged);
         let warn = reader.asked("warn", Level::Privileged);
         let mut policy = Self { enforce: enforce.asked, warn: warn.asked };
-        // Whoever only enforces is warned as well.
+        // Without a `warn` label the `enforce` level applies to warnings, too.
         if !warn.named && known && policy.enforce.level > Level::Privileged {
             policy.warn.level = policy.enforce.level;
             if !warn.versioned {
@@ -99,18 +101,18 @@ struct Reader<L> {
     causes: Vec<Cause>,
 }
 
-/// What the labels of one mode say.
+/// The parsed labels of one mode.
 struct Mode {
     asked: Asked,
-    /// There is a level.
+    /// The level label is present.
     named: bool,
-    /// It is one that exists.
+    /// The level is valid.
     known: bool,
     versioned: bool,
 }
 
 impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
-    /// `otherwise` is the level where the label says none that exists.
+    /// `otherwise` is the level for an invalid label.
     fn asked(&mut self, mode: &str, otherwise: Level) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -123,7 +125,7 @@ impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
         Mode { asked, named: level.is_some(), known: level.flatten().is_some(), versioned: version.is_some() }
     }
 
-    /// The value of a label, where it is there; within, where it can be read.
+    /// Parses a label. The outer option is `None` if it is missing, the inner one if it is invalid.
     fn read<T>(&mut self, name: &str, parse: fn(&str) -> Option<T>, rule: &str) -> Option<Option<T>> {
         let text = (self.label)(name)?;
         let parsed = parse(text);

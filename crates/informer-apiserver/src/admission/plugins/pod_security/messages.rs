@@ -1,14 +1,14 @@
-//! How refusals name what is wrong.
+//! Messages of PodSecurity violations.
 
 use std::collections::BTreeSet;
 
-/// Texts in quotation marks.
+/// Joins texts in quotation marks.
 pub(super) fn quoted<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts: Vec<_> = texts.into_iter().map(|text| format!("\"{text}\"")).collect();
     texts.join(", ")
 }
 
-/// One word for one, and another for any other number.
+/// Returns `one` for a count of 1, and `many` otherwise.
 pub(super) fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
@@ -19,7 +19,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{word} {}", quoted(names.iter().copied()))
 }
 
-/// Who has set something: the pod, containers, or all of them.
+/// Names the pod and the containers that set a field.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names) {
         (false, []) => None,
@@ -29,7 +29,7 @@ pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     }
 }
 
-/// Each text once, in order.
+/// Sorts the texts and removes duplicates.
 pub(super) fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     texts.into_iter().collect()
 }

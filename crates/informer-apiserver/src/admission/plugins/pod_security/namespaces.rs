@@ -1,4 +1,5 @@
-//! Namespaces whose labels are written: they must be ones that exist, and pods that are there already are looked at.
+//! Validates the PodSecurity labels of a namespace, and warns about existing pods that violate a new
+//! `enforce` level.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::registry::storage::Stored;
 
-/// Pods that are looked at when the labels of their namespace change.
+/// Maximum number of pods that are checked when the labels of their namespace change.
 const PODS_MAX: usize = 3000;
 
 impl Admission {
@@ -27,7 +28,7 @@ impl Admission {
         let texts = |causes: &[crate::model::error::Cause]| {
             causes.iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect::<Vec<_>>()
         };
-        // What was wrong before may stay so.
+        // Labels that were invalid before may stay unchanged.
         if !causes.is_empty() && texts(&causes) != texts(&wrong_before) {
             return Err(ApiError::invalid_fields(&coming.scope.resource.kind, name, causes));
         }
@@ -39,10 +40,10 @@ impl Admission {
         Ok(self.warn_of_pods(name, asked))
     }
 
-    /// Tells which pods of a namespace are not as safe as they are to be from now on.
+    /// Returns warnings about the pods of a namespace that violate the new level.
     fn warn_of_pods(&self, namespace: &str, asked: Asked) -> Vec<String> {
         let (pods, all) = self.some_pods(namespace);
-        // By what they are told for: the first of their names, and how many they are.
+        // For each reason: the first pod name and the number of pods.
         let mut told: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for stored in &pods {
             let pod = parse(stored.as_slice());
@@ -71,8 +72,9 @@ impl Admission {
         warnings
     }
 
-    /// The pods of a namespace, up to a bound, and how many there are: of those with one owner, which are all alike, one comes before
-    /// the others.
+    /// Returns up to [`MAX_PODS`] pods of a namespace, and their total number. One pod of each owner comes
+    /// before the others, because the pods of
+    /// one owner are alike.
     fn some_pods(&self, namespace: &str) -> (Vec<Arc<Stored>>, usize) {
         let Ok(pods) = self.resource(&Gvr::new("", "v1", "pods")) else { return (Vec::new(), 0) };
         let live = self.storage.read().live(pods.table);

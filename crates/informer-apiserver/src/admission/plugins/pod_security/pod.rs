@@ -1,4 +1,4 @@
-//! Pods as the checks look at them: by themselves, or as the template of what makes them.
+//! Pods and pod templates as input of the checks.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::part;
 use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
 
-/// The metadata and the specification of a pod.
+/// The metadata and the spec of a pod or a pod template.
 #[derive(Clone, Copy)]
 pub(super) struct Pod<'a> {
     metadata: &'a Value,
     spec: &'a Value,
 }
 
-/// Where a kind has its pod; `None` for kinds that make none.
+/// Returns the path of the pod template in an object, or `None` for kinds without one.
 pub(super) fn way_to_template(kind: &Kind) -> Option<&'static [&'static str]> {
     if kind.is_custom() {
         return None;
@@ -30,7 +30,7 @@ pub(super) fn way_to_template(kind: &Kind) -> Option<&'static [&'static str]> {
 }
 
 impl<'a> Pod<'a> {
-    /// The pod at the end of a way through an object.
+    /// Returns the pod at a path in an object.
     pub(super) fn in_object(object: &'a Object, way: &[&str]) -> Option<Self> {
         let Some((first, rest)) = way.split_first() else {
             return Some(Self { metadata: part(object, "metadata"), spec: part(object, "spec") });
@@ -39,7 +39,7 @@ impl<'a> Pod<'a> {
         template.is_object().then(|| Self::of(template))
     }
 
-    /// A pod that is there as a value.
+    /// Reads a pod from JSON.
     pub(super) fn of(pod: &'a Value) -> Self {
         Self { metadata: &pod["metadata"], spec: &pod["spec"] }
     }
@@ -48,7 +48,7 @@ impl<'a> Pod<'a> {
         &self.spec[name]
     }
 
-    /// What its security context says.
+    /// Returns a field of the pod's security context.
     pub(super) fn context(&self, name: &str) -> &'a Value {
         &self.spec["securityContext"][name]
     }
@@ -62,14 +62,14 @@ impl<'a> Pod<'a> {
         self.metadata["annotations"].get(name).and_then(Value::as_str)
     }
 
-    /// Containers of all sorts, those of the beginning first.
+    /// Returns the init containers, containers and ephemeral containers.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> {
         let spec = self.spec;
         let lists = ["initContainers", "containers", "ephemeralContainers"];
         lists.into_iter().flat_map(move |list| spec[list].as_array().into_iter().flatten())
     }
 
-    /// The names of the containers that something is the matter with.
+    /// Returns the names of the containers that fail a check.
     pub(super) fn bad(&self, is_bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(is_bad).map(name).collect()
     }
@@ -78,7 +78,7 @@ impl<'a> Pod<'a> {
         self.spec["os"]["name"] == "windows"
     }
 
-    /// Whether its users are none of the node's.
+    /// Returns true if the pod runs in its own user namespace (`hostUsers: false`).
     pub(super) fn has_own_users(&self) -> bool {
         self.spec["hostUsers"] == false
     }
@@ -88,7 +88,7 @@ pub(super) fn name(part: &Value) -> &str {
     part["name"].as_str().unwrap_or_default()
 }
 
-/// Whether a change of a pod could make it less safe: only images can be changed, and containers added.
+/// Returns true if an update can affect the result of the checks: changed images or added containers.
 pub(super) fn is_significant(old: &Object, new: &Object) -> bool {
     let lists = |object, name: &str| part(object, "spec")[name].as_array().map_or(&[][..], Vec::as_slice);
     ["containers", "initContainers"].into_iter().any(|list| {

@@ -1,10 +1,10 @@
-//! What all checks of a level say of a pod.
+//! The result of all checks of a level.
 
 use super::checks::{BASELINE, Complaint, NEWEST, RESTRICTED};
 use super::labels::{Asked, Level, Version};
 use super::pod::Pod;
 
-/// The complaints about a pod, in upstream's order.
+/// The violations of a pod, in the same order as in kube-apiserver.
 pub(super) struct Verdict(Vec<Complaint>);
 
 impl Verdict {
@@ -26,13 +26,13 @@ impl Verdict {
         self.0.is_empty()
     }
 
-    /// The complaints in short.
+    /// Returns the reasons of all violations.
     pub(super) fn reason(&self) -> String {
         let reasons: Vec<_> = self.0.iter().map(|complaint| complaint.reason).collect();
         reasons.join(", ")
     }
 
-    /// The complaints, each with what it is about.
+    /// Returns the reasons of all violations with details.
     pub(super) fn detail(&self) -> String {
         let told = self.0.iter().map(|complaint| format!("{} ({})", complaint.reason, complaint.detail));
         told.collect::<Vec<_>>().join(", ")

@@ -3,13 +3,13 @@ use serde_json::json;
 use super::shown;
 
 #[test]
-fn a_patch_is_shown_as_go_shows_it() {
+fn objects_are_formatted_as_go_maps() {
     let patch = json!({"b": {"d": null, "c": [1, 2.5, true, "x y", ""]}, "a": {}});
     assert_eq!(shown(&patch), "map[a:map[] b:map[c:[1 2.5 true x y ] d:<nil>]]");
 }
 
 #[test]
-fn numbers_are_shown_as_go_shows_them() {
+fn numbers_are_formatted_as_in_go() {
     for (number, text) in [
         (json!(9_223_372_036_854_775_807_i64), "9223372036854775807"),
         (json!(1000.0), "1000"),

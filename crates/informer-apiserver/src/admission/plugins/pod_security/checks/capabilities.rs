@@ -1,11 +1,11 @@
-//! Capabilities that containers add and drop.
+//! Checks of capabilities.
 
 use serde_json::Value;
 
 use super::{Complaint, Pod};
 use crate::admission::plugins::pod_security::messages::{containers, quoted, sorted};
 
-/// What containers have without asking.
+/// The default capabilities of container runtimes.
 const COMMON: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -21,7 +21,7 @@ const COMMON: [&str; 13] = [
     "SETUID",
     "SYS_CHROOT",
 ];
-/// What may be added to none at all.
+/// The only capability that `restricted` allows to add.
 const PORTS: [&str; 1] = ["NET_BIND_SERVICE"];
 
 pub(in super::super) fn added(pod: &Pod<'_>) -> Option<Complaint> {
@@ -41,7 +41,7 @@ pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<Complain
     if pod.is_windows() { None } else { dropped(pod) }
 }
 
-/// Containers that add more than these.
+/// Reports containers that add capabilities other than `allowed`.
 fn beyond(pod: &Pod<'_>, allowed: &[&str]) -> Option<String> {
     let more = |container| listed(container, "add").filter(|name| !allowed.contains(name));
     let bad = pod.bad(|container| more(container).next().is_some());

@@ -1,4 +1,4 @@
-//! What pods have in common with their node: namespaces, ports, and addresses that a kubelet asks for them.
+//! Checks of host namespaces, host ports, and hosts of probes and lifecycle handlers.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(in super::super) fn probes(pod: &Pod<'_>) -> Option<Complaint> {
     Complaint::about("probe or lifecycle host", detail)
 }
 
-/// The hosts that the probes and hooks of a container name.
+/// Returns the hosts in the probes and lifecycle handlers of a container.
 fn asked_hosts(container: &Value) -> impl Iterator<Item = &str> {
     let probes = ["livenessProbe", "readinessProbe", "startupProbe"].map(|name| &container[name]);
     let hooks = ["postStart", "preStop"].map(|name| &container["lifecycle"][name]);

@@ -1,4 +1,4 @@
-//! What pods say to the kernel: SELinux and sysctls.
+//! Checks of SELinux options and sysctls.
 
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ fn text<'a>(options: &'a Value, name: &str) -> &'a str {
     options[name].as_str().unwrap_or_default()
 }
 
-/// Sysctls that do no harm to others, and since which version they are known to do none.
+/// Safe sysctls with the first version that allows them.
 const SAFE: [(i64, &str); 12] = [
     (0, "kernel.shm_rmid_forced"),
     (0, "net.ipv4.ip_local_port_range"),

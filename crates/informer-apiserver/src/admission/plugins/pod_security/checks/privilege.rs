@@ -1,4 +1,4 @@
-//! Containers that have, or may come to have, more rights than a container has.
+//! Checks of privileged containers, privilege escalation, host processes and proc mounts.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! As whom containers run.
+//! Checks of the user that containers run as.
 
 use super::{Complaint, Pod};
 use crate::admission::plugins::pod_security::messages::{containers, setters};

@@ -1,4 +1,4 @@
-//! What pods mount.
+//! Checks of volumes.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Complaint, Pod};
 use crate::admission::plugins::pod_security::messages::{plural, quoted, sorted};
 use crate::admission::plugins::pod_security::pod::name;
 
-/// Volumes that lead nowhere but to what the pod may have.
+/// Volume types that the level `restricted` allows.
 const HARMLESS: [&str; 9] = [
     "configMap",
     "csi",
