@@ -1,12 +1,15 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 //!
-//! A server without tokens, certificates or roles takes everybody for an administrator, as a test wants it. With tokens
-//! or client certificates a request must bring one; with roles ([`rbac`](crate::ApiServerBuilder::rbac)) whoever brings
-//! none is `system:anonymous`, and the stored roles and bindings decide.
+//! Without tokens, client certificates and RBAC every request comes from an administrator, which is
+//! convenient in tests. With tokens
+//! or client certificates a request must present one. With [`rbac`](crate::ApiServerBuilder::rbac) a request
+//! without credentials
+//! comes from `system:anonymous`, and the stored roles and bindings decide.
 //!
 //! # Lock order
 //!
-//! `tokens` and the compiled policy are taken alone and never over an await; neither while `storage` is held.
+//! `tokens` and the compiled policy are locked one at a time, never across an await, and never while
+//! `storage` is held.
 
 mod accounts;
 mod attributes;
@@ -37,22 +40,22 @@ use crate::tls::{ClientCa, PeerCertificate};
 use accounts::{AUDIENCE, Refusal};
 use tokens::{Issued, Token};
 
-/// Who a write is for.
+/// The user of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
-    /// The name in the path; `None` where something is to be created.
+    /// The name in the path; `None` for a create.
     pub(crate) name: Option<&'a str>,
 }
 
-/// How a server tells users apart.
+/// The configuration of authentication and authorization.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     tokens: RwLock<Tokens>,
     issued: RwLock<Issued>,
-    /// Whose certificates stand for users.
+    /// The CA of client certificates.
     pub(crate) client_ca: Option<ClientCa>,
-    /// Roles decide.
+    /// RBAC is enabled.
     pub(crate) rbac: bool,
 }
 
@@ -61,17 +64,17 @@ impl Access {
         Self { tokens: RwLock::new(tokens), client_ca, rbac, ..Self::default() }
     }
 
-    /// True where nobody is asked who they are.
+    /// Returns true if authentication is disabled.
     pub(crate) fn is_open(&self) -> bool {
         !self.rbac && self.client_ca.is_none() && self.tokens.read().is_empty()
     }
 
-    /// A user with a token that was given to the server.
+    /// Returns the user of a configured token.
     fn known(&self, token: &str) -> Option<User> {
         self.tokens.read().user(token).cloned()
     }
 
-    /// A token that the server has issued.
+    /// Returns a token that the server has issued.
     fn issued(&self, text: &str) -> Option<Token> {
         self.issued.read().get(text).cloned()
     }
@@ -80,13 +83,13 @@ impl Access {
         self.issued.write().add(text, token);
     }
 
-    /// Whether the roles have a say in what a user does.
+    /// Returns true if RBAC applies to a user. It does not apply to the group `system:masters`.
     pub(crate) fn judges(&self, user: &User) -> bool {
         self.rbac && !user.groups.iter().any(|group| group == MASTERS)
     }
 }
 
-/// Authenticates and authorizes requests by what is stored.
+/// Authenticates and authorizes requests.
 #[derive(Debug)]
 pub(crate) struct Auth {
     pub(crate) store: Store,
@@ -103,7 +106,7 @@ impl Deref for Auth {
 }
 
 impl Auth {
-    /// Finds out who makes a request: by its client certificate, or by its bearer token.
+    /// Authenticates a request by its client certificate or its bearer token.
     pub(crate) fn authenticate(&self, head: &request::Parts) -> Result<User, ApiError> {
         if let Some(user) = head.extensions.get::<User>() {
             return Ok(user.clone().authenticated());
@@ -125,7 +128,7 @@ impl Auth {
                 Err(_) => Err(unauthorized()),
             },
             None if self.access.is_open() => Ok(User::administrator()),
-            // A certificate that proves nothing makes nobody anonymous.
+            // A request with an invalid certificate is not anonymous.
             None if peer.is_some() => Err(unauthorized()),
             None if self.access.rbac => Ok(User::anonymous()),
             None => Err(unauthorized()),

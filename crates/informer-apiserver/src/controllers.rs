@@ -1,10 +1,13 @@
-//! The controllers of a cluster that the server runs itself: garbage collection, namespaces, CRDs and aggregated roles.
+//! The built-in controllers: garbage collection, namespaces, CRDs and aggregated roles.
 //!
-//! A write only adds a key to a work queue; its follow-up work never runs on the stack of the writer. There are two queues:
+//! A write only adds a key to a work queue. Follow-up work never runs on the call stack of the writer. There
+//! are two queues:
 //!
-//! - *Prompt* tasks take a bounded number of steps and run before the request is answered: a CRD that was created is served.
-//! - *Background* tasks delete objects, as many as there are. A task on the tokio runtime of the request runs them, and lets other
-//!   tasks run after each. Writes of the embedding program, and requests outside of a runtime, run them before they return.
+//! - *Prompt* tasks take a bounded number of steps and run before the response: for example, a created CRD is
+//!   served.
+//! - *Background* tasks delete any number of objects. A task on the tokio runtime of the request runs them
+//!   and yields after each. Writes of
+//!   the embedding program, and requests outside of a runtime, run them before they return.
 
 pub(crate) mod crds;
 mod garbage;
@@ -21,14 +24,15 @@ use tokio::runtime::Handle;
 use crate::pipeline::{BackgroundTask, Pipeline, PromptTask};
 use crds::NameCache;
 
-/// Objects that one background task deletes before it is queued again behind the others.
+/// Maximum number of objects that one background task deletes before it is queued again.
 pub(crate) const MAX_DELETIONS_PER_TASK: usize = 256;
 
 /// Runs the controllers on top of the write pipeline.
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
     pub(crate) pipeline: Pipeline,
-    /// The names of CRDs. Locked from the check of names until one is accepted: no two CRDs get the same.
+    /// The names of CRDs. Locked from the check of names until one is accepted, so that no two CRDs get the
+    /// same name.
     pub(crate) crd_names: Mutex<NameCache>,
     /// The manager itself, for tasks that outlive a request.
     pub(crate) this: Weak<Self>,
@@ -43,7 +47,7 @@ impl Deref for ControllerManager {
 }
 
 impl ControllerManager {
-    /// Called at the end of a request: runs the prompt tasks, and starts the background ones.
+    /// Called at the end of a request. Runs the prompt tasks and starts the background tasks.
     pub(crate) fn run_controllers(&self) {
         self.run_prompt_tasks();
         if self.queues.background.is_empty() && self.queues.background.waiting_len() == 0 {
@@ -60,7 +64,8 @@ impl ControllerManager {
         }
     }
 
-    /// Called at the end of a write of the embedding program: runs all tasks that are ready, and those that they cause.
+    /// Called at the end of a write of the embedding program. Runs all tasks that are ready, including those
+    /// that they add.
     pub(crate) fn finish_controllers(&self) {
         self.run_prompt_tasks();
         self.run_ready_tasks();
@@ -100,7 +105,7 @@ impl ControllerManager {
     }
 }
 
-/// Resets the flag when the task ends, also if its runtime is shut down.
+/// Resets the flag when the task ends, even if its runtime is shut down.
 struct Running(Arc<AtomicBool>);
 
 impl Drop for Running {
@@ -109,7 +114,8 @@ impl Drop for Running {
     }
 }
 
-/// Runs background tasks until none is left. While all of them wait for their time, the server may be dropped.
+/// Runs background tasks until none is left. While all of them are delayed, it does not keep the server
+/// alive.
 async fn run_in_background(server: Arc<ControllerManager>, running: Running) {
     let queue = server.queues.background.clone();
     let weak = Arc::downgrade(&server);

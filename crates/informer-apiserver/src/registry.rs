@@ -1,4 +1,5 @@
-//! The stored objects and the served kinds: versions, history, indexes, watches, and conversion between versions.
+//! The store: objects with their versions, history, indexes and watches, and the served kinds with their
+//! conversions.
 
 pub(crate) mod conversion;
 pub(crate) mod expiry;
@@ -25,64 +26,67 @@ use crate::webhook::Webhooks;
 use expiry::Expiry;
 use storage::{Storage, Stored, WireBytes, Wiring};
 
-/// How long a read waits for a version that the server has not reached, as in kube-apiserver.
+/// Timeout of a read that waits for a resourceVersion the server has not reached, as in kube-apiserver.
 pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 
-/// The objects, the kinds and the clock of a server.
+/// The objects, the served kinds and the clock of a server.
 ///
 /// # Lock order
 ///
-/// `registry` before `storage`; neither is held while code of the layers above runs, nor across an await. Watchers lock `storage`
-/// for reading, and only to copy references.
+/// `registry` before `storage`. Neither is held while code of the layers above runs, nor across an await.
+/// Watchers only take a read lock on
+/// `storage` to copy references.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) storage: RwLock<Storage>,
     pub(crate) registry: RwLock<Registry>,
-    /// The version of the last commit, for reads that wait for one.
+    /// The version of the last commit. Reads that need a later one wait on it.
     pub(crate) version: watch::Sender<u64>,
-    /// How webhooks of admission and conversion are called.
+    /// Calls admission and conversion webhooks.
     pub(crate) webhooks: Webhooks,
-    /// The fields of the built-in kinds.
+    /// The schema of the built-in kinds.
     pub(crate) schema: informer_schema::Schema,
-    /// The size of cached protobuf encodings.
+    /// Total size of the cached protobuf encodings.
     pub(crate) wires: WireBytes,
     pub(crate) expiry: Expiry,
-    /// Rejects objects in namespaces that do not exist.
+    /// Reject objects in namespaces that do not exist.
     pub(crate) require_namespaces: bool,
     pub(crate) controllers: Controllers,
 }
 
-/// Which of the cluster's own controllers are played by the server.
+/// The controllers of kube-controller-manager that the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Controllers {
-    /// Empties namespaces that are deleted, and lets them go. Without it they stay `Terminating`, as beside a real
+    /// Deletes the contents of terminating namespaces and then removes them. Without it they stay
+    /// `Terminating`, as with a real
     /// kube-apiserver without kube-controller-manager.
     pub namespaces: bool,
-    /// Deletes what deleted owners leave behind, and does what `propagationPolicy` asks for.
+    /// Garbage collection: deletes the dependents of deleted owners, and implements `propagationPolicy`.
     pub garbage: bool,
-    /// Gives ClusterRoles with an `aggregationRule` the rules of the roles that they select.
+    /// Aggregates ClusterRoles: sets the rules of ClusterRoles with an `aggregationRule`.
     pub roles: bool,
-    /// Keeps the status of quotas: how much is in use. Without it a quota bounds nothing until somebody writes its status, and what
-    /// is deleted is never taken out of that.
+    /// Maintains the status of ResourceQuotas. Without it, a quota has no effect until a client writes its
+    /// status, and deletions do not
+    /// decrease the usage.
     pub quotas: bool,
 }
 
 impl Controllers {
-    /// None of them, as in envtest.
+    /// No controllers, as in envtest.
     pub const NONE: Self = Self { namespaces: false, garbage: false, roles: false, quotas: false };
 }
 
 impl Default for Controllers {
-    /// All of them.
+    /// All controllers.
     fn default() -> Self {
         Self { namespaces: true, garbage: true, roles: true, quotas: true }
     }
 }
 
 impl Store {
-    /// What objects need to be written as protobuf.
+    /// Returns the context for protobuf encoding.
     pub(crate) fn wiring(&self) -> Wiring<'_> {
         Wiring { schema: &self.schema, kept: &self.wires }
     }
@@ -109,7 +113,7 @@ impl Store {
         self.announce_all();
     }
 
-    /// Ends all watches; clients resume them.
+    /// Ends all watches. Clients resume them.
     pub(crate) fn end_watches(&self) {
         let mut storage = self.storage.write();
         (0..storage.tables()).for_each(|table| storage.disconnect(table));
@@ -123,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Refuses a version that the server has not reached.
+    /// Returns an error if the server has not reached a version.
     pub(crate) fn has_reached(&self, wanted: u64) -> Result<(), ApiError> {
         let current = self.storage.read().version();
         if current >= wanted {
@@ -154,7 +158,7 @@ impl Store {
         Err(ApiError::too_large(wanted, self.storage.read().version()))
     }
 
-    /// Returns an object that exists.
+    /// Returns an object, or 404.
     pub(crate) fn find(
         &self,
         resource: &Resource,
@@ -170,12 +174,12 @@ impl Store {
         found.ok_or_else(|| ApiError::not_found(&resource.kind, name))
     }
 
-    /// The wall clock as the API writes it.
+    /// Returns the current time in the format of the API.
     pub(crate) fn now(&self) -> String {
         wire_time(self.clock.timestamp())
     }
 
-    /// The table's type of a built-in kind.
+    /// Returns the schema of a built-in kind.
     pub(crate) fn message(&self, kind: &Kind) -> Option<informer_schema::Message<'_>> {
         let known = self.schema.kind_by_api_version(&kind.api_version, &kind.kind);
         known.filter(|_| !kind.is_custom()).map(informer_schema::Kind::message)

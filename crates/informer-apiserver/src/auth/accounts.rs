@@ -1,7 +1,9 @@
-//! Tokens of service accounts: whose they are, and what they end with.
+//! Service account tokens: issuing and validation.
 //!
-//! A token ends with its time, with its account, and with the object that it is bound to. Nothing watches these: they are looked at
-//! when the token is used, so that it ends at once, where upstream still knows it for ten seconds.
+//! A token is invalid after its expiry, and after the deletion of its service account or of the object that
+//! it is bound to. These are checked
+//! on each use, so a deletion takes effect immediately. kube-apiserver may accept the token for ten more
+//! seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,30 +19,30 @@ use crate::model::kinds::Kind;
 use crate::model::user::User;
 use crate::registry::storage::Stored;
 
-/// Who tokens are for where a request does not say; upstream's is the issuer, which servers choose.
+/// The default audience. In kube-apiserver it is the issuer, which is configurable.
 pub(super) const AUDIENCE: &str = "https://example.local";
-/// How long a token lasts where a request does not say, as upstream.
+/// Default lifetime of a token in seconds, as in kube-apiserver.
 const SECONDS: i64 = 3600;
-/// The shortest life of a token, as upstream.
+/// Minimum lifetime of a token, as in kube-apiserver.
 const SECONDS_MIN: i64 = 600;
-/// The longest, as upstream.
+/// Maximum lifetime, as in kube-apiserver.
 const SECONDS_MAX: i64 = 1 << 32;
-/// How long tokens outlive the time at which their object was to be gone, as upstream.
+/// A token remains valid for this time after the `deletionTimestamp` of its object, as in kube-apiserver.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
-/// Why a token lets nobody in.
+/// The reason why a token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is nobody's.
+    /// The token is unknown.
     Unknown,
-    /// It was somebody's.
+    /// The token is no longer valid, or not for this audience.
     Ended(String),
 }
 
 impl Refusal {
-    /// As reviews say it.
+    /// Returns the error message for a TokenReview.
     pub(super) fn told(&self) -> String {
         let unknown = "invalid bearer token";
         match self {
@@ -50,7 +52,7 @@ impl Refusal {
     }
 }
 
-/// The kinds that tokens are bound to.
+/// The kinds that a token can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Anchor {
     Pod,
@@ -58,7 +60,7 @@ enum Anchor {
     Node,
 }
 
-/// An object that a token ends with.
+/// The object that a token is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bound {
     anchor: Anchor,
@@ -88,7 +90,7 @@ impl Anchor {
         }
     }
 
-    /// What is said of a token whose object is another one by now.
+    /// Returns the message for an object that was deleted and re-created.
     fn mismatch(self, found: &str, wanted: &str) -> String {
         let what = match self {
             Self::Pod => "pod",
@@ -100,7 +102,7 @@ impl Anchor {
 }
 
 impl Auth {
-    /// Whose a token is, and for which of the wanted audiences.
+    /// Validates a token. Returns its user, and those of the wanted audiences that the token has.
     pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), Refusal> {
         if let Some(user) = self.access.known(token) {
             return match wanted.contains(&AUDIENCE) {
@@ -123,7 +125,7 @@ impl Auth {
         Ok((token.user.authenticated(), audiences))
     }
 
-    /// Whether what a token hangs on still is there.
+    /// Checks that the service account and the bound object still exist.
     fn holds(&self, token: &Token) -> Result<(), String> {
         let (namespace, name) = (token.account.namespace(), token.account.name());
         let account = self.core_object("serviceaccounts", namespace, name);
@@ -154,7 +156,7 @@ impl Auth {
         self.find(&resource, namespace, name)
     }
 
-    /// Whether an object was to be gone some time ago.
+    /// Returns true if the object's deletion time has passed by more than the leeway.
     fn is_over(&self, object: &Stored) -> bool {
         let metadata: Value = serde_json::from_slice(object.metadata()).unwrap_or_default();
         let due: Option<Timestamp> =
@@ -175,7 +177,7 @@ impl Auth {
             .uid(&*account.uid)
             .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
         user.extra.insert(CREDENTIAL.to_owned(), vec![format!("JTI={id}")]);
-        // What webhooks have made of it may be anything.
+        // Webhooks may have changed the spec to anything.
         let mut spec = match request["spec"].take() {
             Value::Object(spec) => spec,
             _ => Map::new(),
@@ -198,7 +200,7 @@ impl Auth {
         request["spec"] = spec.into();
         let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
         let until = self.clock.elapsed().saturating_add(lasts);
-        // It only has to be unknown to others: this server looks it up, and reads nothing from it.
+        // An opaque random string is enough: the server looks it up and decodes nothing.
         let text = format!("{}.{}", id.simple(), uuid::Uuid::new_v4().simple());
         if !dry_run {
             let token = Token { user, account: account.key.clone(), audiences, bound, until };
@@ -214,7 +216,7 @@ impl Auth {
         Ok(request)
     }
 
-    /// The object that a token is to end with. What is known of it is known of the token's user.
+    /// Resolves the object that a token is bound to, and records it in the user's `extra`.
     fn bind_token(&self, account: &Stored, reference: &Value, user: &mut User) -> Result<Bound, ApiError> {
         let anchor = Anchor::of(reference)?;
         let name = reference["name"].as_str().unwrap_or_default();
@@ -241,7 +243,8 @@ impl Auth {
         }
     }
 
-    /// Upstream also tells of the node that a pod is on, by its name alone where there is no such node.
+    /// Records the pod in the user's `extra`, and also its node. If the node does not exist, only its name is
+    /// recorded, as in kube-apiserver.
     fn tell_of_pod(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
         let spec = crate::model::json::parse(pod.as_slice())["spec"].take();
         let text = |name: &str| spec[name].as_str().unwrap_or_default();
@@ -260,7 +263,7 @@ impl Auth {
     }
 }
 
-/// What is wrong with a request for a token.
+/// Validates a TokenRequest.
 pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>) -> Result<(), ApiError> {
     let kind = token_request();
     let name = account.key.name();
@@ -280,7 +283,7 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
     Err(ApiError::invalid(&kind, "", cause))
 }
 
-/// Notes in a user what its token is bound to.
+/// Records the name and UID of an object in the user's `extra`.
 fn tell(user: &mut User, what: &str, name: &str, uid: &str) {
     for (member, text) in [("name", name), ("uid", uid)] {
         if !text.is_empty() {
@@ -297,7 +300,7 @@ fn token_request() -> Kind {
     Kind::custom("authentication.k8s.io", "v1", "TokenRequest")
 }
 
-/// Texts as Go shows them.
+/// Formats strings as Go's `%q` does for a slice.
 fn quoted(texts: &[impl AsRef<str>]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| format!("{:?}", text.as_ref())).collect();
     format!("[{}]", texts.join(" "))

@@ -1,4 +1,5 @@
-//! What a request does, as roles see it: from its path alone, whether or not such a resource is served.
+//! Request attributes for authorization. They are derived from the path alone, whether or not the resource is
+//! served.
 
 use http::Method;
 use informer_core::{FieldOperator, FieldSelector};
@@ -8,12 +9,12 @@ use crate::model::error::{ApiError, Details};
 use crate::model::query::{Query, segments};
 use crate::model::user::User;
 
-/// What a request does.
+/// The attributes of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
     pub(crate) group: String,
-    /// With its subresource, as `pods/status`; empty where the path is not that of a resource.
+    /// Includes the subresource (`pods/status`). Empty for non-resource paths.
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -32,13 +33,13 @@ impl Attributes {
                 return Self { verb, path: path.to_owned(), ..Self::default() };
             }
         };
-        // Below the legacy prefix whatever is asked for is watched.
+        // Below the deprecated prefix `watch` every request is a watch.
         let (legacy, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
             rest => (false, rest),
         };
         let (namespace, rest) = match rest {
-            // Requests about a namespace are in that namespace.
+            // The namespace of a Namespace is itself.
             ["namespaces", name] | ["namespaces", name, "status" | "finalize"] => (*name, rest),
             ["namespaces", name, rest @ ..] if !rest.is_empty() => (*name, rest),
             rest => ("", rest),
@@ -51,7 +52,7 @@ impl Attributes {
         };
         let reads = matches!(method.as_str(), "GET" | "HEAD");
         let name = match name {
-            // A collection that is read and narrowed to one name counts as a request about it.
+            // A list or watch with a field selector on `metadata.name` has that name.
             "" if reads => one_name(query.text("fieldSelector")).unwrap_or_default(),
             name => name.to_owned(),
         };
@@ -77,7 +78,7 @@ impl Attributes {
         }
     }
 
-    /// What a review asks about; `None` where it asks about nothing, or about two things.
+    /// Returns the attributes in an access review, or `None` unless exactly one kind of attributes is given.
     pub(super) fn of_review(spec: &Value) -> Option<Self> {
         let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
@@ -101,7 +102,7 @@ impl Attributes {
         }
     }
 
-    /// The refusal of what a user may not do, with what there is to say of it.
+    /// Returns the `Forbidden` error for a denied request.
     pub(super) fn refusal(&self, user: &User, why: &str) -> ApiError {
         let Self { verb, group, resource, namespace, name, path } = self;
         let user = &user.name;
@@ -138,7 +139,7 @@ impl Attributes {
     }
 }
 
-/// The name that a field selector asks for, where it asks for one.
+/// Returns the name that a field selector requires, if any.
 fn one_name(selector: &str) -> Option<String> {
     let selector: FieldSelector = selector.parse().ok()?;
     let wanted = selector.requirements().iter().find(|requirement| {

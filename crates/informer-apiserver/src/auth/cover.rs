@@ -1,10 +1,10 @@
-//! What of a role is more than what somebody has: rules in their smallest parts, held against other rules.
+//! RBAC rule cover: compares rules, split into their smallest parts, with the rules that a user holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::Rule;
 
-/// The smallest part of a rule: one verb, on one resource or one path.
+/// The smallest part of a rule: one verb on one resource or path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part<'a> {
     verb: &'a str,
@@ -13,7 +13,7 @@ struct Part<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Target<'a> {
-    /// Of all names where there is none.
+    /// Without a name: all objects.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -22,8 +22,9 @@ enum Target<'a> {
     Path(&'a str),
 }
 
-/// What of the rules in `wanted` is not among `held`, each as errors tell it, in their order. Verbs on the same resource are told
-/// together.
+/// Returns the parts of `wanted` that `held` does not cover, formatted for the error message and sorted.
+/// Verbs on the same resource are
+/// combined.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
     let mut told = BTreeSet::new();
     let mut verbs: BTreeMap<Target<'_>, Vec<&str>> = BTreeMap::new();
@@ -60,7 +61,7 @@ fn parts(rule: &Rule) -> Vec<Part<'_>> {
 }
 
 impl Rule {
-    /// Whether whoever has this rule has all of a part.
+    /// Returns true if the rule grants a part.
     fn covers(&self, part: &Part<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         has(&self.verbs, part.verb)
@@ -80,7 +81,7 @@ impl Rule {
     }
 }
 
-/// The paths of a rule are held as texts: `/a*` has `/a/*`, and `/a/*` has not `/a`.
+/// Compares paths as strings, as kube-apiserver does: `/a*` covers `/a/*`, and `/a/*` does not cover `/a`.
 fn covers_path(own: &str, path: &str) -> bool {
     own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
 }

@@ -1,4 +1,5 @@
-//! Nobody gives away what they do not have: roles and bindings are written by who has all that they say, or may `escalate` or
+//! RBAC escalation check: the author of a role or binding must hold all permissions that it grants, or be
+//! allowed to `escalate` or
 //! `bind`.
 
 use informer_core::Gvr;
@@ -16,8 +17,8 @@ use crate::model::kinds::Kind;
 type Object = Map<String, Value>;
 
 impl Auth {
-    /// Refuses a role or a binding that gives away more than what its writer has. Asked before it is looked at whether the
-    /// object is one at all.
+    /// Rejects a role or binding that grants more than its author holds. The check comes before the
+    /// validation of the object.
     pub(crate) fn check_escalation(
         &self,
         requester: Option<Requester<'_>>,
@@ -41,12 +42,12 @@ impl Auth {
     }
 }
 
-/// A role or a binding that somebody writes.
+/// A role or binding that is written.
 struct Granting<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
     kind: &'a Kind,
-    /// Empty for what holds everywhere.
+    /// Empty for cluster-scoped objects.
     namespace: &'a str,
     new: &'a Object,
 }
@@ -74,7 +75,7 @@ impl Granting<'_> {
             "ClusterRole" => "clusterroles",
             _ => return Err(ApiError::new(500, "", format!("unsupported role reference kind: {kind:?}"))),
         };
-        // Who leaves the group out means this one.
+        // The API group defaults to that of RBAC.
         let group = Some(text("apiGroup")).filter(|group| !group.is_empty()).unwrap_or(GROUP);
         if self.may("bind", (resource, group), name) {
             return Ok(());
@@ -94,7 +95,7 @@ impl Granting<'_> {
         self.shared.allows(self.requester.user, &attributes).is_ok()
     }
 
-    /// The rules of the role that is bound. Upstream's store of roles tells its errors in the name of the request.
+    /// Returns the rules of the bound role. As in kube-apiserver, errors name the kind of the request.
     fn rules_of(&self, resource: &str, name: &str) -> Result<Vec<Rule>, ApiError> {
         let namespace = Some(self.namespace).filter(|_| resource == "roles");
         let required = |what: &str| Err(ApiError::bad_request(format!("{what} parameter required.")));
@@ -143,13 +144,13 @@ impl Granting<'_> {
     }
 }
 
-/// Whether a role is made of others, whatever they come to say.
+/// Returns true if a role has an aggregation rule.
 fn aggregates(role: &Object) -> bool {
     let selectors = role.get("aggregationRule").and_then(|rule| rule["clusterRoleSelectors"].as_array());
     selectors.is_some_and(|selectors| !selectors.is_empty())
 }
 
-/// Whether nothing is another but what those write who collect garbage.
+/// Returns true if an update only changes fields that the garbage collector writes.
 fn changes_owners_alone(old: &Object, new: &Object) -> bool {
     const THEIRS: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
     let metadata =
@@ -158,7 +159,7 @@ fn changes_owners_alone(old: &Object, new: &Object) -> bool {
         && is_same_but(&metadata(old), &metadata(new), &THEIRS)
 }
 
-/// Whether two objects have the same members apart from these. What is empty is not there.
+/// Compares two objects except for some members. Empty values count as missing.
 fn is_same_but(old: &Object, new: &Object, but: &[&str]) -> bool {
     let counts = |(name, value): &(&String, &Value)| {
         let empty = match value {

@@ -1,4 +1,4 @@
-//! Requests in the name of somebody else: the `Impersonate-` headers.
+//! Impersonation: the `Impersonate-` headers.
 
 use http::HeaderMap;
 
@@ -16,7 +16,7 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 impl Auth {
-    /// Who a request is from after its headers have spoken, if the one who sends it may say so.
+    /// Returns the impersonated user of a request, if its sender may impersonate it.
     pub(crate) fn impersonate(
         &self,
         user: User,
@@ -27,7 +27,7 @@ impl Auth {
         if questions(&wanted).iter().all(|attributes| self.allows(&user, attributes).is_ok()) {
             return Ok(completed(wanted));
         }
-        // Upstream tells of the newer right, which is one for each verb, whichever is missing.
+        // kube-apiserver reports the newer permission, which is specific to the verb, whichever check fails.
         let mode = if service_account(&wanted.name).is_some() { "serviceaccount" } else { "user-info" };
         let mut asked = request();
         asked.verb = format!("impersonate-on:{mode}:{}", asked.verb);
@@ -35,7 +35,7 @@ impl Auth {
     }
 }
 
-/// Who the headers name; `None` where there are none.
+/// Returns the user in the headers, or `None` without impersonation headers.
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let text =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     }
 }
 
-/// A user as upstream's error shows one.
+/// Formats a user as kube-apiserver does in this error.
 fn told(User { name, uid, groups, extra }: &User) -> String {
     let list = |texts: &[String]| match texts.is_empty() {
         true => "[]string(nil)".to_owned(),
@@ -84,7 +84,7 @@ fn told(User { name, uid, groups, extra }: &User) -> String {
     )
 }
 
-/// What one must be allowed to be somebody else.
+/// Returns the permissions that impersonation of a user requires.
 fn questions(wanted: &User) -> Vec<Attributes> {
     let of = |group: &str, resource: &str, name: &str| Attributes {
         verb: "impersonate".to_owned(),
@@ -110,7 +110,7 @@ fn questions(wanted: &User) -> Vec<Attributes> {
     all
 }
 
-/// With the groups that everybody of the kind is in.
+/// Adds the implicit groups.
 fn completed(mut user: User) -> User {
     if user.groups.is_empty()
         && let Some((namespace, _)) = service_account(&user.name)

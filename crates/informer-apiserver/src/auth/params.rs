@@ -1,4 +1,6 @@
-//! Policies read the parameters that they name for whoever writes: who writes a policy or a binding must be able to read them, too.
+//! Authorization of policy parameters: policies read parameter objects on behalf of any user, so the author
+//! of a policy or binding must be
+//! allowed to read them.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
@@ -13,11 +15,12 @@ use crate::model::user::User;
 type Object = Map<String, Value>;
 
 const GROUP: &str = "admissionregistration.k8s.io";
-/// Whatever it is, which only who may read everything can name.
+/// Matches any resource, which requires permission to read everything.
 const ANY: &str = "*";
 
 impl Auth {
-    /// Refuses a policy or a binding whose writer cannot read its parameters. Asked of what is valid otherwise.
+    /// Rejects an admission policy or binding whose author cannot read its parameters. The check comes after
+    /// validation.
     pub(crate) fn check_params(
         &self,
         requester: Option<Requester<'_>>,
@@ -47,7 +50,7 @@ impl Auth {
         }
     }
 
-    /// Why a policy may not have parameters of a kind: all of them must be readable.
+    /// Returns an error message if the author of a policy cannot read all objects of the parameter kind.
     fn unread_kind(&self, user: &User, old: &Value, new: &Value) -> Option<String> {
         if !new.is_object() || old == new {
             return None;
@@ -72,7 +75,9 @@ impl Auth {
         })
     }
 
-    /// Why a binding may not name its parameters. Upstream asks again at each write.
+    /// Returns an error message if the author of a binding cannot read the referenced parameters. The check
+    /// runs on each write, as in
+    /// kube-apiserver.
     fn unread_params(&self, user: &User, policies: &str, spec: &Value) -> Option<String> {
         let wanted = Some(&spec["paramRef"]).filter(|wanted| wanted.is_object())?;
         let text = |name: &str| wanted[name].as_str().unwrap_or_default().to_owned();
@@ -102,7 +107,7 @@ impl Auth {
                 let of = format!("&{{{} {}}}", part("apiVersion"), part("kind"));
                 format!("unable to resolve paramKind {of} {least} and {everything}")
             }
-            // Upstream says it the wrong way round here.
+            // kube-apiserver swaps the verb and the user in this message.
             _ if policies.starts_with("mutating") => {
                 format!(
                     "user {verb} does not have \"{user}\" permission on the object referenced by paramRef"
@@ -120,7 +125,7 @@ impl Auth {
         Some(parse(stored.as_slice()))
     }
 
-    /// The group of a kind of parameters, and its resource where there is one.
+    /// Returns the group of a parameter kind, and its resource if it exists.
     fn params_of(&self, kind: &Value) -> (String, Option<String>) {
         let text = |name: &str| kind[name].as_str().unwrap_or_default();
         let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
@@ -129,7 +134,7 @@ impl Auth {
     }
 }
 
-/// A user, as Go shows one.
+/// Formats a user as Go does.
 fn shown(user: &User) -> String {
     let extra: Vec<String> =
         user.extra.iter().map(|(name, values)| format!("{name}:[{}]", values.join(" "))).collect();

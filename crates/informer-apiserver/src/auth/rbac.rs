@@ -1,4 +1,4 @@
-//! Roles and bindings, compiled from what is stored, and what they allow.
+//! RBAC: compiles the stored roles and bindings and evaluates them.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::model::kinds::Kind;
 use crate::model::user::MASTERS;
 use crate::model::user::User;
 
-/// The compiled policy, made anew once a role or binding has changed.
+/// The compiled policy. It is compiled again after a role or binding has changed.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyCache(Mutex<Option<Compiled>>);
 
 #[derive(Debug)]
 struct Compiled {
     policy: Arc<Policy>,
-    /// Told when one of the kinds changes that it was made from.
+    /// Notified when a role or binding changes.
     changes: Vec<watch::Receiver<()>>,
 }
 
@@ -33,18 +33,18 @@ struct Policy {
     grants: Vec<Grant>,
 }
 
-/// One binding with the rules of its role.
+/// A binding with the rules of its role.
 #[derive(Debug)]
 struct Grant {
-    /// `None` for a binding that holds everywhere.
+    /// `None` for a ClusterRoleBinding.
     namespace: Option<String>,
-    /// As reasons name it: `RoleBinding "readers/default" of Role "reader"`.
+    /// The binding in reasons: `RoleBinding "readers/default" of Role "reader"`.
     title: String,
     subjects: Vec<Subject>,
     rules: Result<Vec<Rule>, MissingRole>,
 }
 
-/// A role that a binding refers to, and that is not there.
+/// A missing role that a binding refers to.
 #[derive(Debug, Clone)]
 pub(super) struct MissingRole {
     /// `role` or `clusterrole`.
@@ -52,11 +52,11 @@ pub(super) struct MissingRole {
     pub(super) name: String,
 }
 
-/// What a user has in a namespace.
+/// The rules that a user holds in a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) rules: Vec<Rule>,
-    /// The roles that would say more.
+    /// Missing roles of the user's bindings.
     pub(super) missing: Vec<MissingRole>,
 }
 
@@ -68,16 +68,16 @@ enum Subject {
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What users may do, as it is at one moment.
+/// A snapshot of the permissions of all users.
 #[derive(Debug, Clone)]
 pub(crate) struct Permissions {
-    /// `None` where nobody asks.
+    /// `None` if RBAC is disabled.
     #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only expressions ask"))]
     policy: Option<Arc<Policy>>,
 }
 
 impl Permissions {
-    /// Why a user may do something, or may not.
+    /// Authorizes a request. Returns the reason of the decision.
     #[cfg(feature = "cel")]
     pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         match &self.policy {
@@ -90,17 +90,18 @@ impl Permissions {
 }
 
 impl Auth {
-    /// What users may do now.
+    /// Returns the current permissions.
     pub(crate) fn permissions(&self) -> Permissions {
         Permissions { policy: self.access.rbac.then(|| self.policy()) }
     }
 
-    /// Refuses what a user may not do.
+    /// Returns `Forbidden` if a user may not make a request.
     pub(crate) fn authorize(&self, user: &User, attributes: &Attributes) -> Result<(), ApiError> {
         self.allows(user, attributes).map(drop).map_err(|why| attributes.refusal(user, &why))
     }
 
-    /// Refuses what a user may not create. For updates and applies that find nothing: whoever may do those may not create for that.
+    /// Authorizes a create that results from an update or apply of a missing object. Permission to update or
+    /// patch does not imply it.
     pub(crate) fn authorize_creation(
         &self,
         user: &User,
@@ -114,19 +115,20 @@ impl Auth {
             verb: "create".to_owned(),
             group: kind.gvr.group.to_string(),
             resource: kind.gvr.resource.to_string(),
-            // Requests about a namespace are in that namespace.
+            // The namespace of a Namespace is itself.
             namespace: namespace.unwrap_or(if kind.is("", "Namespace") { name } else { "" }).to_owned(),
             name: name.to_owned(),
             path: String::new(),
         };
-        // Told by the storage, and not at the door: so without the header of refusals there.
+        // kube-apiserver's storage layer returns this error, so it lacks the header that the authorization
+        // filter adds.
         self.authorize(user, &attributes).map_err(|mut refused| {
             refused.unauthorized = false;
             refused
         })
     }
 
-    /// Why a user may do something, or may not; mostly there is nothing to say of the latter.
+    /// Authorizes a request. Returns the reason of the decision, which is mostly empty for a denial.
     pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         if !self.access.judges(user) {
             return Ok(String::new());
@@ -134,7 +136,7 @@ impl Auth {
         self.policy().decides(user, attributes)
     }
 
-    /// What a user has in a namespace, or everywhere where that is empty.
+    /// Returns the rules of a user in a namespace, or the cluster-wide rules if it is empty.
     pub(super) fn held(&self, user: &User, namespace: &str) -> Held {
         match self.access.judges(user) {
             true => self.policy().held(user, namespace),
@@ -160,7 +162,7 @@ impl Auth {
         let names = ["roles", "clusterroles", "rolebindings", "clusterrolebindings"];
         let [roles, cluster_roles, bindings, cluster_bindings] = names.map(resource);
         let all = [&roles, &cluster_roles, &bindings, &cluster_bindings];
-        // Subscribed before the objects are read, so that no change falls between.
+        // Subscribe before reading, so that no change is missed.
         let changes =
             all.iter().filter_map(|resource| Some(resource.as_ref()?.changed.subscribe())).collect();
         let role = |namespace: Option<&str>, role_ref: &Value| {
@@ -191,7 +193,7 @@ impl Auth {
 }
 
 impl Policy {
-    /// Why a user may do something, or may not.
+    /// Authorizes a request. Returns the reason of the decision.
     fn decides(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         self.allows(user, attributes).ok_or_else(|| {
             let missing = self.held(user, &attributes.namespace).missing;
@@ -224,12 +226,12 @@ impl Policy {
     }
 }
 
-/// How those who decide tell of the roles that are not there; `None` where all are.
+/// Returns the error message for missing roles, or `None` if there are none.
 pub(super) fn told(missing: &[MissingRole]) -> Option<String> {
     all_told(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
 }
 
-/// Several errors in one, each told once.
+/// Combines errors into one message without duplicates.
 pub(super) fn all_told(errors: impl Iterator<Item = String>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for error in errors {

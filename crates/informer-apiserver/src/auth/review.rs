@@ -1,4 +1,4 @@
-//! Reviews: questions about users and what they may do. They are answered and not stored.
+//! Access reviews, rules reviews and token reviews. They are answered without being stored.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::model::kinds::Kind;
 use crate::model::user::User;
 
 impl Auth {
-    /// Answers a review.
+    /// Returns the review with its status.
     pub(crate) fn review(&self, user: &User, kind: &Kind, mut review: Value) -> Result<Value, ApiError> {
         if !review.is_object() {
             return Err(ApiError::bad_request("a review is an object"));
@@ -108,7 +108,7 @@ fn asked_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
     Ok(User::new(name).groups(groups))
 }
 
-/// Upstream names no kind in the errors of access reviews.
+/// kube-apiserver names no kind in the errors of access reviews.
 fn invalid(kind: &Kind, cause: Cause) -> ApiError {
     let message = format!(".{} \"\" is invalid: {}: {}", kind.gvr.group, cause.field, cause.message);
     let mut error = ApiError::invalid(kind, "", cause);

@@ -1,10 +1,10 @@
-//! One rule of a role, and what it allows.
+//! RBAC rules.
 
 use serde_json::{Value, json};
 
 use super::Attributes;
 
-/// A rule as a role has it.
+/// A decoded rule of a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) verbs: Vec<String>,
@@ -15,12 +15,12 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// The rules of a role.
+    /// Returns the rules of a role.
     pub(super) fn all_of(role: &Value) -> Vec<Self> {
         role["rules"].as_array().into_iter().flatten().map(Self::read).collect()
     }
 
-    /// The rules of who may do everything.
+    /// Returns the rules of cluster-admin.
     pub(super) fn everything() -> [Self; 2] {
         let all = ["*"];
         [
@@ -44,7 +44,7 @@ impl Rule {
         }
     }
 
-    /// As a review shows it.
+    /// Returns the rule as JSON for a SelfSubjectRulesReview.
     pub(super) fn shown(&self) -> Value {
         let mut shown = json!({"verbs": self.verbs});
         if self.paths.is_empty() {

@@ -1,4 +1,4 @@
-//! Bearer tokens: from a file, and issued for service accounts.
+//! Bearer tokens: configured ones, and those issued for service accounts.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use informer_core::ObjectKey;
 use super::accounts::Bound;
 use crate::model::user::User;
 
-/// Tokens that a server issues and remembers; the oldest go first. A test issues a few.
+/// Maximum number of issued tokens. The oldest are dropped first.
 const ISSUED_MAX: usize = 10_000;
 
-/// Bearer tokens and whose they are.
+/// Bearer tokens and their users.
 ///
 /// ```
 /// use informer_apiserver::{Tokens, User};
@@ -25,7 +25,7 @@ pub struct Tokens {
     users: HashMap<String, User>,
 }
 
-/// A token file that cannot be read.
+/// The error for an invalid token file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the token file is not `token,user,uid` or `token,user,uid,\"group,group\"`")]
 pub struct ParseTokensError {
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// The format of kube-apiserver's `--token-auth-file`.
+/// Parses the format of kube-apiserver's `--token-auth-file`.
 impl std::str::FromStr for Tokens {
     type Err = ParseTokensError;
 
@@ -67,7 +67,7 @@ impl std::str::FromStr for Tokens {
             if token.is_empty() || name.is_empty() || rest.len() > 1 {
                 return Err(broken);
             }
-            // As upstream: a column with nothing in it is one group without a name.
+            // As in kube-apiserver, an empty group column is one group with an empty name.
             let groups = rest.iter().flat_map(|groups| groups.split(',')).map(str::trim);
             tokens.add(token, User::new(name).uid(uid).groups(groups));
         }
@@ -75,7 +75,7 @@ impl std::str::FromStr for Tokens {
     }
 }
 
-/// The fields of a line of CSV; `None` where a quote is not closed.
+/// Splits a line of CSV. Returns `None` if a quote is not closed.
 fn fields(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.trim().chars().peekable();
@@ -98,13 +98,13 @@ fn fields(line: &str) -> Option<Vec<String>> {
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) user: User,
-    /// The service account that it is of.
+    /// The service account of the token.
     pub(super) account: ObjectKey,
-    /// Who may take it for a proof.
+    /// The audiences of the token.
     pub(super) audiences: Vec<String>,
-    /// What it ends with, beside its account.
+    /// The object that the token is bound to, in addition to its service account.
     pub(super) bound: Option<Bound>,
-    /// When it ends, of the server's clock.
+    /// Expiry, measured by the server's clock.
     pub(super) until: Duration,
 }
 

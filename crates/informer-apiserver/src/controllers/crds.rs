@@ -1,4 +1,4 @@
-//! How definitions come to be served and go again.
+//! The CRD controllers: serve, update and remove custom resources.
 
 use std::sync::Arc;
 
@@ -24,25 +24,26 @@ pub(crate) use naming::NameCache;
 const ESTABLISHED: (&str, &str, &str) =
     ("True", "InitialNamesAccepted", "the initial names have been accepted");
 
-/// A definition is named, and then established or wound up; each may meet somebody else who changes it.
+/// Maximum number of steps of one reconciliation. A CRD needs few steps, but each may be retried after a
+/// conflict.
 const STEPS_MAX: usize = 32;
 
 pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
-/// What became of a step of a definition.
+/// The result of a step.
 pub(crate) enum Step {
     /// There was nothing to do.
     Nothing,
-    /// It is like this now, or gone.
+    /// The CRD was written. `None` if it was removed.
     Written(Option<(Arc<Stored>, Value)>),
-    /// Somebody else has changed it meanwhile.
+    /// Another write came first.
     Beaten,
 }
 
 impl ControllerManager {
-    /// Serves what a definition defines, or takes it away; answers whether it was given other names.
+    /// Serves the resources of a CRD or removes them. Returns true if its accepted names have changed.
     pub(crate) fn follow_definition(&self, name: &str) -> bool {
         let Ok(resource) = self.resource(&definitions()) else { return false };
         let read = || {
@@ -72,7 +73,7 @@ impl ControllerManager {
         renamed
     }
 
-    /// Serves a definition once it has had all its names, and says so.
+    /// Serves a CRD once its names are accepted, and sets the condition `Established`.
     fn establish(&self, resource: &Arc<Resource>, stored: &Arc<Stored>, mut definition: Value) -> Step {
         if let Some(spec) = names::served_spec(&definition) {
             self.serve(&spec);
@@ -99,8 +100,11 @@ impl ControllerManager {
         }
     }
 
-    /// Registers the kinds of a definition. They share one table; what is stored is in one version. Where another definition
-    /// of the same name was served, its watches end, and so does its history: as upstream, whose caches start anew.
+    /// Registers the resources of a CRD. All versions share one table.
+    ///
+    /// If an earlier version of the CRD was served, its watches end and its history is dropped.
+    /// kube-apiserver does the same, because it
+    /// creates new caches.
     pub(crate) fn serve(&self, spec: &Value) {
         let mut all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
@@ -113,7 +117,7 @@ impl ControllerManager {
         if before.as_ref().is_some_and(|before| before.spec == *spec) {
             return;
         }
-        // What the server serves by itself stays as it is, as upstream.
+        // Built-in resources are never replaced.
         all.retain(|served| registry.get(&served.kind.gvr).is_none_or(|known| known.kind.is_custom()));
         if all.is_empty() {
             return;
@@ -142,8 +146,8 @@ impl ControllerManager {
         }
     }
 
-    /// Fits what is stored to a changed definition, with the versions that it has: what a schema does not know any more is not
-    /// shown any more, and what has a default now has it.
+    /// Encodes the stored objects again for a changed CRD, keeping their resourceVersions: prunes unknown
+    /// fields and applies new defaults.
     fn reshape(&self, table: usize, kinds: &[Kind]) {
         let live = self.storage.read().live(table);
         let shaped = live.iter().filter_map(|stored| {
@@ -156,7 +160,7 @@ impl ControllerManager {
         self.storage.write().reshape(table, shaped);
     }
 
-    /// Takes away a terminating CRD without objects; one with objects is queued until these are deleted.
+    /// Stops serving a terminating CRD without objects. If there are objects, their deletion is queued.
     fn wind_up(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
         if let Some(served) = self.served_of(&definition["spec"]) {
             if self.storage.read().live(served.table).iter().next().is_some() {
@@ -174,14 +178,14 @@ impl ControllerManager {
         let held = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let kept: Vec<Value> = held.iter().filter(|name| *name != CLEANUP_FINALIZER).cloned().collect();
         if kept == held {
-            // The other finalizers belong to clients.
+            // The remaining finalizers belong to clients.
             return Step::Nothing;
         }
         definition["metadata"]["finalizers"] = kept.into();
         self.write_definition(resource, current, definition)
     }
 
-    /// Deletes a part of the objects of a terminating CRD. The removal of each queues the CRD again.
+    /// Deletes a batch of the objects of a terminating CRD. The removal of each queues the CRD again.
     pub(crate) fn sync_custom_resources(&self, definition: &str) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let Ok(stored) = self.find(&resource, None, definition) else { return };
@@ -198,8 +202,10 @@ impl ControllerManager {
         }
     }
 
-    /// The resource that a definition stores its objects as, or another one where that is not served. None while it waits for
-    /// its names: what is served under them then is of somebody else.
+    /// Returns the storage version of a CRD, or another served version if that is not served.
+    ///
+    /// Returns `None` while the names of the CRD are not accepted. The resources served under them then
+    /// belong to another CRD.
     fn served_of(&self, spec: &Value) -> Option<Arc<Resource>> {
         let gvrs = resources(spec);
         let first = gvrs.first()?;

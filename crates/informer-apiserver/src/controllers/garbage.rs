@@ -79,7 +79,7 @@ impl ControllerManager {
         });
     }
 
-    /// Changes an object that other writes may change at the same time.
+    /// Updates an object, retrying on conflicts.
     fn change(&self, of: &Found, change: impl Fn(&mut Object)) {
         let name = of.stored.key.name();
         let changed = retry(&of.resource.kind, name, || {
@@ -92,7 +92,7 @@ impl ControllerManager {
         drop(changed);
     }
 
-    /// Returns the object, unless it was removed or replaced by another one of its name.
+    /// Returns the object, unless it was removed or re-created.
     fn find_ref(&self, object: &ObjectRef) -> Option<Found> {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }

@@ -13,7 +13,8 @@ use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
 
 impl ControllerManager {
-    /// Deletes a part of the contents of a terminating namespace. Objects with finalizers hold it; their removal queues it again.
+    /// Deletes a batch of the contents of a terminating namespace. The removal of objects with finalizers
+    /// queues the namespace again.
     pub(crate) fn sync_namespace(&self, name: &str) {
         let Ok(resource) = self.resource(&informer_core::Gvr::new("", "v1", "namespaces")) else { return };
         let Ok(stored) = self.find(&resource, None, name) else { return };
@@ -63,7 +64,7 @@ impl ControllerManager {
     }
 }
 
-/// What is left in a terminating namespace.
+/// The remaining contents of a terminating namespace.
 enum Contents {
     Empty,
     /// Only objects with finalizers.

@@ -11,11 +11,11 @@ use crate::model::write_options::WriteMode;
 use crate::pipeline::ready::ready;
 use crate::pipeline::{AGGREGATION_MANAGER, Application};
 
-/// Passes over all roles after one write: an aggregated role may itself be aggregated.
+/// Maximum number of passes after one write. An aggregated role may select other aggregated roles.
 const MAX_ROUNDS: usize = 32;
 
 impl ControllerManager {
-    /// Brings the rules of all aggregated roles up to date.
+    /// Updates the rules of all aggregated roles.
     pub(crate) fn sync_roles(&self) {
         for _ in 0..MAX_ROUNDS {
             if !self.aggregate_once() {
@@ -55,7 +55,8 @@ impl ControllerManager {
     }
 }
 
-/// The rules of all roles that a role selects, each once: by its selectors, then by the names of the roles.
+/// Returns the rules of all selected roles without duplicates, in the order of the selectors and then of the
+/// role names.
 fn rules_of(role: &Value, roles: &[Value]) -> Vec<Value> {
     let mut rules = Vec::new();
     for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {

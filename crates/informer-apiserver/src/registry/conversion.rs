@@ -1,12 +1,16 @@
-//! Objects of definitions in other versions than they are stored in, where a webhook makes one of the other.
+//! Conversion of custom resources by the conversion webhook of their CRD.
 //!
-//! An object is stored in the version that was the storage version when it was written. Another version of it is requested from
-//! the webhook once for each state of the object, and cached. The pure functions of managed fields convert through
-//! [`Conversions`]: they are run again after each missing conversion was requested.
+//! An object is stored in the version that was the storage version when it was written. Another version of it
+//! is requested from the
+//! webhook once for each state of the object, and cached.
+//!
+//! The managed-fields code consists of pure functions that convert through [`Conversions`]. They run again
+//! after each missing conversion
+//! was requested.
 //!
 //! # Lock order
 //!
-//! `Converter::kept` is taken alone, and never over an await.
+//! No other lock is taken while `Converter::kept` is held, and it is never held across an await.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,27 +30,27 @@ use crate::registry::storage::{EventType, OrderedMap, Stored, draft};
 use crate::registry::{Resource, Store};
 use crate::webhook::{ClientConfig, Post, read_answer};
 
-/// What upstream calls webhooks as.
+/// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
-/// How long a conversion may take, as upstream.
+/// Timeout of a conversion, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Objects in one question: with objects of a few KB that is a body of some MB.
+/// Maximum number of objects in one review. With objects of a few KB the body has some MB.
 const ASKED_AT_ONCE: usize = 500;
-/// Answers that are kept of each version: two generations of this size, each of them as many objects as a large test has.
+/// Size of each of the two generations of cached conversions per version.
 const KEPT_MAX: usize = 32_768;
 
 type Object = Map<String, Value>;
 
-/// How objects come into one version of a definition.
+/// Converts objects to one version of a CRD.
 #[derive(Debug)]
 pub(crate) struct Converter {
     client: ClientConfig,
-    /// The version of the review; `None` where the webhook knows none that we do.
+    /// The version of the ConversionReview; `None` if the webhook supports none of ours.
     review_version: Option<&'static str>,
     kept: Mutex<Kept>,
 }
 
-/// Objects by their keys and versions, of which the older half is forgotten.
+/// Converted objects by key and version, in two generations. The older generation is dropped as a whole.
 #[derive(Default)]
 struct Kept {
     young: HashMap<(ObjectKey, u64), Arc<Stored>>,
@@ -59,14 +63,14 @@ impl std::fmt::Debug for Kept {
     }
 }
 
-/// An object that was converted to be stored.
+/// An object that was converted to the storage version.
 #[derive(Debug, Clone)]
 pub(crate) struct Converted {
-    /// As the webhook was shown it.
+    /// As sent to the webhook.
     pub(crate) object: Object,
-    /// In the version that is stored.
+    /// In the storage version.
     pub(crate) stored: Object,
-    /// What that is in the version of the request.
+    /// `stored`, converted back to the version of the request.
     pub(crate) back: Result<Object, ApiError>,
 }
 
@@ -80,7 +84,7 @@ struct Stated {
 }
 
 impl Converter {
-    /// Reads `spec.conversion`; `None` where versions differ in what their schemas say alone.
+    /// Reads `spec.conversion`. Returns `None` for the strategy `None`.
     pub(crate) fn new(conversion: &Value) -> Option<Self> {
         if conversion["strategy"] != "Webhook" {
             return None;
@@ -98,7 +102,7 @@ impl Converter {
         })
     }
 
-    /// An object in the version of `kind`, where the webhook has been asked about this state of it.
+    /// Returns an object in the version of `kind` if the conversion is cached.
     pub(crate) fn known(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         let name = (stored.key.clone(), stored.version);
         let kept = self.kept.lock();
@@ -111,12 +115,12 @@ impl Converter {
         Some(Arc::new(draft(kind, found.key.clone(), &object).seal_unstored(found.version, event)))
     }
 
-    /// Forgets everything: the same versions may be those of other states now.
+    /// Drops the cache. After a restore the same versions may belong to other states.
     pub(crate) fn forget(&self) {
         *self.kept.lock() = Kept::default();
     }
 
-    /// Keeps what an object is in the version of `kind`.
+    /// Caches an object in the version of `kind`.
     pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);
         let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
@@ -129,14 +133,15 @@ impl Converter {
     }
 }
 
-/// Conversions that the managed fields of one write need: pure functions look them up, and note the one that is missing.
+/// Conversions for the managed fields of one write. Pure functions look them up and record the first missing
+/// one.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
     known: RefCell<Vec<Conversion>>,
     missing: RefCell<Option<(Arc<Resource>, Object)>>,
 }
 
-/// An object in the version of another resource.
+/// The result of a conversion.
 #[derive(Debug)]
 struct Conversion {
     api_version: String,
@@ -145,8 +150,9 @@ struct Conversion {
 }
 
 impl Conversions {
-    /// Returns an object in the version of a resource. A missing conversion is noted, and reported as an error that nobody sees:
-    /// [`Store::converting`] discards the result and starts again.
+    /// Returns an object in the version of a resource. A missing conversion is recorded and reported as an
+    /// error that is never returned to
+    /// a client, because [`Store::converting`] discards the result and runs again.
     pub(crate) fn get(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
         let known = self.known.borrow();
         let is_it = |one: &&Conversion| one.api_version == resource.kind.api_version && one.object == *object;
@@ -163,8 +169,9 @@ impl Conversions {
 }
 
 impl Store {
-    /// Runs a pure function until all conversions that it needs are known. Each run needs at most one more than the run before
-    /// it; the number of versions of a kind bounds them.
+    /// Runs a pure function until all conversions that it needs are known. Each run adds at most one
+    /// conversion. The number of runs is bounded by
+    /// the number of versions of the kind.
     pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
         let mut known = Vec::new();
         loop {
@@ -179,7 +186,7 @@ impl Store {
         }
     }
 
-    /// Objects in the version of a resource, each as it was asked for.
+    /// Returns objects in the version of a resource, in the given order.
     pub(crate) async fn presented(
         &self,
         resource: &Resource,
@@ -201,7 +208,7 @@ impl Store {
         shown.collect::<Option<_>>().ok_or_else(|| ApiError::internal("a conversion was forgotten at once"))
     }
 
-    /// One object in the version of a resource, whatever was said of it before.
+    /// Returns an object in the version of a resource, without using the cache.
     pub(crate) async fn presented_anew(
         &self,
         resource: &Resource,
@@ -214,8 +221,8 @@ impl Store {
         Ok(resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored)))
     }
 
-    /// All objects below a prefix in the version of a resource. The other ones are left out where that is another than the
-    /// stored one.
+    /// Returns the objects below a prefix in the version of a resource. Without a conversion webhook, all
+    /// objects are returned unconverted.
     pub(crate) async fn presentable(
         &self,
         resource: &Resource,
@@ -234,7 +241,7 @@ impl Store {
         Ok(shown)
     }
 
-    /// Asks for objects in the version of a resource, and keeps the answers.
+    /// Converts objects with the webhook and caches the results.
     async fn ask_for(
         &self,
         resource: &Resource,
@@ -247,7 +254,7 @@ impl Store {
         Ok(kept.map(|(stored, object)| converter.keep(&resource.kind, stored, &object)).collect())
     }
 
-    /// An object of the resource's version as it is stored, and what that is in the version it came from.
+    /// Converts an object to the storage version, and the result back to the version of the request.
     pub(crate) async fn convert_to_store(
         &self,
         resource: &Resource,
@@ -267,7 +274,7 @@ impl Store {
         Ok(Converted { object, stored, back: back.map(|mut all| all.remove(0)) })
     }
 
-    /// An object in the version of a resource, with all that the webhook makes of it.
+    /// Converts an object to the version of a resource, without pruning the result.
     pub(crate) async fn convert_whole(
         &self,
         resource: &Resource,
@@ -278,7 +285,7 @@ impl Store {
         Ok(all.remove(0))
     }
 
-    /// Asks the webhook once. What comes back has the members that the schema of its version knows.
+    /// Calls the webhook once and prunes the results by the schema of the target version.
     async fn convert(
         &self,
         converter: &Converter,
@@ -292,7 +299,7 @@ impl Store {
         Ok(converted)
     }
 
-    /// Asks the webhook once.
+    /// Calls the webhook once.
     async fn ask(
         &self,
         converter: &Converter,

@@ -1,7 +1,8 @@
-//! Objects that go by themselves after a time: events, which upstream leases from etcd.
+//! Expiry of events, which kube-apiserver implements with etcd leases.
 //!
-//! Nothing here runs by itself: what is due goes when a request comes, when a watch of events waits for it, and when the clock is
-//! advanced. Nobody can tell the difference.
+//! There is no background task. Due objects are removed when a request arrives, when a watch of events waits
+//! for the expiry, and when
+//! the clock is advanced. Clients cannot observe the difference.
 //!
 //! # Lock order
 //!
@@ -17,23 +18,24 @@ use parking_lot::Mutex;
 use crate::registry::storage::Stored;
 use crate::registry::{Resource, Store};
 
-/// Entries that nobody needs any more are looked for when there are so many, and twice as many as were left the last time: then
-/// there are at most twice as many as objects, and each write pays for one.
+/// Minimum number of entries before outdated ones are purged. The next purge is due when the number has
+/// doubled. There are thus at most about
+/// twice as many entries as objects, and a purge has amortized constant cost per write.
 const LOOK_FROM: usize = 1024;
 
-/// When which object goes.
+/// The expiry times of objects.
 #[derive(Debug)]
 pub(crate) struct Expiry {
-    /// How long events stay after they were written last.
+    /// Lifetime of an event after its last write.
     ttl: Duration,
     due: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The next first: all of them stay as long.
+    /// Ordered by time, because all entries have the same lifetime.
     entries: VecDeque<Due>,
-    /// How many there may be before the next look.
+    /// The number of entries at which the next purge is due.
     look_at: usize,
 }
 
@@ -42,7 +44,7 @@ struct Due {
     at: Duration,
     resource: Arc<Resource>,
     key: ObjectKey,
-    /// The version that goes: one that was written since stays longer.
+    /// The version that expires. A later write has an entry of its own.
     version: u64,
 }
 
@@ -58,7 +60,7 @@ impl Expiry {
 }
 
 impl Store {
-    /// Notes that an object was written, where its kind is one that goes by itself.
+    /// Schedules the expiry of a written object, if its kind expires.
     pub(crate) fn note_written(&self, resource: &Arc<Resource>, stored: &Stored) {
         if !resource.kind.expires() {
             return;
@@ -80,13 +82,13 @@ impl Store {
             entries.retain(|due| current(due) == Some(due.version));
         }
         let mut queue = self.expiry.due.lock();
-        // What was written meanwhile goes later.
+        // Entries that were added meanwhile expire later.
         entries.append(&mut queue.entries);
         queue.look_at = 2 * entries.len();
         queue.entries = entries;
     }
 
-    /// Removes what is due.
+    /// Removes due objects.
     pub(crate) fn expire(&self) {
         let now = self.clock.elapsed();
         while let Some(due) = self.expiry.take(now) {
@@ -97,7 +99,7 @@ impl Store {
         }
     }
 
-    /// When the next object of a kind goes, if any does.
+    /// Returns the time of the next expiry, if the kind expires.
     pub(crate) fn next_expiry(&self, resource: &Resource) -> Option<Duration> {
         if !resource.kind.expires() {
             return None;

@@ -1,4 +1,4 @@
-//! The served kinds and where their objects are stored.
+//! The served kinds and their tables in the storage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::model::json::parse;
 use crate::model::kinds::{Kind, events, is_autoscaler, reform, version_priority};
 use crate::model::rules::Rules;
 
-/// A served kind and where its objects are.
+/// A served kind and the table of its objects.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
     /// Its table in the storage.
     pub(crate) table: usize,
-    /// Told after each commit, so that watchers pull.
+    /// Notified after each commit, so that watchers pull.
     pub(crate) changed: tokio::sync::watch::Sender<()>,
-    /// The version that is stored, where this is another one of the same objects.
+    /// The storage version, if it differs from this one.
     pub(crate) stored_as: Option<Arc<Kind>>,
-    /// Makes the objects of one version those of another; without it they differ in what their schemas say alone.
+    /// The conversion webhook. Without it, conversion only changes `apiVersion` and prunes fields.
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
 impl Resource {
-    /// The kind that objects are stored as.
+    /// Returns the storage version of the kind.
     pub(crate) fn storage_kind(&self) -> &Kind {
         self.stored_as.as_deref().unwrap_or(&self.kind)
     }
 
-    /// An object of this version in the one that is stored; `None` where it is that one, or differs in nothing.
+    /// Converts an object to the storage version. Returns `None` if no conversion is needed.
     pub(crate) fn to_stored(&self, object: &Map<String, Value>) -> Option<Map<String, Value>> {
         if self.kind.is("", "Event") {
             let mut object = object.clone();
@@ -51,7 +51,8 @@ impl Resource {
         Some(object)
     }
 
-    /// Whether an object is stored in this version. Those of a definition may be in one that was stored earlier.
+    /// Returns true if an object is stored in this version. Custom resources may be stored in an earlier
+    /// storage version.
     pub(crate) fn is_shown(&self, stored: &Stored) -> bool {
         match self.kind.schema {
             Some(_) => stored.is_in(&self.kind.api_version),
@@ -59,7 +60,7 @@ impl Resource {
         }
     }
 
-    /// An object in this version: itself where it is stored so. `None` where a webhook has to be asked first.
+    /// Returns an object in this version. Returns `None` if the conversion webhook must be called first.
     pub(crate) fn present(&self, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         if self.is_shown(stored) {
             return Some(Arc::clone(stored));
@@ -78,26 +79,26 @@ impl Resource {
     }
 }
 
-/// The served kinds, by group and version in the order of registration.
+/// The served kinds in the order of registration.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     by_gvr: BTreeMap<Gvr, Arc<Resource>>,
     ordered: Vec<Arc<Resource>>,
-    /// By group and plural: the definitions that are served.
+    /// The served CRDs, by group and plural.
     definitions: BTreeMap<(String, String), Arc<Defined>>,
 }
 
-/// A definition that is served, and where its objects are, also those of versions that are not served.
+/// A served CRD.
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub(crate) spec: Value,
     pub(crate) table: usize,
     pub(crate) changed: tokio::sync::watch::Sender<()>,
-    /// All versions, also those that are not served.
+    /// All versions, including those that are not served.
     pub(crate) versions: Vec<Arc<Resource>>,
 }
 
-/// Whether a group, and a version of it, are known.
+/// Whether a group is known, and whether its kinds are custom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKnown {
     No,
@@ -110,7 +111,7 @@ impl Registry {
         self.by_gvr.get(gvr).cloned()
     }
 
-    /// Whether this very resource is in use: it is another one after each change of a definition.
+    /// Returns true if this resource is current. A change of a CRD replaces its resources.
     pub(crate) fn serves(&self, resource: &Arc<Resource>) -> bool {
         let gvr = &resource.kind.gvr;
         let defined = self.definition(&gvr.group, &gvr.resource);
@@ -119,7 +120,7 @@ impl Registry {
         known.any(|known| Arc::ptr_eq(known, resource))
     }
 
-    /// Adds a kind, or answers the one that is there under its name.
+    /// Adds a resource. One with the same GVR is replaced.
     pub(crate) fn add(&mut self, resource: Resource) -> Arc<Resource> {
         let resource = Arc::new(resource);
         let gvr = resource.kind.gvr.clone();
@@ -142,7 +143,7 @@ impl Registry {
         };
     }
 
-    /// Keeps the kinds of which this is true.
+    /// Removes the kinds for which `keep` is false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Kind) -> bool) {
         self.ordered.retain(|resource| keep(&resource.kind));
         self.by_gvr.retain(|_, resource| keep(&resource.kind));
@@ -152,13 +153,13 @@ impl Registry {
         self.ordered.iter()
     }
 
-    /// The resource of objects of this kind.
+    /// Returns the served resource of a kind.
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
         self.ordered.iter().find(named).cloned()
     }
 
-    /// The same, also of a version that is defined and not served.
+    /// Like [`by_kind`](Self::by_kind), but includes the versions of a CRD that are not served.
     pub(crate) fn defined(&self, like: &Gvr, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         let named = |r: &&Arc<Resource>| r.kind.kind == kind && r.kind.api_version == api_version;
         match self.definition(&like.group, &like.resource) {
@@ -175,7 +176,7 @@ impl Registry {
         }
     }
 
-    /// Groups and their versions, in the order of discovery.
+    /// Returns the groups and their versions in the order of discovery.
     pub(crate) fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for Gvr { group, version, .. } in self.ordered.iter().map(|resource| &resource.kind.gvr) {

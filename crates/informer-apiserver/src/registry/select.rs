@@ -1,4 +1,4 @@
-//! Selectors of a request, resolved against its kind.
+//! Label and field selectors of a request, resolved for its kind.
 
 mod messages;
 
@@ -11,7 +11,7 @@ use crate::model::kinds::{Kind, Traits};
 use crate::registry::Resource;
 use crate::registry::storage::{EventType, Stored};
 
-/// Which objects of a kind a request is about.
+/// Selects objects of a kind by namespace, labels and fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     namespace: Option<String>,
@@ -34,12 +34,12 @@ enum Field {
 }
 
 impl Filter {
-    /// Everything, of one namespace or all.
+    /// Selects all objects of a namespace, or of all namespaces.
     pub(crate) fn namespace(namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..Self::default() }
     }
 
-    /// Reads the two selector parameters.
+    /// Parses `labelSelector` and `fieldSelector`.
     pub(crate) fn parse(
         kind: &Kind,
         namespace: Option<&str>,
@@ -59,13 +59,13 @@ impl Filter {
         Ok(Self { namespace: namespace.map(str::to_owned), labels, fields })
     }
 
-    /// Narrows to one name.
+    /// Restricts the filter to one name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields.push(FieldTerm { field: Field::Name, equal: true, value: name.to_owned() });
         self
     }
 
-    /// True where labels or fields narrow the result: then no remaining count is told.
+    /// Returns true if a label or field selector is present. Lists then omit `remainingItemCount`.
     pub(crate) fn selects(&self) -> bool {
         !self.labels.is_everything() || !self.fields.is_empty()
     }
@@ -77,7 +77,7 @@ impl Filter {
             && self.fields.iter().all(|term| (term.field.of(stored) == term.value) == term.equal)
     }
 
-    /// An object in the version of a resource, if it matches.
+    /// Returns an object in the version of a resource, if it matches.
     pub(crate) fn pick(
         &self,
         resource: &Resource,
@@ -85,13 +85,13 @@ impl Filter {
         event: EventType,
     ) -> Option<Arc<Stored>> {
         if resource.is_shown(stored) {
-            // Nothing is copied of what does not match.
+            // Objects that do not match are not copied.
             return self.matches(stored).then(|| Arc::clone(stored));
         }
         resource.present(stored, event).filter(|stored| self.matches(stored))
     }
 
-    /// The prefix that all keys of the result have.
+    /// Returns a common prefix of the keys of all matching objects.
     pub(crate) fn prefix(&self) -> String {
         let wanted = |term: &&FieldTerm| matches!(term.field, Field::Namespace) && term.equal;
         match (&self.namespace, self.fields.iter().find(wanted)) {
@@ -107,7 +107,7 @@ impl Field {
         match self {
             Self::Name => stored.key.name(),
             Self::Namespace => stored.key.namespace().unwrap_or_default(),
-            // A definition may have got another field since the object was written.
+            // The CRD may have got another selectable field since the object was written.
             Self::Selectable(index) => stored.fields.get(index).map_or("", |value| value),
         }
     }
@@ -118,7 +118,7 @@ fn resolve(kind: &Kind, field: &str) -> Result<Field, ApiError> {
         "spec.host" if kind.kind == "Pod" => "spec.nodeName",
         field => field,
     };
-    // Upstream: these two take their own set, which lacks the namespace.
+    // In kube-apiserver these two kinds have their own field set without the namespace.
     let no_namespace = !kind.is_custom() && matches!(kind.kind.as_str(), "Node" | "Namespace");
     match field {
         "metadata.name" => Ok(Field::Name),

@@ -1,12 +1,14 @@
-//! The state of the server: every object, the versions, and the history of each kind. Pure: no lock, no clock.
+//! The storage: all objects, their versions, and the history of each kind. It uses neither locks nor clocks.
 //!
 //! # Invariants
 //!
 //! 1. `Storage::version` is the version of the last commit; every commit takes the next number.
-//! 2. A ring holds the commits of its kind in strictly rising order, without a gap above `Table::dropped`.
+//! 2. A ring holds the commits of its kind in strictly increasing order, without a gap above
+//! `Table::dropped`.
 //! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
-//! 4. An object is encoded once, at its commit; its event, its list item and its metadata are slices of that. As protobuf it is encoded
-//!    once, too: when the first client asks for it.
+//! 4. An object is encoded to JSON once, at its commit. Its event, its list item and its metadata are slices
+//! of that encoding. It is encoded
+//!    to protobuf at most once, on the first request.
 
 mod encode;
 mod event;
@@ -26,25 +28,27 @@ pub(crate) use wire::{WireBytes, Wiring};
 #[cfg(test)]
 mod tests;
 
-/// Snapshots of versions that a paged list may come back to, so that its next page need not replay the history.
+/// Maximum number of snapshots kept for paged lists, so that the next page need not replay the history.
 const PAGED_SNAPSHOTS_MAX: usize = 8;
 
-/// Kinds that are gone whose history is kept, for watches that have not seen all of it.
+/// Maximum number of removed kinds whose history is kept for watches that have not seen all of it.
 const CLOSED_HISTORIES_MAX: usize = 8;
 
-/// How far back each kind's history reaches. Watches and exact lists from before it are answered with 410.
+/// Size of the history of each kind. A watch or an exact list before its start fails with 410.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// Changes kept per kind.
+    /// Maximum number of changes kept per kind.
     pub events: usize,
-    /// Encoded bytes of those changes kept per kind; those of built-in kinds count twice, because they may be kept as protobuf, too.
-    /// Whichever bound is hit first counts.
+    /// Maximum size in bytes of the changes kept per kind, as encoded JSON. Objects of built-in kinds count
+    /// twice, because they may also be
+    /// cached as protobuf. History is dropped when either limit is reached.
     pub bytes: usize,
 }
 
 impl Default for History {
-    /// 16,384 changes, or 256 MiB: some eight seconds of 2,000 writes a second to objects of 6 KB, which is longer
-    /// than a client takes to list 100,000 of them, in bounded memory.
+    /// 16,384 changes or 256 MiB: about eight seconds of 2,000 writes per second of 6 KB objects. That is
+    /// longer than a client takes to
+    /// list 100,000 of them, in bounded memory.
     fn default() -> Self {
         Self { events: 16_384, bytes: 256 << 20 }
     }
@@ -54,13 +58,13 @@ impl Default for History {
 #[derive(Debug)]
 pub(crate) struct Storage {
     version: u64,
-    /// The version at the start; there is no history before it.
+    /// The version at startup. There is no history before it.
     origin: u64,
     history: History,
     tables: Vec<Table>,
-    /// Tables of kinds that are gone, the oldest first, as long as they have a history.
+    /// Tables of removed kinds that still have a history, oldest first.
     closed: VecDeque<usize>,
-    /// By the uid of an owner: the tables and keys of what names it.
+    /// Maps the UID of an owner to the tables and keys of its dependents.
     dependents: HashMap<Box<str>, BTreeSet<(usize, Box<str>)>>,
 }
 
@@ -69,50 +73,50 @@ struct Table {
     live: OrderedMap,
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
-    /// The oldest version that a watch may start at and a list may ask for.
+    /// The oldest version at which a watch can start or a list can read.
     floor: u64,
-    /// The newest version that has left the ring.
+    /// The newest version that was dropped from the ring.
     dropped: u64,
     paged: VecDeque<(u64, OrderedMap)>,
-    /// Counts the times when all watchers had to go.
+    /// Incremented whenever all watchers are disconnected.
     epoch: u64,
-    /// Nothing comes any more: watchers go once they have seen everything.
+    /// The kind was removed. Watches end after the remaining events.
     closed: bool,
 }
 
-/// A version before the history.
+/// The requested version is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
     pub(crate) floor: u64,
 }
 
-/// The object was changed (or made, or removed) since it was read.
+/// The object was changed, created or removed since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changed;
 
-/// What the writer saw before it decided.
+/// The state that the writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expect {
     Absent,
     At(u64),
 }
 
-/// What a watcher gets when it pulls.
+/// Events for a watcher.
 #[derive(Debug)]
 pub(crate) struct Pulled {
     pub(crate) events: Vec<Arc<Event>>,
-    /// The stream is complete up to here, once `events` are delivered.
+    /// The watcher is up to date with this version once `events` are delivered.
     pub(crate) version: u64,
-    /// Nothing is left to be pulled, and the watch goes on: it need not look again before something changes.
+    /// There are no further events, and the watch continues: the watcher waits for the next change.
     pub(crate) complete: bool,
 }
 
-/// Why a watcher cannot go on.
+/// The reason why a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// It fell behind the history.
     Lagged { floor: u64 },
-    /// All watchers of the kind were sent away.
+    /// All watchers of the kind were disconnected.
     Disconnected,
 }
 
@@ -132,7 +136,7 @@ impl Storage {
         self.version
     }
 
-    /// A new kind without objects.
+    /// Adds a table for a kind and returns its index.
     pub(crate) fn add_table(&mut self) -> usize {
         self.tables.push(Table {
             live: OrderedMap::default(),
@@ -155,12 +159,12 @@ impl Storage {
         self.tables[table].live.get(key)
     }
 
-    /// The objects of a kind whose keys are not before `start`, in order.
+    /// Returns the objects of a kind with keys from `start` on, in order.
     pub(crate) fn starting_at(&self, table: usize, start: &str) -> impl Iterator<Item = &Arc<Stored>> {
         self.tables[table].live.from(start)
     }
 
-    /// All objects of a kind, as they are now.
+    /// Returns a snapshot of all objects of a kind.
     pub(crate) fn live(&self, table: usize) -> OrderedMap {
         self.tables[table].live.clone()
     }
@@ -173,14 +177,14 @@ impl Storage {
         self.tables[table].floor
     }
 
-    /// How many objects there are, their bytes, and those of the history.
+    /// Returns the number of objects, their size in bytes, and the size of the history.
     pub(crate) fn usage(&self) -> (usize, usize, usize) {
         let objects = self.tables.iter().flat_map(|table| table.live.iter());
         let (count, bytes) = objects.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.len()));
         (count, bytes, self.tables.iter().map(|table| table.ring_bytes).sum())
     }
 
-    /// Writes an object, if it still is as the writer saw it.
+    /// Stores an object, if its state is the expected one.
     pub(crate) fn put(&mut self, table: usize, draft: Draft, expect: Expect) -> Result<Arc<Stored>, Changed> {
         let previous = self.check(table, draft.key.as_str(), expect)?;
         self.version += 1;
@@ -192,7 +196,7 @@ impl Storage {
         Ok(stored)
     }
 
-    /// Removes an object, if it still is as the writer saw it; answers the version of the removal.
+    /// Removes an object, if it is unchanged. Returns the version of the removal.
     pub(crate) fn remove(&mut self, table: usize, key: &str, seen: u64) -> Result<u64, Changed> {
         let previous = self.check(table, key, Expect::At(seen))?;
         self.version += 1;
@@ -202,7 +206,7 @@ impl Storage {
         Ok(self.version)
     }
 
-    /// What names an object as its owner: tables and keys.
+    /// Returns the tables and keys of the dependents of an owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<(usize, String)> {
         let found = self.dependents.get(uid).into_iter().flatten();
         found.map(|(table, key)| (*table, key.to_string())).collect()
@@ -251,7 +255,7 @@ impl Storage {
         }
     }
 
-    /// The objects of a kind at a version of the past (or now).
+    /// Returns the objects of a kind at a current or earlier version.
     pub(crate) fn at(&self, table: usize, version: u64) -> Result<OrderedMap, TooOld> {
         let table = &self.tables[table];
         if version < table.floor {
@@ -270,7 +274,7 @@ impl Storage {
         Ok(map)
     }
 
-    /// Remembers the state behind a continue token.
+    /// Keeps a snapshot for a continue token.
     pub(crate) fn keep_page(&mut self, table: usize, version: u64, map: OrderedMap) {
         let paged = &mut self.tables[table].paged;
         if paged.iter().any(|(at, _)| *at == version) {
@@ -282,7 +286,7 @@ impl Storage {
         paged.push_back((version, map));
     }
 
-    /// Up to `max` events after `cursor`, for a watcher that began in `epoch`.
+    /// Returns up to `max` events after `cursor` for a watcher that started in `epoch`.
     pub(crate) fn pull(&self, table: usize, cursor: u64, epoch: u64, max: usize) -> Result<Pulled, Ended> {
         let version = self.version;
         let table = &self.tables[table];
@@ -305,7 +309,7 @@ impl Storage {
         Ok(Pulled { events, version, complete: complete && !table.closed })
     }
 
-    /// Forgets the history up to and including `version`: watches and lists from before it get 410.
+    /// Drops the history up to and including `version`. Watches and lists from before it fail with 410.
     pub(crate) fn compact(&mut self, version: u64) {
         for table in &mut self.tables {
             while table.ring.front().is_some_and(|event| event.version <= version) {
@@ -317,13 +321,13 @@ impl Storage {
         }
     }
 
-    /// Jumps ahead, as a server restored from a backup does to make its versions new.
+    /// Increases the version, as a restore from a backup does to make its versions unique.
     pub(crate) fn skip_to(&mut self, version: u64) {
         self.version = self.version.max(version);
     }
 
-    /// Puts objects in the place of what they were, if that is still there, under the versions that they have. Ends every watch;
-    /// there is no history before it.
+    /// Replaces the encoding of unchanged objects, keeping their versions. Drops the history and ends all
+    /// watches of the kind.
     pub(crate) fn reshape(&mut self, table: usize, drafts: Vec<(Draft, u64)>) {
         for (draft, version) in drafts {
             let same = self.get(table, draft.key()).is_some_and(|stored| stored.version == version);
@@ -341,7 +345,7 @@ impl Storage {
         table.epoch += 1;
     }
 
-    /// Ends every watch of one kind for ever, after what has happened.
+    /// Ends all watches of a removed kind after they have received the remaining events.
     pub(crate) fn close(&mut self, table: usize) {
         self.tables[table].closed = true;
         self.closed.push_back(table);
@@ -356,13 +360,13 @@ impl Storage {
         }
     }
 
-    /// Ends every watch of one kind.
+    /// Ends all watches of a kind.
     pub(crate) fn disconnect(&mut self, table: usize) {
         self.tables[table].epoch += 1;
     }
 
-    /// Goes over to other objects, by their tables and with their versions, as a server does that is started again. Ends
-    /// every watch; there is no history.
+    /// Replaces all objects, given by table and with their versions, like a restart from a snapshot. Drops
+    /// the history and ends all watches.
     pub(crate) fn restore(&mut self, version: u64, mut tables: HashMap<usize, Vec<(Draft, u64)>>) {
         self.version = version.max(self.version);
         self.origin = self.version;
@@ -380,7 +384,7 @@ impl Storage {
         }
     }
 
-    /// Goes back to the state of `version`, versions included, as a restore from a backup does. Ends every watch.
+    /// Restores the state and the version of the past, like a restore from a backup. Ends all watches.
     pub(crate) fn rewind(&mut self, version: u64) -> Result<(), TooOld> {
         let changed = |table: &&Table| table.ring.back().is_some_and(|event| event.version > version);
         let floor = self.tables.iter().map(|table| table.dropped).max().unwrap_or_default();
@@ -414,7 +418,7 @@ impl Table {
         let Some(event) = self.ring.pop_front() else { return };
         self.ring_bytes -= event.cost();
         self.dropped = event.version;
-        // As upstream's cache: the version before the oldest event is the oldest that a watch may name.
+        // As in kube-apiserver's watch cache, a watch may start at the version before the oldest event.
         self.floor = self.floor.max(self.ring.front().map_or(event.version, |next| next.version - 1));
         let floor = self.floor;
         self.paged.retain(|(at, _)| *at >= floor);

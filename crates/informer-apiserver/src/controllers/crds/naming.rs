@@ -1,4 +1,4 @@
-//! Who in a group has which names, and who waits for them.
+//! Name conflicts of CRDs within an API group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::registry::storage::Stored;
 const INSTALLING: (&str, &str, &str) = ("False", "Installing", "the initial names have been accepted");
 const WAITS: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
 
-/// The names of definitions, as they were when they were looked at last: definitions are long, and each is asked for its names
-/// whenever another one of its group wants some.
+/// Cached names of CRDs. CRDs are large, and the names of all CRDs of a group are read whenever one of them
+/// requests names.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache(HashMap<String, Named>);
 
@@ -43,7 +43,7 @@ impl NameCache {
 }
 
 impl ControllerManager {
-    /// Serves a CRD as it is now, or stops serving it. Names that it gives up go to the CRDs that wait for them.
+    /// Reconciles a CRD. Names that it releases go to the CRDs that wait for them.
     pub(crate) fn sync_definition(&self, name: &str) {
         if self.follow_definition(name) {
             self.waiting_beside(name).iter().for_each(|waiting| self.settle_definition(waiting));
@@ -55,7 +55,7 @@ impl ControllerManager {
         self.waiting_beside(removed).iter().for_each(|waiting| self.settle_definition(waiting));
     }
 
-    /// The other definitions of the same group that want names that they do not have, in the order of their names.
+    /// Returns the other CRDs of the same group that wait for names, ordered by name.
     fn waiting_beside(&self, name: &str) -> Vec<String> {
         let mut waiting = Vec::new();
         self.each_in_group(name, &mut self.crd_names.lock(), |other, named| {
@@ -66,7 +66,7 @@ impl ControllerManager {
         waiting
     }
 
-    /// Looks at all definitions of the group of this one.
+    /// Calls `look` for all CRDs of the group of `name`.
     fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &Named)) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let live = self.storage.read().live(resource.table);
@@ -76,7 +76,7 @@ impl ControllerManager {
         }
     }
 
-    /// Gives a definition those of its names that are free, and says so.
+    /// Accepts the names of a CRD that are free, and sets its conditions.
     pub(crate) fn name_definition(
         &self,
         resource: &Arc<Resource>,
@@ -87,7 +87,7 @@ impl ControllerManager {
         if names::has_all(wanted, accepted) {
             return Step::Nothing;
         }
-        // From the look at what others have until it is written: no two get the same name.
+        // Locked from the check of the other names until the write, so that no two CRDs get the same name.
         let mut cache = self.crd_names.lock();
         let mut used = Used::default();
         self.each_in_group(stored.key.name(), &mut cache, |_, named| used.add(&named.accepted));
@@ -112,7 +112,7 @@ impl ControllerManager {
     }
 }
 
-/// The group in the name of a definition.
+/// Returns the group in the name of a CRD.
 fn group(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a selector, in upstream's words.
+//! Error messages of invalid selectors, as in kube-apiserver.
 
 use informer_core::{FieldSelectorProblem, LabelOperator, ParseFieldSelectorError, ParseLabelSelectorError};
 
@@ -8,15 +8,15 @@ use crate::model::labels::label_value_problems;
 use crate::model::rules::qualified_problems;
 use crate::registry::select::resolve;
 
-/// What upstream expects between requirements: it tells of these without naming a requirement.
+/// Errors about these tokens do not name the requirement, as in `k8s.io/apimachinery`.
 const BETWEEN: [&str; 3] =
     ["!, identifier, or 'end of string'", "identifier after ','", "',' or 'end of string'"];
 
-/// What is wrong with a label selector.
+/// Returns the message for an invalid label selector.
 pub(crate) fn of_labels(error: &ParseLabelSelectorError) -> String {
     let detail = match error {
         ParseLabelSelectorError::Unexpected { found, expected, .. } => {
-            // This one has no comma upstream.
+            // `k8s.io/apimachinery` has no comma in this message.
             let comma = if *expected == "'('" { "" } else { "," };
             let unexpected = format!("found '{found}'{comma} expected: {expected}");
             if BETWEEN.contains(expected) {
@@ -33,7 +33,8 @@ pub(crate) fn of_labels(error: &ParseLabelSelectorError) -> String {
     format!("unable to parse requirement: {detail}")
 }
 
-/// What is wrong with the values of a requirement: with each of them as a number first, then as the value of a label.
+/// Returns the message for invalid values of a requirement. The integer check comes before the label value
+/// check.
 fn of_values(key: &str, operator: LabelOperator, values: &[String]) -> String {
     let compares = matches!(operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
     let each = || values.iter().enumerate();
@@ -50,19 +51,19 @@ fn of_values(key: &str, operator: LabelOperator, values: &[String]) -> String {
     }
 }
 
-/// What is wrong with a field selector.
+/// Returns the error for an invalid field selector.
 pub(crate) fn of_fields(kind: &Kind, error: &ParseFieldSelectorError) -> ApiError {
     let (selector, term) = (error.selector(), error.term());
     ApiError::bad_request(match error.problem() {
         FieldSelectorProblem::Escape { sequence } => {
             format!("invalid field selector: invalid escape sequence: {sequence}")
         }
-        // Upstream shows the number of the sign.
+        // kube-apiserver prints the code point of the character.
         FieldSelectorProblem::Unescaped { character } => {
             format!("invalid field selector: unescaped character in value: {}", u32::from(*character))
         }
         problem => match resolve(kind, "") {
-            // Upstream looks for the field without a name.
+            // kube-apiserver looks up the empty field name.
             Err(unknown) if *problem == FieldSelectorProblem::NoField => return unknown,
             _ => format!("invalid selector: '{selector}'; can't understand '{term}'"),
         },

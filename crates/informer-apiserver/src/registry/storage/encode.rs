@@ -1,4 +1,4 @@
-//! From a JSON object to the bytes that are stored.
+//! Encodes a JSON object to the stored bytes.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::event::LINE_TAIL;
 use super::{EventType, Stored};
 use crate::model::kinds::Kind;
 
-/// An object that is encoded but for its version, which it gets when it is committed.
+/// An encoded object with a gap for the resourceVersion, which is filled in at the commit.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) key: ObjectKey,
@@ -28,10 +28,10 @@ pub(crate) struct Draft {
     bare_at: usize,
 }
 
-/// Room for most objects: what is larger grows.
+/// Initial capacity of the buffer, which is enough for most objects.
 const USUAL_BYTES: usize = 4 << 10;
 
-/// Built-in kinds are encoded in the order of upstream's structs.
+/// Metadata of built-in kinds is encoded in the field order of the Go struct.
 const METADATA_ORDER: [&str; 14] = [
     "name",
     "generateName",
@@ -49,12 +49,12 @@ const METADATA_ORDER: [&str; 14] = [
     "managedFields",
 ];
 
-/// Encodes an object of a kind. Whatever version its metadata names is left out.
+/// Encodes an object of a kind. A given resourceVersion is dropped.
 pub(crate) fn draft(kind: &Kind, key: ObjectKey, object: &Map<String, Value>) -> Draft {
     encoded(kind, key, object, None)
 }
 
-/// The same for an object of a built-in kind without managed fields, which are this JSON.
+/// Encodes an object of a built-in kind, with `managers` as the JSON text of its managed fields.
 pub(crate) fn draft_managed(
     kind: &Kind,
     key: ObjectKey,
@@ -93,14 +93,14 @@ fn encoded(kind: &Kind, key: ObjectKey, object: &Map<String, Value>, managers: O
     }
 }
 
-/// The value of a selectable field; empty where it is absent.
+/// Returns the value of a selectable field, or an empty string if it is missing.
 fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     let mut segments = path.split('.');
     let first = segments.next().and_then(|segment| object.get(segment));
     let found = segments.try_fold(first, |value, segment| Some(value?.get(segment)));
     match found.flatten() {
         Some(Value::String(text)) => text.as_str().into(),
-        // `source` of events stands for `source.component`, as upstream's selector has it.
+        // For events, kube-apiserver's field selector maps `source` to `source.component`.
         Some(Value::Object(source)) if path == "source" => {
             source.get("component").and_then(Value::as_str).unwrap_or_default().into()
         }
@@ -112,7 +112,7 @@ fn selectable<'a>(object: &'a Map<String, Value>, path: &str) -> Cow<'a, str> {
     }
 }
 
-/// A member that is encoded, or is to be.
+/// A value, or its encoded text.
 #[derive(Clone, Copy)]
 enum Member<'a> {
     Value(&'a Value),
@@ -144,7 +144,8 @@ impl Encoder {
         self.value(value);
     }
 
-    /// Kind and apiVersion first, then the metadata, then the rest as given. Answers where the rest begins.
+    /// Writes kind and apiVersion, then the metadata, then the other members in the given order. Returns the
+    /// offset after apiVersion.
     fn built_in(
         &mut self,
         kind: &Kind,
@@ -169,7 +170,7 @@ impl Encoder {
         bare_at
     }
 
-    /// Everything in the order of the names, as unstructured objects are encoded.
+    /// Writes all members sorted by name, as Go encodes unstructured objects.
     fn custom(&mut self, kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>) {
         let mut names: Vec<&str> =
             object.keys().map(String::as_str).filter(|name| !is_type_or_metadata(name)).collect();
@@ -193,7 +194,7 @@ impl Encoder {
         self.raw("}");
     }
 
-    /// Writes the metadata with a gap for the version, behind the members that come `before` it.
+    /// Writes the metadata with a gap for the resourceVersion after the members for which `before` is true.
     fn metadata<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, Member<'a>)>,
@@ -241,7 +242,7 @@ fn is_type_or_metadata(name: &str) -> bool {
 }
 
 impl Draft {
-    /// The object as it would be at a version, for answers about objects that are not written.
+    /// Returns the object with a version, for responses about objects that are not stored.
     pub(crate) fn preview(&self, version: u64) -> Bytes {
         let (head, tail) = self.body.split_at(self.version_at);
         [head, version.to_string().as_bytes(), tail].concat().into()
@@ -251,11 +252,11 @@ impl Draft {
         self.key.as_str()
     }
 
-    /// The object without a version: one that is not stored has none.
+    /// Returns the object without a resourceVersion. The object of a dry run has none.
     pub(crate) fn unversioned(&self) -> Bytes {
         const NAME: &str = r#""resourceVersion":""#;
         let (mut from, mut to) = (self.version_at - NAME.len(), self.version_at + 1);
-        // One of the commas around it goes, too.
+        // Remove one of the adjacent commas, too.
         if from > 0 && self.body[from - 1] == b',' {
             from -= 1;
         } else if self.body.get(to) == Some(&b',') {
@@ -264,12 +265,12 @@ impl Draft {
         [&self.body[..from], &self.body[to..]].concat().into()
     }
 
-    /// The object of a dry run, or in a version that is not the stored one.
+    /// Completes the object of a dry run, or one that is converted to another version.
     pub(crate) fn seal_unstored(self, version: u64, event: EventType) -> Stored {
         self.seal(version, event)
     }
 
-    /// The committed object, with the line of the event that announces it.
+    /// Completes the committed object, with the line of its watch event.
     pub(super) fn seal(self, version: u64, kind: EventType) -> Stored {
         let digits = version.to_string();
         let (head, gap) = (kind.head(), self.version_at);

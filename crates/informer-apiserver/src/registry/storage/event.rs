@@ -1,4 +1,4 @@
-//! One commit of one kind, and its line for watchers.
+//! A commit and its encodings for watchers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Form, Stored, Wiring};
 
-/// The type of an event that concerns an object.
+/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventType {
     Added,
@@ -15,7 +15,7 @@ pub(crate) enum EventType {
 }
 
 impl EventType {
-    /// As events name it.
+    /// Returns the name in watch events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -24,7 +24,7 @@ impl EventType {
         }
     }
 
-    /// What stands before the object in the event's line.
+    /// Returns the bytes before the object in the event's line.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -34,18 +34,18 @@ impl EventType {
     }
 }
 
-/// What stands after the object in the event's line.
+/// The bytes after the object in the event's line.
 pub(crate) const LINE_TAIL: &[u8] = b"}\n";
 
-/// One commit: the object before and after it. At least one of both is there.
+/// A commit: the object before and after it. At least one of them is present.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) previous: Option<Arc<Stored>>,
     pub(crate) next: Option<Arc<Stored>>,
-    /// Lines that are not the one made at the commit, made when the first watcher needs them: by type and form.
+    /// Lines other than that of the commit, by type and form. Encoded when the first watcher needs them.
     lines: [OnceLock<Bytes>; 6],
-    /// The frame of the deletion, likewise; other frames are with their objects.
+    /// The frame of the deletion, encoded on demand. Other frames are kept with their objects.
     farewell: OnceLock<Option<Bytes>>,
 }
 
@@ -59,14 +59,16 @@ impl Event {
         stored.map_or("", |stored| stored.key.as_str())
     }
 
-    /// What it keeps in memory, for the bound of the history.
+    /// Returns its size in memory, for the limit of the history.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.next.as_ref().or(self.previous.as_ref()).map_or(0, |stored| stored.cost())
     }
 
-    /// The line of the event for watchers that see it as `kind`; made once and shared by all of them.
+    /// Returns the line of the event for watchers that receive it as `kind`. It is encoded once and shared by
+    /// all watchers.
     ///
-    /// A deletion (or the leaving of a selector) shows the last state at the version of this event.
+    /// A DELETED event contains the last state with the version of this event, also if the object only
+    /// stopped matching a selector.
     pub(crate) fn line(&self, kind: EventType, form: Form) -> Bytes {
         let natural = if self.previous.is_some() { EventType::Modified } else { EventType::Added };
         if let (Some(next), Form::Object) = (&self.next, form)
@@ -78,7 +80,7 @@ impl Event {
         self.lines[slot].get_or_init(|| self.encode(kind, form)).clone()
     }
 
-    /// The same as protobuf, with its length in front; `None` where the object has none.
+    /// Returns the protobuf frame with its length prefix, or `None` if the kind has no protobuf encoding.
     pub(crate) fn frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         match (kind, &self.next) {
             (EventType::Added | EventType::Modified, Some(next)) => next.frame(kind, wiring),
@@ -94,7 +96,7 @@ impl Event {
         Some(informer_schema::write_frame(kind.name(), &object).into())
     }
 
-    /// The object that watchers see, and its version.
+    /// Returns the object in the event, and its version.
     pub(crate) fn shown(&self, kind: EventType) -> Option<(&Stored, u64)> {
         match (kind, &self.previous, &self.next) {
             (EventType::Deleted, Some(previous), _) | (_, Some(previous), None) => {

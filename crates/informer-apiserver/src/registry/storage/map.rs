@@ -1,18 +1,19 @@
-//! The objects of one kind in the order of their keys. A clone is a snapshot and costs one reference.
+//! The objects of one kind, sorted by key. Cloning creates a snapshot in constant time.
 
 use std::sync::Arc;
 
 use super::Stored;
 
-/// Objects per chunk: a write into a shared map copies one chunk of references, so this bounds its cost.
+/// Maximum number of objects per chunk. A write to a shared map copies one chunk of references, so this
+/// bounds its cost.
 const CHUNK_MAX: usize = 256;
 
 type Chunk = Arc<Vec<Arc<Stored>>>;
 
-/// A sorted map of chunks that are copied on write where a snapshot shares them.
+/// A sorted map of chunks. Chunks that are shared with a snapshot are copied on write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OrderedMap {
-    /// None is empty, and their keys rise.
+    /// Non-empty chunks in ascending key order.
     chunks: Arc<Vec<Chunk>>,
     len: usize,
 }
@@ -23,7 +24,7 @@ impl OrderedMap {
         chunk.binary_search_by(|stored| stored.key.as_str().cmp(key)).ok().map(|at| &chunk[at])
     }
 
-    /// The first chunk whose last key is not before `key`.
+    /// Returns the index of the first chunk whose last key is not before `key`.
     fn chunk_of(&self, key: &str) -> usize {
         self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| last.key.as_str() < key))
     }
@@ -32,7 +33,7 @@ impl OrderedMap {
         let mut index = self.chunk_of(stored.key.as_str());
         let chunks = Arc::make_mut(&mut self.chunks);
         if index == chunks.len() {
-            // Behind everything: into the last chunk, or a first one.
+            // After the last key: append to the last chunk, or create the first one.
             match index.checked_sub(1) {
                 Some(last) => index = last,
                 None => chunks.push(Arc::default()),
@@ -45,7 +46,7 @@ impl OrderedMap {
             Err(at) => chunk.insert(at, stored),
         }
         if chunk.len() > CHUNK_MAX {
-            // A load in order appends: leave full chunks behind it.
+            // Sequential inserts append: keep the chunks before the last one full.
             let right = chunk.split_off(if last { CHUNK_MAX } else { CHUNK_MAX / 2 });
             chunks.insert(index + 1, Arc::new(right));
         }
@@ -67,7 +68,7 @@ impl OrderedMap {
         Some(removed)
     }
 
-    /// The objects whose keys are not before `start`, in order.
+    /// Returns the objects with keys from `start` on, in order.
     pub(crate) fn from(&self, start: &str) -> impl Iterator<Item = &Arc<Stored>> {
         let index = self.chunk_of(start);
         let at = self
@@ -77,7 +78,7 @@ impl OrderedMap {
         self.chunks.iter().skip(index).flat_map(|chunk| chunk.iter()).skip(at)
     }
 
-    /// How many keys with this prefix follow `last`.
+    /// Returns the number of keys with this prefix after `last`.
     pub(crate) fn count_between(&self, last: &str, prefix: &str) -> usize {
         let end = match prefix.is_empty() {
             true => self.len,
@@ -87,7 +88,7 @@ impl OrderedMap {
         end.saturating_sub(self.rank(last) + 1)
     }
 
-    /// How many keys are before this one.
+    /// Returns the number of keys before this one.
     fn rank(&self, key: &str) -> usize {
         let index = self.chunk_of(key);
         let before: usize = self.chunks[..index].iter().map(|chunk| chunk.len()).sum();

@@ -1,4 +1,4 @@
-//! One object at one version: its bytes and the few parts that the server itself looks at.
+//! A stored object at one version: its encoding and the fields that the server reads.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,27 +14,27 @@ pub(crate) struct Stored {
     pub(crate) key: ObjectKey,
     pub(crate) version: u64,
     pub(crate) uid: Box<str>,
-    /// Somebody has deleted it, and it is still there.
+    /// The object has a `deletionTimestamp`.
     pub(crate) terminating: bool,
     pub(crate) labels: Labels,
-    /// The uids of its owners.
+    /// The UIDs of its owners.
     pub(crate) owners: Box<[Box<str>]>,
-    /// The values of the kind's selectable fields, in their order.
+    /// The values of the kind's selectable fields, in the order of the kind.
     pub(crate) fields: Box<[Box<str>]>,
-    /// The event that announced it, with its newline.
+    /// The watch event of the commit (ADDED or MODIFIED), with its newline.
     pub(super) line: Bytes,
-    /// The object within `line`.
+    /// The range of the object within `line`.
     pub(super) object: Range<usize>,
-    /// Within the object: the digits of its version, and the value of `metadata`.
+    /// Within the object: the digits of its resourceVersion, and the value of `metadata`.
     pub(super) version_at: Range<usize>,
     pub(super) metadata: Range<usize>,
-    /// Within the object: what follows kind and apiVersion, for list items that omit them.
+    /// Within the object: the offset after kind and apiVersion, for list items that omit them.
     pub(super) bare_at: usize,
-    /// The same as protobuf, once somebody has asked for it.
+    /// The protobuf encoding, created on the first request.
     pub(super) wire: OnceLock<Option<Wire>>,
 }
 
-/// In which shape objects are answered.
+/// The representation of an object in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As stored.
@@ -46,7 +46,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What stands before the part of an object that a form has.
+    /// Returns the bytes before the part of the object.
     pub(crate) fn head(self) -> &'static [u8] {
         match self {
             Self::Object => b"",
@@ -55,7 +55,7 @@ impl Form {
         }
     }
 
-    /// What stands behind it.
+    /// Returns the bytes after it.
     pub(crate) fn tail(self) -> &'static [u8] {
         match self {
             Self::Object | Self::Bare => b"",
@@ -67,12 +67,13 @@ impl Form {
 const METADATA_HEAD: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
 
 impl Stored {
-    /// The object as stored.
+    /// Returns the object as stored.
     pub(crate) fn bytes(&self) -> Bytes {
         self.line.slice(self.object.clone())
     }
 
-    /// Whether it is stored in this version. Only asked of custom kinds, whose members are in the order of their names.
+    /// Returns true if the object is stored in this version. For custom resources only, whose members are
+    /// sorted by name.
     pub(crate) fn is_in(&self, api_version: &str) -> bool {
         const NAME: &[u8] = br#"{"apiVersion":""#;
         match self.as_slice().strip_prefix(NAME) {
@@ -85,7 +86,7 @@ impl Stored {
         }
     }
 
-    /// Whether its line announces it so.
+    /// Returns true if its event has this type.
     pub(crate) fn is_announced_as(&self, event: super::EventType) -> bool {
         self.line.starts_with(event.head())
     }
@@ -94,26 +95,28 @@ impl Stored {
         &self.line[self.object.clone()]
     }
 
-    /// Its metadata.
+    /// Returns the encoded metadata.
     pub(crate) fn metadata(&self) -> &[u8] {
         &self.as_slice()[self.metadata.clone()]
     }
 
-    /// Size of the object.
+    /// Returns the size of the object.
     pub(crate) fn len(&self) -> usize {
         self.object.len()
     }
 
-    /// What it takes in memory at most: its text, and as much again where there is protobuf, which is shorter.
+    /// Returns an upper bound of its size in memory: the JSON, and the same again for the protobuf encoding,
+    /// which is smaller.
     pub(super) fn cost(&self) -> usize {
         match self.bare_at {
-            // Custom resources have no bare form, and no protobuf.
+            // Custom resources have neither the form `Bare` nor a protobuf encoding.
             0 => self.len(),
             _ => 2 * self.len(),
         }
     }
 
-    /// The part of the object that a form has, between its [head](Form::head) and its [tail](Form::tail).
+    /// Returns the part of the object that a form contains, between [`head`](Form::head) and
+    /// [`tail`](Form::tail).
     pub(crate) fn part(&self, form: Form) -> &[u8] {
         let object = self.as_slice();
         match form {
@@ -123,12 +126,12 @@ impl Stored {
         }
     }
 
-    /// Appends the object in a shape.
+    /// Appends the object in a form.
     pub(crate) fn write(&self, form: Form, out: &mut BytesMut) {
         [form.head(), self.part(form), form.tail()].into_iter().for_each(|part| out.put_slice(part));
     }
 
-    /// As [`write`](Self::write), as if it had another version: an object in the event of its deletion.
+    /// Like [`write`](Self::write), with another resourceVersion. Used for the object in its DELETED event.
     pub(crate) fn write_at(&self, version: u64, form: Form, out: &mut BytesMut) {
         let object = self.as_slice();
         let (start, end) = match form {

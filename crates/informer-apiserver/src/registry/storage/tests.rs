@@ -1,4 +1,4 @@
-//! The storage against a naive model: every state kept whole.
+//! Compares the storage with a model that keeps every state.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ enum Step {
     Compact { back: u64 },
 }
 
-/// The table of the built-in kinds is read once, not for each case.
+/// Parses the built-in schema only once for all cases.
 fn config_maps() -> Kind {
     static KIND: LazyLock<Kind> = LazyLock::new(|| {
         let schema = informer_schema::Schema::builtin();
@@ -82,7 +82,7 @@ fn follow(state: &mut BTreeMap<String, u64>, event: &Event, filter: &Filter) {
 
 proptest! {
     #[test]
-    fn a_list_and_the_events_after_it_make_every_later_list(steps in steps(), events in 4..40_usize) {
+        fn list_plus_events_equals_every_later_list(steps in steps(), events in 4..40_usize) {
         let mut storage = Storage::new(1, History { events, bytes: 1 << 30 });
         storage.add_table();
         let mut states: BTreeMap<u64, State> = BTreeMap::from([(1, State::new())]);
@@ -140,7 +140,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_map_of_chunks_is_a_sorted_map_and_its_snapshots_never_change(keys in proptest::collection::vec(0..1_500_u32, 1..1_500)) {
+        fn ordered_map_matches_btree_map_and_snapshots_are_immutable(keys in proptest::collection::vec(0..1_500_u32, 1..1_500)) {
         let mut storage = Storage::new(1, History::default());
         storage.add_table();
         let kind = config_maps();

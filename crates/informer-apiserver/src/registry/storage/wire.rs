@@ -1,5 +1,6 @@
-//! Objects as protobuf: made when the first client asks, and kept with the version of the object, so that lists, watches and gets of all
-//! clients share the bytes.
+//! Protobuf encodings of objects. They are created on the first request and kept with the stored object, so
+//! that all lists, watches and gets
+//! share the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use informer_schema::{ENVELOPE_TAIL, Envelope, Schema, block_head, write_frame};
 
 use super::{EventType, Stored};
 
-/// Every kind of lists has its items in this field.
+/// The field number of `items` in all list messages.
 const ITEMS: u8 = 2;
 
-/// How many bytes of protobuf are kept, over all objects.
+/// Total size in bytes of the cached protobuf encodings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WireBytes(Arc<AtomicUsize>);
 
@@ -23,13 +24,14 @@ impl WireBytes {
     }
 }
 
-/// An object as protobuf.
+/// The protobuf encoding of an object.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    /// The event that announced the object, with its length in front.
+    /// The watch event of the commit, with its length prefix.
     pub(crate) frame: Bytes,
-    /// Within the frame: the object in its envelope, which ends it, and the message with what stands before it there. That is what
-    /// stands before an item of a list, too: both are the second field.
+    /// Within the frame: the offset of the enveloped object, which extends to the end, and the range of the
+    /// message with its field header. The
+    /// header is the same as that of a list item, because both are field 2.
     object_at: usize,
     item: Range<usize>,
     kept: WireBytes,
@@ -51,12 +53,12 @@ impl Wire {
         Some(wire)
     }
 
-    /// The object in its envelope.
+    /// Returns the object in its envelope.
     pub(crate) fn object(&self) -> Bytes {
         self.frame.slice(self.object_at..)
     }
 
-    /// The message as an item of a list.
+    /// Returns the message with the header of a list item.
     pub(crate) fn item(&self) -> &[u8] {
         &self.frame[self.item.clone()]
     }
@@ -68,7 +70,7 @@ impl Drop for Wire {
     }
 }
 
-/// What is needed to write protobuf.
+/// The context for protobuf encoding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wiring<'a> {
     pub(crate) schema: &'a Schema,
@@ -76,7 +78,7 @@ pub(crate) struct Wiring<'a> {
 }
 
 impl Stored {
-    /// The object as protobuf; `None` where it has none. Two who ask at once wait for one of them.
+    /// Returns the protobuf encoding, or `None` if the kind has none. Concurrent callers encode it only once.
     pub(crate) fn wire(&self, wiring: Wiring<'_>) -> Option<&Wire> {
         let made = || {
             let object = wiring.schema.to_protobuf(self.as_slice()).ok()?;
@@ -85,12 +87,12 @@ impl Stored {
         self.wire.get_or_init(made).as_ref()
     }
 
-    /// The same, where somebody has asked for it before.
+    /// Returns the protobuf encoding if it is cached.
     pub(crate) fn wired(&self) -> Option<&Wire> {
         self.wire.get()?.as_ref()
     }
 
-    /// The event that announced it.
+    /// Returns the type of the watch event of the commit.
     fn event(&self) -> EventType {
         match self.line.starts_with(EventType::Added.head()) {
             true => EventType::Added,
@@ -98,7 +100,7 @@ impl Stored {
         }
     }
 
-    /// The frame of an event that shows the object as it is.
+    /// Returns the frame of a watch event with the current object.
     pub(crate) fn frame(&self, event: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         let wire = self.wire(wiring)?;
         match event == self.event() {

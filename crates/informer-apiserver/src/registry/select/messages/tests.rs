@@ -3,9 +3,9 @@ use informer_core::LabelSelector;
 use super::of_labels;
 use crate::model::labels::{NAME_RULE, VALUE_RULE};
 
-/// What the parser of `k8s.io/apimachinery` says of the same texts.
+/// The messages were recorded with the parser of `k8s.io/apimachinery`.
 #[test]
-fn label_selectors_are_refused_in_the_words_of_upstream() {
+fn invalid_label_selectors_report_apimachinery_errors() {
     let within = |detail: &str| format!("unable to parse requirement: {detail}");
     let integer = "for 'Gt', 'Lt' operators, the value must be an integer";
     let long = "k".repeat(64);
