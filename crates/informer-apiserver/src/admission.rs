@@ -1,18 +1,15 @@
 //! Admission of writes: built-in plugins, CEL policies and webhooks.
 //!
 //! The write pipeline runs the two phases of admission for each write: [`Phase::Mutate`] before the object is
-//! validated, and
-//! [`Phase::Validate`] before it is stored. On a conflict the write is retried from its read, and is admitted
-//! again. No lock
-//! is held while a webhook is called.
+//! validated, and [`Phase::Validate`] before it is stored. On a conflict the write is retried from its read,
+//! and is admitted again. No lock is held while a webhook is called.
 //!
 //! Webhooks receive the object as it will be stored, including its UID and generated name.
 //!
 //! # Lock order
 //!
 //! The request's warnings and the compiled webhooks have a lock each. No other lock is taken while one of
-//! them is held, and neither
-//! is held across an await.
+//! them is held, and neither is held across an await.
 
 mod attributes;
 mod conditions;

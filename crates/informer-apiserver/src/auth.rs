@@ -1,10 +1,9 @@
 //! Authentication and authorization.
 //!
 //! Without tokens, client certificates and RBAC every request comes from an administrator, which is
-//! convenient in tests. With tokens
-//! or client certificates a request must present one. With [`rbac`](crate::ApiServerBuilder::rbac) a request
-//! without credentials
-//! comes from `system:anonymous`, and the stored roles and bindings decide.
+//! convenient in tests. With tokens or client certificates a request must present one. With
+//! [`rbac`](crate::ApiServerBuilder::rbac) a request without credentials comes from `system:anonymous`, and
+//! the stored roles and bindings decide.
 //!
 //! # Lock order
 //!
@@ -37,7 +36,7 @@ use crate::model::error::ApiError;
 use crate::model::user::{MASTERS, User};
 use crate::registry::Store;
 use crate::tls::{ClientCa, PeerCertificate};
-use accounts::{AUDIENCE, Refusal};
+use accounts::{AUDIENCE, TokenError};
 use tokens::{Issued, Token};
 
 /// The user of a write.
@@ -84,7 +83,7 @@ impl Access {
     }
 
     /// Returns true if RBAC applies to a user. It does not apply to the group `system:masters`.
-    pub(crate) fn judges(&self, user: &User) -> bool {
+    pub(crate) fn enforces_rbac_for(&self, user: &User) -> bool {
         self.rbac && !user.groups.iter().any(|group| group == MASTERS)
     }
 }
@@ -124,7 +123,7 @@ impl Auth {
         match token.filter(|token| !token.is_empty()) {
             Some(token) => match self.bearer(token, &[AUDIENCE]) {
                 Ok((user, _)) => Ok(user),
-                Err(Refusal::Unknown) if self.access.is_open() => Ok(User::administrator()),
+                Err(TokenError::Unknown) if self.access.is_open() => Ok(User::administrator()),
                 Err(_) => Err(unauthorized()),
             },
             None if self.access.is_open() => Ok(User::administrator()),

@@ -6,8 +6,8 @@
 //! - *Prompt* tasks take a bounded number of steps and run before the response: for example, a created CRD is
 //!   served.
 //! - *Background* tasks delete any number of objects. A task on the tokio runtime of the request runs them
-//!   and yields after each. Writes of
-//!   the embedding program, and requests outside of a runtime, run them before they return.
+//!   and yields after each. Writes of the embedding program, and requests outside of a runtime, run them
+//!   before they return.
 
 pub(crate) mod crds;
 mod garbage;

@@ -1,12 +1,11 @@
 //! The write pipeline: create, update, patch, delete and bulk load.
 //!
 //! A write reads the object, modifies a copy, and commits it if the stored object is unchanged. Otherwise it
-//! retries from
-//! the read. No lock is held in between.
+//! retries from the read. No lock is held in between.
 //!
 //! Writes are asynchronous because admission and conversion may call webhooks. Writes of the embedding
-//! program and of the controllers
-//! call none, so their futures are [ready immediately](crate::pipeline::ready).
+//! program and of the controllers call none, so their futures are [ready
+//! immediately](crate::pipeline::ready).
 
 pub(crate) mod allocations;
 mod apply;
@@ -43,7 +42,7 @@ use crate::pipeline::allocations::Allocations;
 pub(crate) use apply::Application;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use follow_up::{
-    AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, Found, ObjectRef, PromptTask,
+    AGGREGATION_MANAGER, BackgroundTask, ControllerQueues, ObjectRef, PromptTask, StoredObject,
 };
 pub(crate) use patch::PatchType;
 pub(crate) use retry::retry;
@@ -51,7 +50,7 @@ pub(crate) use scale::NewScale;
 use scope::Drafted;
 
 use crate::admission::Phase;
-use crate::admission::plugins::Coming;
+use crate::admission::plugins::PendingWrite;
 use crate::auth::Requester;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -60,7 +59,7 @@ use crate::model::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, fill_status, shaped};
-pub(crate) use quota_usage::{Books, Commit};
+pub(crate) use quota_usage::{Commit, QuotaUsage};
 
 /// Maximum number of names tried for one `generateName`, as in kube-apiserver.
 const MAX_NAMES: usize = 8;
@@ -100,8 +99,9 @@ impl Written {
 pub(crate) struct Pipeline {
     pub(crate) admission: Admission,
     /// The recorded usage of quotas. A write holds the lock from the quota check until it is stored.
-    pub(crate) books: Books,
-    /// Addresses and node ports of Services that are being written. Locked before `books`, `registry` and `storage`.
+    pub(crate) quota_usage: QuotaUsage,
+    /// Addresses and node ports of Services that are being written. Locked before `quota_usage`, `registry`
+    /// and `storage`.
     pub(crate) allocations: Allocations,
     /// The work queues of the controllers.
     pub(crate) queues: ControllerQueues,
@@ -117,12 +117,12 @@ impl Deref for Pipeline {
 
 impl Pipeline {
     /// Drops all caches by object version: after a rewind, the same versions belong to other objects.
-    pub(crate) fn forget_versions(&self) {
-        self.hooks.forget();
-        self.books.forget();
+    pub(crate) fn clear_version_caches(&self) {
+        self.hooks.clear();
+        self.quota_usage.clear();
         let converters: Vec<_> =
             self.registry.read().iter().filter_map(|resource| resource.converter.clone()).collect();
-        converters.iter().for_each(|converter| converter.forget());
+        converters.iter().for_each(|converter| converter.clear());
     }
 }
 
@@ -141,7 +141,7 @@ impl Pipeline {
         if !scope.dry_run && !metadata::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
-        self.check_place(scope, mode, metadata::text(&object, "name"))?;
+        self.check_prerequisites(scope, mode, metadata::text(&object, "name"))?;
         let warnings = self.decoded(scope, &mut object, mode)?;
         let written = self.create_fitted(scope, object, mode).await;
         match written {
@@ -175,7 +175,7 @@ impl Pipeline {
             WriteMode::Raw => {}
             WriteMode::Whole => tolerate_lost_nodes(kind, &mut object),
             _ if scope.validation == Validation::Unchecked => {}
-            _ => self.plug_in(kind, scope.namespace, &mut object)?,
+            _ => self.run_mutating_plugins(kind, scope.namespace, &mut object)?,
         }
         self.admit(scope, Phase::Mutate, Some(&mut object), None).await?;
         scope.check_escalation(self, None, &object)?;
@@ -183,23 +183,24 @@ impl Pipeline {
         // An object of a dry run may have a resourceVersion, and keeps it.
         let given = metadata::version(&object)?.filter(|_| scope.dry_run);
         let prefix = metadata::text(&object, "generateName").to_owned();
-        let generates = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
+        let generates_name = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
         for _ in 0..MAX_NAMES {
-            if generates {
+            if generates_name {
                 metadata_of_mut(&mut object).insert("name".into(), random_name(&prefix).into());
             }
             let name = metadata::text(&object, "name").to_owned();
             let allocation = self.prepare_and_validate_new(scope, (&name, &mut object), mode, None)?;
-            let advice = scope.advice(&mut object, None, mode);
+            let api_warnings = scope.api_warnings(&mut object, None, mode);
             if let Some(Requester { user, name: Some(_) }) = scope.requester {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
-            self.check_limits(scope.taking(mode, None), &mut object)?;
-            let coming = Coming { scope, mode, name: &name, object: &object, old: None };
-            let warnings = self.judge(coming, advice)?;
+            self.check_limits(scope.quota_write(mode, None), &mut object)?;
+            let write = PendingWrite { scope, mode, name: &name, object: &object, old: None };
+            let warnings = self.run_validating_plugins(write, api_warnings)?;
             let warned = |error: ApiError| error.warned(warnings.clone());
             self.admit(scope, Phase::Validate, Some(&mut object), None).await.map_err(warned)?;
-            // A validating webhook may not change the object, but the name of the admitted object decides the key.
+            // A validating webhook may not change the object, but the name of the admitted object decides the
+            // key.
             let name = metadata::text(&object, "name").to_owned();
             let drafted = self.drafted_new(scope, scope.key(&name)?, &mut object, managers).await?;
             let Drafted { draft, back } = drafted;
@@ -214,7 +215,7 @@ impl Pipeline {
                 }
             });
             let committed = {
-                let _charge = self.charge(scope.taking(mode, None), &mut object).map_err(warned)?;
+                let _charge = self.charge(scope.quota_write(mode, None), &mut object).map_err(warned)?;
                 self.commit_new(scope, draft, mode)?
             };
             drop(allocation);
@@ -230,7 +231,7 @@ impl Pipeline {
                     };
                     return Ok(written.warned(warnings));
                 }
-                Err(Changed) if generates => {}
+                Err(Changed) if generates_name => {}
                 Err(Changed) => {
                     let found = self.find(scope.resource, scope.namespace, &name);
                     let terminating = found.is_ok_and(|found| found.terminating);
@@ -244,8 +245,7 @@ impl Pipeline {
     /// Prepares and validates a new object.
     ///
     /// A Service gets a cluster IP and node ports that are not in `taken`, or that no other Service has if
-    /// `taken` is `None`. In the
-    /// latter case they are reserved until the returned allocation is dropped.
+    /// `taken` is `None`. In the latter case they are reserved until the returned allocation is dropped.
     fn prepare_and_validate_new(
         &self,
         scope: Scope<'_>,
@@ -331,7 +331,12 @@ impl Pipeline {
             return Ok(current.version);
         }
         let version = self.storage.write().remove(resource.table, current.key.as_str(), current.version)?;
-        self.keep_books(&Commit { kind: &resource.kind, before: Some(current), after: None, version });
+        self.update_quota_usage(&Commit {
+            kind: &resource.kind,
+            before: Some(current),
+            after: None,
+            version,
+        });
         self.announce(resource);
         self.after_removal(scope, current);
         Ok(version)

@@ -34,8 +34,7 @@ pub(crate) const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// # Lock order
 ///
 /// `registry` before `storage`. Neither is held while code of the layers above runs, nor across an await.
-/// Watchers only take a read lock on
-/// `storage` to copy references.
+/// Watchers only take a read lock on `storage` to copy references.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) clock: Arc<dyn Clock>,
@@ -60,16 +59,14 @@ pub(crate) struct Store {
 #[non_exhaustive]
 pub struct Controllers {
     /// Deletes the contents of terminating namespaces and then removes them. Without it they stay
-    /// `Terminating`, as with a real
-    /// kube-apiserver without kube-controller-manager.
+    /// `Terminating`, as with a real kube-apiserver without kube-controller-manager.
     pub namespaces: bool,
     /// Garbage collection: deletes the dependents of deleted owners, and implements `propagationPolicy`.
     pub garbage: bool,
     /// Aggregates ClusterRoles: sets the rules of ClusterRoles with an `aggregationRule`.
     pub roles: bool,
     /// Maintains the status of ResourceQuotas. Without it, a quota has no effect until a client writes its
-    /// status, and deletions do not
-    /// decrease the usage.
+    /// status, and deletions do not decrease the usage.
     pub quotas: bool,
 }
 

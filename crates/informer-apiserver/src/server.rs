@@ -191,7 +191,7 @@ impl ApiServer {
         let mut storage = self.shared.storage.write();
         storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
         drop(storage);
-        self.shared.forget_versions();
+        self.shared.clear_version_caches();
         self.shared.announce_everything();
         Ok(())
     }

@@ -68,8 +68,7 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     /// Returns true for admission policies and their bindings, which are exempt from admission. Otherwise a
-    /// broken policy could prevent its
-    /// own repair.
+    /// broken policy could prevent its own repair.
     pub(crate) fn is_exempt(&self) -> bool {
         const EXEMPT: [&str; 4] = [
             "validatingadmissionpolicies",
@@ -82,7 +81,7 @@ impl Attributes {
 
     /// Returns true for webhook configurations. They are subject to policies, but not to webhooks, so that a
     /// broken webhook can be removed.
-    pub(super) fn is_configuration(&self) -> bool {
+    pub(super) fn is_webhook_configuration(&self) -> bool {
         const CONFIGURATIONS: [&str; 2] =
             ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
         self.gvr.group == GROUP && CONFIGURATIONS.contains(&self.gvr.resource.as_str())
@@ -90,7 +89,7 @@ impl Attributes {
 
     /// Returns true for TokenReview and the access reviews. Policies do not apply to them, because the
     /// cluster depends on their answers.
-    pub(super) fn is_question(&self) -> bool {
+    pub(super) fn is_review(&self) -> bool {
         let review = self.gvr.resource.ends_with("reviews");
         review && matches!(self.gvr.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
     }

@@ -17,7 +17,7 @@ pub(super) fn hold(conditions: &[Expression], fails_open: bool, run: &mut Run<'_
                 let why = "cel expression does not evaluate to a bool";
                 errors.push(format!("expression '{}' resulted in error: {why}", condition.text()));
             }
-            Err(failure) if failure.ends_all => {
+            Err(failure) if failure.budget_exhausted => {
                 errors = vec![failure.why];
                 break;
             }

@@ -1,8 +1,7 @@
 //! Dispatches a write to policies and webhooks.
 //!
 //! Mutating policies and mutating webhooks run one after the other. Validating policies follow, then the
-//! validating webhooks, which are
-//! called concurrently.
+//! validating webhooks, which are called concurrently.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::hooks::Hook;
-use super::matching::{Seen, Write};
+use super::matching::{Invocation, Write};
 use super::policies::Reinvocation;
 use super::review::{self, Verdict};
 use super::versions::{Pair, Versions};
@@ -44,109 +43,121 @@ impl Admission {
         old: Option<&Object>,
     ) -> Result<Option<Object>, ApiError> {
         let operation = Operation::of(object.is_some(), old.is_some());
-        let own = self.resource(&request.attributes.gvr)?;
-        let asked = Asked { request, own, phase, operation };
+        let resource = self.resource(&request.attributes.gvr)?;
+        let context = PhaseContext { request, resource, phase, operation };
         let versions = Versions::new(object, old);
         match phase {
-            Phase::Mutate => self.mutate(&asked, versions).await,
-            Phase::Validate => self.validate(&asked, versions).await,
+            Phase::Mutate => self.mutate(&context, versions).await,
+            Phase::Validate => self.validate(&context, versions).await,
         }
     }
 
-    async fn mutate(&self, asked: &Asked<'_>, versions: Versions<'_>) -> Result<Option<Object>, ApiError> {
-        let hooks = self.hooks_for(asked);
-        let (mut round, mut policies) = (Round::new(versions), Reinvocation::default());
-        let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
-        self.mutate_once(asked, &hooks, &mut round).await?;
-        if acted.at_all || round.changed {
-            let plugged = self.plug_in_again(asked, &mut round.versions)?;
-            policies.again(round.changed || plugged);
-            let acted = self.change_by_policies(asked, &mut round.versions, &mut policies).await?;
-            round.again(acted.changed || plugged);
-            self.mutate_once(asked, &hooks, &mut round).await?;
+    async fn mutate(
+        &self,
+        context: &PhaseContext<'_>,
+        versions: Versions<'_>,
+    ) -> Result<Option<Object>, ApiError> {
+        let hooks = self.hooks_for(context);
+        let (mut round, mut policies) = (WebhookRound::new(versions), Reinvocation::default());
+        let outcome = self.apply_mutating_policies(context, &mut round.versions, &mut policies).await?;
+        self.call_mutating_webhooks(context, &hooks, &mut round).await?;
+        if outcome.patched || round.changed {
+            let plugins_changed = self.reinvoke_plugins(context, &mut round.versions)?;
+            policies.start_second_round(round.changed || plugins_changed);
+            let outcome = self.apply_mutating_policies(context, &mut round.versions, &mut policies).await?;
+            round.start_second_round(outcome.changed || plugins_changed);
+            self.call_mutating_webhooks(context, &hooks, &mut round).await?;
         }
         Ok(round.versions.into_object())
     }
 
     /// Runs the mutating plugins again on the object in the version of the request. Returns true if they
     /// changed it.
-    fn plug_in_again(&self, asked: &Asked<'_>, versions: &mut Versions<'_>) -> Result<bool, ApiError> {
-        let attributes = &asked.request.attributes;
+    fn reinvoke_plugins(
+        &self,
+        context: &PhaseContext<'_>,
+        versions: &mut Versions<'_>,
+    ) -> Result<bool, ApiError> {
+        let attributes = &context.request.attributes;
         // On updates the plugins run only once, after the mutating webhooks.
-        let is_theirs = asked.operation == Operation::Create && attributes.subresource.is_empty();
-        let Some(object) = versions.object_mut().filter(|_| is_theirs) else { return Ok(false) };
-        let (kind, before) = (&asked.own.kind, object.clone());
+        let reinvokes = context.operation == Operation::Create && attributes.subresource.is_empty();
+        let Some(object) = versions.object_mut().filter(|_| reinvokes) else { return Ok(false) };
+        let (kind, before) = (&context.resource.kind, object.clone());
         let namespace = Some(attributes.namespace.as_str()).filter(|_| kind.namespaced);
-        self.plug_in(kind, namespace, object)?;
+        self.run_mutating_plugins(kind, namespace, object)?;
         Ok(*object != before)
     }
 
     /// Returns the webhooks of this phase. Webhook configurations are exempt from webhooks.
-    fn hooks_for(&self, asked: &Asked<'_>) -> Arc<Vec<Hook>> {
-        match asked.request.attributes.is_configuration() {
+    fn hooks_for(&self, context: &PhaseContext<'_>) -> Arc<Vec<Hook>> {
+        match context.request.attributes.is_webhook_configuration() {
             true => Arc::default(),
-            false => self.hooks(asked.phase),
+            false => self.hooks(context.phase),
         }
     }
 
-    async fn mutate_once(
+    async fn call_mutating_webhooks(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         hooks: &Arc<Vec<Hook>>,
-        round: &mut Round<'_>,
+        round: &mut WebhookRound<'_>,
     ) -> Result<(), ApiError> {
         for (index, hook) in hooks.iter().enumerate() {
-            let Some(seen) = self.calls_for(asked, hook, &mut round.versions).await? else { continue };
-            if round.again && !round.due.contains(&index) {
+            let Some(invocation) = self.matching_invocation(context, hook, &mut round.versions).await? else {
+                continue;
+            };
+            if round.second_round && !round.due.contains(&index) {
                 continue;
             }
-            self.turn_to(&mut round.versions, &asked.own, &seen).await?;
-            let objects = round.versions.seen(&seen);
-            let outcome = self.call(asked, hook, &seen, objects).await;
+            self.convert_for(&mut round.versions, &context.resource, &invocation).await?;
+            let objects = round.versions.view(&invocation);
+            let outcome = self.call(context, hook, &invocation, objects).await;
             let patched = match outcome {
-                Ok(verdict) => self.patched(asked, (hook, &seen), verdict, objects.0),
+                Ok(verdict) => self.patched(context, (hook, &invocation), verdict, objects.0),
                 Err(failure) => Err(failure),
             };
             let changed = match patched {
                 Ok(Some(object)) => {
-                    round.versions.change(&seen, object);
+                    round.versions.set_object(&invocation, object);
                     // Every patch counts as a change. A comparison would report false changes, because
-                    // conversion drops the fractional
-                    // seconds of the times in `managedFields`.
+                    // conversion drops the fractional seconds of the times in `managedFields`.
                     true
                 }
                 Ok(None) => false,
                 Err(failure) => {
-                    passed_over(hook, failure)?;
+                    check_failure_policy(hook, failure)?;
                     false
                 }
             };
             round.called(index, changed, hook.reinvoked);
         }
-        self.turn_back(&mut round.versions, &asked.own).await
+        self.convert_back(&mut round.versions, &context.resource).await
     }
 
     /// Returns the version in which a webhook receives a write, or `None` if the webhook does not match.
-    async fn calls_for(
+    async fn matching_invocation(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         hook: &Hook,
         versions: &mut Versions<'_>,
-    ) -> Result<Option<Seen>, ApiError> {
-        let Some(seen) = self.seen_by(&hook.criteria, &asked.write(versions.now()))? else { return Ok(None) };
+    ) -> Result<Option<Invocation>, ApiError> {
+        let Some(invocation) = self.invocation_for(&hook.criteria, &context.write(versions.current()))?
+        else {
+            return Ok(None);
+        };
         if hook.conditions.is_empty() {
-            return Ok(Some(seen));
+            return Ok(Some(invocation));
         }
-        self.turn_to(versions, &asked.own, &seen).await?;
-        let holds = self.conditions_hold(hook, &asked.write(versions.seen(&seen)), &seen)?;
-        Ok(holds.then_some(seen))
+        self.convert_for(versions, &context.resource, &invocation).await?;
+        let holds = self.conditions_hold(hook, &context.write(versions.view(&invocation)), &invocation)?;
+        Ok(holds.then_some(invocation))
     }
 
     /// Applies the patch of a webhook. Returns `None` if there is no patch or it is empty.
     fn patched(
         &self,
-        asked: &Asked<'_>,
-        (hook, seen): (&Hook, &Seen),
+        context: &PhaseContext<'_>,
+        (hook, invocation): (&Hook, &Invocation),
         verdict: Verdict,
         object: Option<&Object>,
     ) -> Result<Option<Object>, Failure> {
@@ -165,8 +176,8 @@ impl Admission {
             )));
         };
         let patched = patch.apply(Value::Object(object.clone())).map_err(|why| internal(&why))?;
-        let resource = seen.converted.as_ref().unwrap_or(&asked.own);
-        match (asked.request.attributes.subresource.as_str(), patched) {
+        let resource = invocation.converted.as_ref().unwrap_or(&context.resource);
+        match (context.request.attributes.subresource.as_str(), patched) {
             // `status` is the only subresource whose object is the resource itself.
             ("" | "status", patched) => self.refit(resource, patched).map(Some).map_err(|why| internal(&why)),
             (_, Value::Object(patched)) => Ok(Some(patched)),
@@ -176,25 +187,27 @@ impl Admission {
 
     async fn validate(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         mut versions: Versions<'_>,
     ) -> Result<Option<Object>, ApiError> {
-        if !asked.request.attributes.is_question() {
-            self.ask_policies(asked, &mut versions).await?;
+        if !context.request.attributes.is_review() {
+            self.evaluate_validating_policies(context, &mut versions).await?;
         }
-        let hooks = self.hooks_for(asked);
+        let hooks = self.hooks_for(context);
         let mut relevant = Vec::new();
         for hook in hooks.iter() {
-            if let Some(seen) = self.calls_for(asked, hook, &mut versions).await? {
-                self.turn_to(&mut versions, &asked.own, &seen).await?;
-                relevant.push((hook, seen));
+            if let Some(invocation) = self.matching_invocation(context, hook, &mut versions).await? {
+                self.convert_for(&mut versions, &context.resource, &invocation).await?;
+                relevant.push((hook, invocation));
             }
         }
-        let calls = relevant.iter().map(|(hook, seen)| self.call(asked, hook, seen, versions.seen(seen)));
+        let calls = relevant
+            .iter()
+            .map(|(hook, invocation)| self.call(context, hook, invocation, versions.view(invocation)));
         let outcomes = join_all(calls).await;
         for ((hook, _), outcome) in relevant.iter().zip(outcomes) {
             if let Err(failure) = outcome {
-                passed_over(hook, failure)?;
+                check_failure_policy(hook, failure)?;
             }
         }
         Ok(versions.into_object())
@@ -203,12 +216,12 @@ impl Admission {
     /// Calls one webhook. A response that denies the request becomes [`Failure::Refused`].
     async fn call(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         hook: &Hook,
-        seen: &Seen,
+        invocation: &Invocation,
         (object, old): Pair<'_>,
     ) -> Result<Verdict, Failure> {
-        if asked.request.attributes.dry_run && !hook.dry_runs {
+        if context.request.attributes.dry_run && !hook.supports_dry_run {
             let message = format!("admission webhook {:?} does not support dry run", hook.name);
             return Err(Failure::Refused(ApiError::bad_request(message)));
         }
@@ -219,7 +232,7 @@ impl Admission {
         };
         let shown = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let uid = uuid::Uuid::new_v4().to_string();
-        let request = review::request(&asked.write((object, old)), seen);
+        let request = review::request(&context.write((object, old)), invocation);
         let review = review::review(version, &uid, request, shown(object), shown(old));
         let post = Post { config: &hook.client, user_agent: USER_AGENT, timeout: hook.timeout };
         let mut body = review.to_string().into_bytes();
@@ -227,8 +240,8 @@ impl Admission {
         let answer = self.webhooks.post(&*self.clock, &post, body).await;
         let answer = answer.map_err(|error| Failure::Call(format!("failed to call webhook: {error}")))?;
         let verdict =
-            review::read(&answer, version, &uid, asked.phase == Phase::Mutate).map_err(Failure::Call)?;
-        verdict.warnings.iter().for_each(|warning| asked.request.warn(warning.clone()));
+            review::read(&answer, version, &uid, context.phase == Phase::Mutate).map_err(Failure::Call)?;
+        verdict.warnings.iter().for_each(|warning| context.request.warn(warning.clone()));
         match verdict.allowed {
             true => Ok(verdict),
             false => Err(Failure::Refused(review::refusal(hook, &verdict.result))),
@@ -237,15 +250,15 @@ impl Admission {
 }
 
 /// A write in one phase of admission.
-pub(super) struct Asked<'a> {
+pub(super) struct PhaseContext<'a> {
     pub(super) request: &'a AdmissionRequest,
     /// The resource that is written.
-    pub(super) own: Arc<Resource>,
+    pub(super) resource: Arc<Resource>,
     phase: Phase,
     pub(super) operation: Operation,
 }
 
-impl Asked<'_> {
+impl PhaseContext<'_> {
     pub(super) fn write<'b>(&'b self, (object, old): Pair<'b>) -> Write<'b> {
         Write { attributes: &self.request.attributes, operation: self.operation, object, old }
     }
@@ -253,26 +266,26 @@ impl Asked<'_> {
 
 /// State of the two rounds of mutating webhooks. The second round reinvokes webhooks if the object has
 /// changed since their call.
-struct Round<'a> {
+struct WebhookRound<'a> {
     versions: Versions<'a>,
     changed: bool,
     /// The second round is running.
-    again: bool,
+    second_round: bool,
     /// Webhooks called so far that must be reinvoked if the object changes.
     called: BTreeSet<usize>,
     /// Webhooks to reinvoke.
     due: BTreeSet<usize>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> WebhookRound<'a> {
     fn new(versions: Versions<'a>) -> Self {
-        Self { versions, changed: false, again: false, called: BTreeSet::new(), due: BTreeSet::new() }
+        Self { versions, changed: false, second_round: false, called: BTreeSet::new(), due: BTreeSet::new() }
     }
 
     /// Starts the second round. `changed` is true if policies or plugins changed the object after the first
     /// round.
-    fn again(&mut self, changed: bool) {
-        self.again = true;
+    fn start_second_round(&mut self, changed: bool) {
+        self.second_round = true;
         if changed {
             self.due.append(&mut self.called);
         }
@@ -290,7 +303,7 @@ impl<'a> Round<'a> {
 }
 
 /// Ignores a failed call if the webhook's `failurePolicy` is `Ignore`.
-fn passed_over(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
+fn check_failure_policy(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
     match failure {
         Failure::Refused(error) => Err(error),
         Failure::Call(why) if hook.fails_open => {

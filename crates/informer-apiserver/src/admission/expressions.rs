@@ -36,12 +36,12 @@ pub(super) enum Outcome {
 pub(super) struct Failure {
     pub(super) why: String,
     /// The cost budget is exhausted: no further expression is evaluated.
-    pub(super) ends_all: bool,
+    pub(super) budget_exhausted: bool,
 }
 
 impl Failure {
     fn new(why: String) -> Self {
-        Self { why, ends_all: false }
+        Self { why, budget_exhausted: false }
     }
 }
 
@@ -50,13 +50,13 @@ pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
 /// The user and the attributes for the `authorizer` variable.
 #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
-pub(super) struct Asker<'a> {
+pub(super) struct AuthorizerInput<'a> {
     user: &'a User,
     permissions: Permissions,
     attributes: &'a Attributes,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> AuthorizerInput<'a> {
     /// Takes the user and attributes of a write.
     pub(super) fn of(write: &Write<'a>, permissions: Permissions) -> Self {
         Self { user: &write.attributes.user, permissions, attributes: write.attributes }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::expressions::Expression;
 use super::matching::{Criteria, Rule};
-use super::policies::{Judge, Mutator};
+use super::policies::{Mutator, Validator};
 use super::{Phase, policies};
 use crate::admission::Admission;
 use crate::model::json::parse;
@@ -32,7 +32,7 @@ pub(super) struct Hook {
     pub(super) conditions: Vec<Expression>,
     pub(super) timeout: Duration,
     /// The webhook has no side effects on dry run and may be called for one.
-    pub(super) dry_runs: bool,
+    pub(super) supports_dry_run: bool,
     /// The first supported version of `admissionReviewVersions`.
     pub(super) review_version: Option<&'static str>,
     /// `reinvocationPolicy` is `IfNeeded`.
@@ -42,7 +42,7 @@ pub(super) struct Hook {
 /// A webhook as stored in its configuration.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stated {
+struct WebhookSpec {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -54,7 +54,7 @@ struct Stated {
     namespace_selector: Option<Value>,
     object_selector: Option<Value>,
     #[serde(default)]
-    match_conditions: Vec<StatedCondition>,
+    match_conditions: Vec<MatchConditionSpec>,
     timeout_seconds: Option<u64>,
     side_effects: Option<String>,
     #[serde(default)]
@@ -63,12 +63,12 @@ struct Stated {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct StatedCondition {
+pub(super) struct MatchConditionSpec {
     #[serde(default)]
     pub(super) expression: String,
 }
 
-impl StatedCondition {
+impl MatchConditionSpec {
     pub(super) fn read(&self) -> Expression {
         Expression::new(&self.expression)
     }
@@ -77,37 +77,37 @@ impl StatedCondition {
 impl Hook {
     /// Compiles a stored webhook. Returns `None` for an undecodable one, which validation of the
     /// configuration would have rejected.
-    fn new(stated: &Value) -> Option<Self> {
-        let stated: Stated = serde_json::from_value(stated.clone()).ok()?;
+    fn new(spec: &Value) -> Option<Self> {
+        let spec: WebhookSpec = serde_json::from_value(spec.clone()).ok()?;
         let known = |version: &String| match version.as_str() {
             "v1" => Some("v1"),
             "v1beta1" => Some("v1beta1"),
             _ => None,
         };
         let criteria = Criteria {
-            rules: Some(stated.rules),
+            rules: Some(spec.rules),
             excluded: Vec::new(),
-            equivalent: stated.match_policy.as_deref() != Some("Exact"),
-            namespaces: selector(stated.namespace_selector.as_ref()),
-            objects: selector(stated.object_selector.as_ref()),
+            equivalent: spec.match_policy.as_deref() != Some("Exact"),
+            namespaces: selector(spec.namespace_selector.as_ref()),
+            objects: selector(spec.object_selector.as_ref()),
         };
         Some(Self {
-            name: stated.name,
-            client: stated.client_config,
+            name: spec.name,
+            client: spec.client_config,
             criteria,
-            fails_open: stated.failure_policy.as_deref() == Some("Ignore"),
-            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
-            timeout: Duration::from_secs(stated.timeout_seconds.unwrap_or(TIMEOUT_SECONDS)),
-            dry_runs: matches!(stated.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
-            review_version: stated.admission_review_versions.iter().find_map(known),
-            reinvoked: stated.reinvocation_policy.as_deref() == Some("IfNeeded"),
+            fails_open: spec.failure_policy.as_deref() == Some("Ignore"),
+            conditions: spec.match_conditions.iter().map(MatchConditionSpec::read).collect(),
+            timeout: Duration::from_secs(spec.timeout_seconds.unwrap_or(TIMEOUT_SECONDS)),
+            supports_dry_run: matches!(spec.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
+            review_version: spec.admission_review_versions.iter().find_map(known),
+            reinvoked: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
         })
     }
 }
 
 /// Parses a stored label selector. An invalid one selects nothing.
-pub(super) fn selector(stated: Option<&Value>) -> LabelSelector {
-    let text = stated.map(selector_text).unwrap_or_default();
+pub(super) fn selector(spec: Option<&Value>) -> LabelSelector {
+    let text = spec.map(selector_text).unwrap_or_default();
     text.parse().unwrap_or_else(|_| LabelSelector::nothing())
 }
 
@@ -117,14 +117,14 @@ pub(super) fn selector(stated: Option<&Value>) -> LabelSelector {
 pub(crate) struct HookCache {
     mutating: Mutex<Compiled>,
     validating: Mutex<Compiled>,
-    pub(super) judges: Mutex<policies::Compiled<Judge>>,
+    pub(super) validators: Mutex<policies::Compiled<Validator>>,
     pub(super) mutators: Mutex<policies::Compiled<Mutator>>,
 }
 
 #[derive(Default)]
 struct Compiled {
     /// The resourceVersions of the compiled configurations, in order.
-    of: Vec<u64>,
+    versions: Vec<u64>,
     hooks: Arc<Vec<Hook>>,
 }
 
@@ -136,10 +136,10 @@ impl std::fmt::Debug for HookCache {
 
 impl HookCache {
     /// Drops all entries. After a restore the same resourceVersions may belong to other configurations.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         *self.mutating.lock() = Compiled::default();
         *self.validating.lock() = Compiled::default();
-        *self.judges.lock() = policies::Compiled::default();
+        *self.validators.lock() = policies::Compiled::default();
         *self.mutators.lock() = policies::Compiled::default();
     }
 }
@@ -171,7 +171,7 @@ impl Admission {
             Phase::Validate => &self.hooks.validating,
         };
         let mut compiled = cache.lock();
-        if compiled.of != versions {
+        if compiled.versions != versions {
             let hooks = stored.iter().flat_map(|stored| {
                 let configuration = parse(stored.as_slice());
                 configuration["webhooks"]
@@ -181,7 +181,7 @@ impl Admission {
                     .filter_map(Hook::new)
                     .collect::<Vec<_>>()
             });
-            *compiled = Compiled { hooks: Arc::new(hooks.collect()), of: versions };
+            *compiled = Compiled { hooks: Arc::new(hooks.collect()), versions };
         }
         Arc::clone(&compiled.hooks)
     }

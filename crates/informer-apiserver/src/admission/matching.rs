@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::attributes::{ReviewKind, resource_json};
-use super::expressions::{Asker, Expression, Run};
+use super::expressions::{AuthorizerInput, Expression, Run};
 use super::hooks::Hook;
 use super::{Attributes, Object, Operation, conditions, review};
 use crate::admission::Admission;
@@ -63,36 +63,40 @@ impl Write<'_> {
 /// The resource and kind that a webhook or policy receives. With `matchPolicy: Equivalent` it can differ from
 /// the request's version.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct Invocation {
     pub(super) gvr: Gvr,
     pub(super) kind: ReviewKind,
     /// The resource to which the objects are converted, if it differs from that of the request.
     pub(super) converted: Option<Arc<Resource>>,
 }
 
-impl Seen {
+impl Invocation {
     /// The resource and kind of the request, without conversion.
-    fn own(attributes: &Attributes) -> Self {
+    fn of_request(attributes: &Attributes) -> Self {
         Self { gvr: attributes.gvr.clone(), kind: attributes.kind.clone(), converted: None }
     }
 }
 
 impl Admission {
     /// Returns the version in which a webhook or policy receives a write, or `None` if it does not match.
-    pub(super) fn seen_by(&self, criteria: &Criteria, write: &Write<'_>) -> Result<Option<Seen>, ApiError> {
+    pub(super) fn invocation_for(
+        &self,
+        criteria: &Criteria,
+        write: &Write<'_>,
+    ) -> Result<Option<Invocation>, ApiError> {
         let namespace = self.matches_namespace(&criteria.namespaces, write);
         if matches!(namespace, Ok(false)) || !matches_object(&criteria.objects, write) {
             return Ok(None);
         }
         let left_out = !criteria.excluded.is_empty()
             && self.version_for(&criteria.excluded, criteria.equivalent, write).is_some();
-        let seen = match &criteria.rules {
+        let invocation = match &criteria.rules {
             _ if left_out => None,
             Some(rules) => self.version_for(rules, criteria.equivalent, write),
-            None => Some(Seen::own(write.attributes)),
+            None => Some(Invocation::of_request(write.attributes)),
         };
-        let Some(seen) = seen else { return Ok(None) };
-        namespace.map(|_| Some(seen))
+        let Some(invocation) = invocation else { return Ok(None) };
+        namespace.map(|_| Some(invocation))
     }
 
     /// Evaluates a webhook's match conditions for a write whose objects are already converted.
@@ -100,16 +104,16 @@ impl Admission {
         &self,
         hook: &Hook,
         write: &Write<'_>,
-        seen: &Seen,
+        invocation: &Invocation,
     ) -> Result<bool, ApiError> {
         let object = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (new, old) = (object(write.object), object(write.old));
-        let request = review::request(write, seen);
+        let request = review::request(write, invocation);
         let mut run = Run::new(&[("object", &new), ("oldObject", &old), ("request", &request)], &[]);
-        if Expression::asks(&hook.conditions) {
-            run.tell(&Asker::of(write, self.permissions()));
+        if Expression::uses_authorizer(&hook.conditions) {
+            run.bind_authorizer(&AuthorizerInput::of(write, self.permissions()));
         }
-        run.refill(conditions::BUDGET);
+        run.set_budget(conditions::BUDGET);
         conditions::hold(&hook.conditions, hook.fails_open, &mut run)
             .map_err(|why| self.forbidden(write, &why))
     }
@@ -125,9 +129,9 @@ impl Admission {
         }
     }
 
-    fn version_for(&self, rules: &[Rule], equivalent: bool, write: &Write<'_>) -> Option<Seen> {
+    fn version_for(&self, rules: &[Rule], equivalent: bool, write: &Write<'_>) -> Option<Invocation> {
         let attributes = write.attributes;
-        let own = Seen::own(attributes);
+        let own = Invocation::of_request(attributes);
         if rules.iter().any(|rule| rule_matches(rule, write, &own.gvr)) {
             return Some(own);
         }
@@ -141,13 +145,13 @@ impl Admission {
         let found = found.next()?;
         let Kind { gvr, kind, .. } = &found.kind;
         Some(match attributes.subresource.as_str() {
-            "" | "status" => Seen {
+            "" | "status" => Invocation {
                 gvr: gvr.clone(),
                 kind: ReviewKind::new(&gvr.group, &gvr.version, kind),
                 converted: Some(Arc::clone(found)),
             },
             // Other subresources have a kind that is the same in every version.
-            _ => Seen { gvr: gvr.clone(), ..own },
+            _ => Invocation { gvr: gvr.clone(), ..own },
         })
     }
 
@@ -228,6 +232,6 @@ fn rule_matches(rule: &Rule, write: &Write<'_>, gvr: &Gvr) -> bool {
 }
 
 /// Returns the kind and the resource as JSON.
-pub(super) fn seen_json(seen: &Seen) -> (Value, Value) {
-    (seen.kind.json(), resource_json(&seen.gvr))
+pub(super) fn invocation_json(invocation: &Invocation) -> (Value, Value) {
+    (invocation.kind.json(), resource_json(&invocation.gvr))
 }

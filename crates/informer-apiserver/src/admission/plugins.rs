@@ -2,8 +2,7 @@
 //! priority classes, topology labels.
 //!
 //! The plugins are enabled by default. They hold no lock while they decide, and internal writes skip them.
-//! Each first checks the kind, and
-//! then whether the labels or classes that it needs exist.
+//! Each first checks the kind, and then whether the labels or classes that it needs exist.
 
 mod classes;
 mod mutating;
@@ -23,7 +22,7 @@ use crate::model::write_options::{Validation, WriteMode};
 
 /// A write that is about to be stored. `object` is its final state, `old` the stored object.
 #[derive(Clone, Copy)]
-pub(crate) struct Coming<'a> {
+pub(crate) struct PendingWrite<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) mode: WriteMode,
     pub(crate) name: &'a str,
@@ -35,55 +34,59 @@ impl Admission {
     /// Runs the validating plugins. They run before the validating webhooks.
     ///
     /// Adds their warnings to `warnings`. An error carries the warnings that were collected so far.
-    pub(crate) fn judge(&self, coming: Coming<'_>, mut told: Vec<String>) -> Result<Vec<String>, ApiError> {
-        let Coming { scope, mode, .. } = coming;
+    pub(crate) fn run_validating_plugins(
+        &self,
+        write: PendingWrite<'_>,
+        mut warnings: Vec<String>,
+    ) -> Result<Vec<String>, ApiError> {
+        let PendingWrite { scope, mode, .. } = write;
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main || scope.scales {
-            return Ok(told);
+            return Ok(warnings);
         }
-        match self.judge_security(coming) {
-            Ok(warnings) => told.extend(warnings),
-            Err(error) => return Err(error.warned(told)),
+        match self.check_pod_security(write) {
+            Ok(found) => warnings.extend(found),
+            Err(error) => return Err(error.warned(warnings)),
         }
-        match self.judge_classes(coming) {
-            Ok(()) => Ok(told),
-            Err(error) => Err(error.warned(told)),
+        match self.check_classes(write) {
+            Ok(()) => Ok(warnings),
+            Err(error) => Err(error.warned(warnings)),
         }
     }
 
-    fn judge_classes(&self, coming: Coming<'_>) -> Result<(), ApiError> {
-        let kind = &coming.scope.resource.kind;
-        match coming.old {
-            Some(old) if kind.is("", "PersistentVolumeClaim") => self.judge_growth(coming, old),
-            None if kind.is("", "Pod") => self.judge_overhead(coming),
-            _ if kind.is("scheduling.k8s.io", "PriorityClass") => self.judge_default(coming),
+    fn check_classes(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
+        let kind = &write.scope.resource.kind;
+        match write.old {
+            Some(old) if kind.is("", "PersistentVolumeClaim") => self.check_expansion(write, old),
+            None if kind.is("", "Pod") => self.check_overhead(write),
+            _ if kind.is("scheduling.k8s.io", "PriorityClass") => self.check_default_priority_class(write),
             _ => Ok(()),
         }
     }
 
     /// Allows only one PriorityClass with `globalDefault`.
-    fn judge_default(&self, coming: Coming<'_>) -> Result<(), ApiError> {
-        if part(coming.object, "globalDefault") != true {
+    fn check_default_priority_class(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
+        if part(write.object, "globalDefault") != true {
             return Ok(());
         }
         let known = self.default_class();
         let known = known.as_ref().and_then(|class| class["metadata"]["name"].as_str());
-        let Some(other) = known.filter(|known| coming.old.is_none() || *known != coming.name) else {
+        let Some(other) = known.filter(|known| write.old.is_none() || *known != write.name) else {
             return Ok(());
         };
         let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
-        Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, &why))
+        Err(ApiError::forbidden(&write.scope.resource.kind, write.name, &why))
     }
 
     /// Applies defaults that depend on other objects. Runs before the mutating webhooks.
-    pub(crate) fn fill_from_others(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
+    pub(crate) fn apply_object_defaults(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
         if kind.is("", "Pod") {
-            self.fill_from_runtime_class(kind, object)?;
-            self.label_placed(object);
+            self.apply_runtime_class(kind, object)?;
+            self.add_topology_labels(object);
         }
         if kind.is("", "PersistentVolumeClaim") {
-            self.name_storage_class(object);
+            self.set_default_storage_class(object);
         } else if kind.is("networking.k8s.io", "Ingress") {
-            self.name_ingress_class(object);
+            self.set_default_ingress_class(object);
         }
         Ok(())
     }

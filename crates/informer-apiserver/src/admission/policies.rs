@@ -2,8 +2,7 @@
 //! writes.
 //!
 //! Mutating policies run before the mutating webhooks, and validating policies before the validating
-//! webhooks. Policies are evaluated in
-//! this process. No lock is held meanwhile.
+//! webhooks. Policies are evaluated in this process. No lock is held meanwhile.
 
 mod apply;
 mod dispatch;
@@ -24,7 +23,7 @@ use serde_json::Value;
 
 pub(super) use self::mutate::Reinvocation;
 pub(super) use self::mutating::Mutator;
-pub(super) use self::validating::Judge;
+pub(super) use self::validating::Validator;
 use super::expressions::Expression;
 use super::hooks::{GROUP, HookCache, selector};
 use super::matching::{Criteria, Rule};
@@ -33,7 +32,7 @@ use crate::model::json::parse;
 use crate::registry::storage::OrderedMap;
 
 /// The evaluator of a policy type (validating or mutating).
-pub(super) trait Work: Sized {
+pub(super) trait PolicyEvaluator: Sized {
     /// The resource name of the policies.
     const POLICIES: &'static str;
     /// The resource name of the bindings.
@@ -43,7 +42,7 @@ pub(super) trait Work: Sized {
     fn read(spec: Value, fails_open: bool) -> Option<Self>;
 
     /// Returns the cache of compiled policies of this type.
-    fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>>;
+    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>>;
 }
 
 /// A compiled policy with its bindings.
@@ -61,7 +60,7 @@ struct Definition<W> {
     /// `failurePolicy` is `Ignore`.
     fails_open: bool,
     param_kind: Option<ParamKind>,
-    work: W,
+    evaluator: W,
 }
 
 /// A binding: restricts where a policy applies, and selects the actions and parameters.
@@ -92,7 +91,7 @@ struct ParamRef {
 /// `matchConstraints` or `matchResources` as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedCriteria {
+struct MatchResourcesSpec {
     resource_rules: Vec<Rule>,
     exclude_resource_rules: Vec<Rule>,
     match_policy: Option<String>,
@@ -102,20 +101,20 @@ struct StatedCriteria {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedPolicy {
+struct PolicySpec {
     param_kind: Option<ParamKind>,
-    match_constraints: StatedCriteria,
+    match_constraints: MatchResourcesSpec,
     failure_policy: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatedVariable {
+struct VariableSpec {
     name: String,
     expression: String,
 }
 
-impl StatedVariable {
+impl VariableSpec {
     fn read(&self) -> (String, Expression) {
         (self.name.clone(), Expression::new(&self.expression))
     }
@@ -123,23 +122,23 @@ impl StatedVariable {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedBinding {
+struct BindingSpec {
     policy_name: String,
-    param_ref: Option<StatedRef>,
-    match_resources: StatedCriteria,
+    param_ref: Option<ParamRefSpec>,
+    match_resources: MatchResourcesSpec,
     validation_actions: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedRef {
+struct ParamRefSpec {
     name: String,
     namespace: String,
     selector: Option<Value>,
     parameter_not_found_action: String,
 }
 
-impl StatedCriteria {
+impl MatchResourcesSpec {
     fn read(self) -> Criteria {
         Criteria {
             rules: Some(self.resource_rules).filter(|rules| !rules.is_empty()),
@@ -151,18 +150,18 @@ impl StatedCriteria {
     }
 }
 
-impl<W: Work> Definition<W> {
+impl<W: PolicyEvaluator> Definition<W> {
     /// Compiles a policy. Returns `None` for an undecodable one, which validation would have rejected.
     fn new(version: u64, policy: &Value) -> Option<Self> {
         let spec = policy["spec"].clone();
-        let stated: StatedPolicy = serde_json::from_value(spec.clone()).ok()?;
-        let fails_open = stated.failure_policy.as_deref() == Some("Ignore");
+        let parsed: PolicySpec = serde_json::from_value(spec.clone()).ok()?;
+        let fails_open = parsed.failure_policy.as_deref() == Some("Ignore");
         Some(Self {
             version,
-            criteria: stated.match_constraints.read(),
+            criteria: parsed.match_constraints.read(),
             fails_open,
-            work: W::read(spec, fails_open)?,
-            param_kind: stated.param_kind,
+            evaluator: W::read(spec, fails_open)?,
+            param_kind: parsed.param_kind,
         })
     }
 }
@@ -170,36 +169,36 @@ impl<W: Work> Definition<W> {
 impl Binding {
     /// Reads a binding. Returns the name of its policy, too.
     fn new(binding: &Value) -> Option<(String, Self)> {
-        let stated: StatedBinding = serde_json::from_value(binding["spec"].clone()).ok()?;
-        let params = stated.param_ref.map(|stated| ParamRef {
-            selector: stated.selector.as_ref().map(|stated| selector(Some(stated))),
-            needed: stated.parameter_not_found_action == "Deny",
-            name: stated.name,
-            namespace: stated.namespace,
+        let parsed: BindingSpec = serde_json::from_value(binding["spec"].clone()).ok()?;
+        let params = parsed.param_ref.map(|parsed| ParamRef {
+            selector: parsed.selector.as_ref().map(|parsed| selector(Some(parsed))),
+            needed: parsed.parameter_not_found_action == "Deny",
+            name: parsed.name,
+            namespace: parsed.namespace,
         });
         let name = binding["metadata"]["name"].as_str()?.to_owned();
-        let criteria = stated.match_resources.read();
-        Some((stated.policy_name, Self { name, criteria, actions: stated.validation_actions, params }))
+        let criteria = parsed.match_resources.read();
+        Some((parsed.policy_name, Self { name, criteria, actions: parsed.validation_actions, params }))
     }
 }
 
 /// The compiled policies that have bindings. Valid until the resourceVersion of a policy or binding changes.
 pub(super) struct Compiled<W> {
     /// The resourceVersions of the policies and of the bindings, in order.
-    of: [Vec<u64>; 2],
+    versions: [Vec<u64>; 2],
     policies: Arc<Vec<Policy<W>>>,
 }
 
 impl<W> Default for Compiled<W> {
     fn default() -> Self {
-        Self { of: Default::default(), policies: Arc::default() }
+        Self { versions: Default::default(), policies: Arc::default() }
     }
 }
 
 impl Admission {
     /// Returns true if any policy is bound. A policy without a binding has no effect.
     pub(super) fn has_policies(&self) -> bool {
-        [Judge::BINDINGS, Mutator::BINDINGS]
+        [Validator::BINDINGS, Mutator::BINDINGS]
             .iter()
             .any(|bindings| self.stored_policies(bindings).iter().next().is_some())
     }
@@ -212,24 +211,29 @@ impl Admission {
     }
 
     /// Returns the bound policies, ordered by name.
-    fn policies<W: Work>(&self) -> Arc<Vec<Policy<W>>> {
+    fn policies<W: PolicyEvaluator>(&self) -> Arc<Vec<Policy<W>>> {
         let bindings = self.stored_policies(W::BINDINGS);
         let definitions = match bindings.iter().next() {
             Some(_) => self.stored_policies(W::POLICIES),
             None => OrderedMap::default(),
         };
-        let of = [&definitions, &bindings].map(|stored| stored.iter().map(|stored| stored.version).collect());
-        let mut compiled = W::kept(&self.hooks).lock();
-        if compiled.of != of {
+        let versions =
+            [&definitions, &bindings].map(|stored| stored.iter().map(|stored| stored.version).collect());
+        let mut compiled = W::cache_slot(&self.hooks).lock();
+        if compiled.versions != versions {
             let policies = Arc::new(read(&definitions, &bindings, &compiled.policies));
-            *compiled = Compiled { of, policies };
+            *compiled = Compiled { versions, policies };
         }
         Arc::clone(&compiled.policies)
     }
 }
 
 /// Compiles all bound policies. Unchanged policies are reused from `before`.
-fn read<W: Work>(definitions: &OrderedMap, bindings: &OrderedMap, before: &[Policy<W>]) -> Vec<Policy<W>> {
+fn read<W: PolicyEvaluator>(
+    definitions: &OrderedMap,
+    bindings: &OrderedMap,
+    before: &[Policy<W>],
+) -> Vec<Policy<W>> {
     let mut bound: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
     for (policy, binding) in bindings.iter().filter_map(|stored| Binding::new(&parse(stored.as_slice()))) {
         bound.entry(policy).or_default().push(binding);

@@ -4,11 +4,11 @@
 //! ResourceQuotas of a namespace.
 //!
 //! If the quota controller runs ([`Controllers::quotas`](crate::Controllers)), `status.used` follows each
-//! commit. Otherwise only
-//! admission updates it, as the plugin of kube-apiserver does, and nothing ever decreases it.
+//! commit. Otherwise only admission updates it, as the plugin of kube-apiserver does, and nothing ever
+//! decreases it.
 //!
-//! See [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and
-//! [resource quotas](https://kubernetes.io/docs/concepts/policy/resource-quotas/).
+//! See [limit ranges](https://kubernetes.io/docs/concepts/policy/limit-range/) and [resource
+//! quotas](https://kubernetes.io/docs/concepts/policy/resource-quotas/).
 //!
 //! # Lock order
 //!
@@ -42,10 +42,10 @@ use crate::registry::storage::Stored;
 
 type Object = Map<String, Value>;
 /// Quantities by resource name.
-pub(crate) type Amounts = BTreeMap<String, Amount>;
+pub(crate) type ResourceList = BTreeMap<String, Amount>;
 
 /// Parses a resource list. Invalid quantities are left out.
-pub(crate) fn amounts(list: &Value) -> Amounts {
+pub(crate) fn resource_list(list: &Value) -> ResourceList {
     let read = |(name, amount): (&String, &Value)| {
         let amount = match amount {
             Value::String(text) => Amount::read(text),
@@ -59,7 +59,7 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
 
 /// A write that may consume quota.
 #[derive(Clone, Copy)]
-pub(crate) struct Taking<'a> {
+pub(crate) struct QuotaWrite<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: &'a str,
     pub(crate) mode: WriteMode,
@@ -70,8 +70,8 @@ pub(crate) struct Taking<'a> {
 
 impl Admission {
     /// Applies the defaults of the LimitRanges to the containers of a new pod.
-    pub(crate) fn fill_limits(&self, namespace: Option<&str>, pod: &mut Value) {
-        for range in self.bounds("limitranges", namespace.unwrap_or_default()) {
+    pub(crate) fn apply_limit_defaults(&self, namespace: Option<&str>, pod: &mut Value) {
+        for range in self.in_namespace("limitranges", namespace.unwrap_or_default()) {
             limits::fill(&range, pod);
         }
     }
@@ -79,11 +79,11 @@ impl Admission {
     /// Validates a new pod or a PVC against the LimitRanges.
     pub(crate) fn check_limits(
         &self,
-        taking: Option<Taking<'_>>,
+        quota_write: Option<QuotaWrite<'_>>,
         object: &mut Object,
     ) -> Result<(), ApiError> {
-        let Some(Taking { kind, namespace, mode, old, .. }) = taking else { return Ok(()) };
-        let problems_of = match kind.kind.as_str() {
+        let Some(QuotaWrite { kind, namespace, mode, old, .. }) = quota_write else { return Ok(()) };
+        let validate = match kind.kind.as_str() {
             "Pod" if old.is_none() => limits::pod_problems,
             "PersistentVolumeClaim" if mode != WriteMode::Status => limits::claim_problems,
             _ => return Ok(()),
@@ -94,25 +94,25 @@ impl Admission {
         {
             return Ok(());
         }
-        for range in self.bounds("limitranges", namespace) {
-            let problems = as_value(object, |object| problems_of(&range, object));
+        for range in self.in_namespace("limitranges", namespace) {
+            let problems = as_value(object, |object| validate(&range, object));
             if !problems.is_empty() {
-                return Err(ApiError::forbidden(kind, told_name(object), &limits::told(&problems)));
+                return Err(ApiError::forbidden(kind, told_name(object), &limits::join_errors(&problems)));
             }
         }
         Ok(())
     }
 
     /// Returns the LimitRanges or ResourceQuotas of a namespace, ordered by name.
-    pub(crate) fn bounds(&self, resource: &str, namespace: &str) -> Vec<Value> {
-        self.stored_bounds(resource, namespace).iter().map(|stored| parse(stored.as_slice())).collect()
+    pub(crate) fn in_namespace(&self, resource: &str, namespace: &str) -> Vec<Value> {
+        self.stored_in_namespace(resource, namespace).iter().map(|stored| parse(stored.as_slice())).collect()
     }
 
     pub(crate) fn has_quotas(&self, namespace: &str) -> bool {
-        !self.stored_bounds("resourcequotas", namespace).is_empty()
+        !self.stored_in_namespace("resourcequotas", namespace).is_empty()
     }
 
-    pub(crate) fn stored_bounds(&self, resource: &str, namespace: &str) -> Vec<Arc<Stored>> {
+    pub(crate) fn stored_in_namespace(&self, resource: &str, namespace: &str) -> Vec<Arc<Stored>> {
         let Ok(resource) = self.resource(&Gvr::new("", "v1", resource)) else { return Vec::new() };
         let prefix = Filter::namespace(Some(namespace)).prefix();
         let storage = self.storage.read();

@@ -25,8 +25,7 @@ pub(crate) struct Scope<'a> {
     /// The field manager. Internal writes leave `managedFields` unchanged.
     pub(crate) manager: Option<&'a str>,
     /// The user for the RBAC escalation check (`escalate`, `bind`), and for the authorization of a create
-    /// when an update or patch targets a
-    /// missing object. `None` for internal writes, which skip both checks.
+    /// when an update or patch targets a missing object. `None` for internal writes, which skip both checks.
     pub(crate) requester: Option<Requester<'a>>,
     /// Duplicate keys in the request body. The decoded object has only the last value of each.
     pub(crate) twice: Option<&'a Twice>,
@@ -70,7 +69,7 @@ impl<'a> Scope<'a> {
     /// Handles unknown fields (given by their paths) and duplicate keys as `fieldValidation` says.
     ///
     /// Returns the warnings for the client, or the message with which the object is rejected.
-    pub(crate) fn judge(&self, unknown: Vec<String>) -> Result<Vec<String>, String> {
+    pub(crate) fn check_fields(&self, unknown: Vec<String>) -> Result<Vec<String>, String> {
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
         self.validation.judge(match self.twice {
             Some(twice) => twice.told(unknown),

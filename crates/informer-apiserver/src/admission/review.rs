@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::attributes::resource_json;
 use super::hooks::Hook;
-use super::matching::{Seen, Write, seen_json};
+use super::matching::{Invocation, Write, invocation_json};
 use crate::model::error::ApiError;
 
 /// Builds the request of an `AdmissionReview`, without its UID and objects.
-pub(super) fn request(write: &Write<'_>, seen: &Seen) -> Value {
+pub(super) fn request(write: &Write<'_>, invocation: &Invocation) -> Value {
     let attributes = write.attributes;
-    let (kind, resource) = seen_json(seen);
+    let (kind, resource) = invocation_json(invocation);
     let mut request = json!({
         "kind": kind, "resource": resource,
         "requestKind": attributes.kind.json(), "requestResource": resource_json(&attributes.gvr),

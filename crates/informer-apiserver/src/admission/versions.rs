@@ -1,14 +1,13 @@
 //! The objects of one write, converted to the versions that webhooks and policies match.
 //!
 //! The objects are converted when the first webhook needs a version. Changes made by a webhook are converted
-//! back to the version of
-//! the request before the next conversion, and at the end. Conversions are kept to a minimum because each may
-//! call a conversion webhook.
+//! back to the version of the request before the next conversion, and at the end. Conversions are kept to a
+//! minimum because each may call a conversion webhook.
 
 use std::sync::Arc;
 
 use super::Object;
-use super::matching::Seen;
+use super::matching::Invocation;
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::kinds::reform;
@@ -24,7 +23,7 @@ pub(super) struct Versions<'a> {
     old: Option<&'a Object>,
     others: Vec<Other>,
     /// The object was changed in `others[0]`, which is then the only element. `object` is stale.
-    ahead: bool,
+    dirty: bool,
 }
 
 /// The objects, converted to another version.
@@ -36,12 +35,12 @@ struct Other {
 
 impl<'a> Versions<'a> {
     pub(super) fn new(object: Option<Object>, old: Option<&'a Object>) -> Self {
-        Self { object, old, others: Vec::new(), ahead: false }
+        Self { object, old, others: Vec::new(), dirty: false }
     }
 
     /// Returns the current objects, in whichever version is current.
-    pub(super) fn now(&self) -> Pair<'_> {
-        match self.others.first().filter(|_| self.ahead) {
+    pub(super) fn current(&self) -> Pair<'_> {
+        match self.others.first().filter(|_| self.dirty) {
             Some(other) => (other.object.as_ref(), self.old),
             None => (self.object.as_ref(), self.old),
         }
@@ -56,23 +55,23 @@ impl<'a> Versions<'a> {
 
     /// Returns the objects in the version of an invocation. Call [`convert_for`](Admission::convert_for)
     /// first.
-    pub(super) fn seen(&self, seen: &Seen) -> Pair<'_> {
-        match seen.converted.as_ref().and_then(|resource| self.other(resource)) {
+    pub(super) fn view(&self, invocation: &Invocation) -> Pair<'_> {
+        match invocation.converted.as_ref().and_then(|resource| self.other(resource)) {
             Some(other) => (other.object.as_ref(), other.old.as_ref()),
             None => (self.object.as_ref(), self.old),
         }
     }
 
     /// Stores the object as a webhook or policy has changed it.
-    pub(super) fn change(&mut self, seen: &Seen, object: Object) {
-        let Some(resource) = &seen.converted else {
+    pub(super) fn set_object(&mut self, invocation: &Invocation, object: Object) {
+        let Some(resource) = &invocation.converted else {
             self.object = Some(object);
             return self.others.clear();
         };
-        self.others.retain(|other| is_one(&other.resource, resource));
+        self.others.retain(|other| is_same_version(&other.resource, resource));
         if let Some(other) = self.others.first_mut() {
             other.object = Some(object);
-            self.ahead = true;
+            self.dirty = true;
         }
     }
 
@@ -83,27 +82,27 @@ impl<'a> Versions<'a> {
     }
 
     fn other(&self, resource: &Resource) -> Option<&Other> {
-        self.others.iter().find(|other| is_one(&other.resource, resource))
+        self.others.iter().find(|other| is_same_version(&other.resource, resource))
     }
 }
 
 impl Admission {
     /// Converts the objects to the version of an invocation.
-    pub(super) async fn turn_to(
+    pub(super) async fn convert_for(
         &self,
         versions: &mut Versions<'_>,
-        own: &Resource,
-        seen: &Seen,
+        requested: &Resource,
+        invocation: &Invocation,
     ) -> Result<(), ApiError> {
         // kube-apiserver wraps the conversion error twice, and so repeats the prefix.
         let internal = |error: ApiError| ApiError::internal(ApiError::internal(error.message()).message());
-        if let Some(resource) = &seen.converted
+        if let Some(resource) = &invocation.converted
             && versions.other(resource).is_some()
         {
             return Ok(());
         }
-        self.turn_back(versions, own).await.map_err(internal)?;
-        let Some(resource) = &seen.converted else { return Ok(()) };
+        self.convert_back(versions, requested).await.map_err(internal)?;
+        let Some(resource) = &invocation.converted else { return Ok(()) };
         let old = self.in_version(resource, versions.old).await.map_err(internal)?;
         let object = self.in_version(resource, versions.object.as_ref()).await.map_err(internal)?;
         versions.others.push(Other { resource: Arc::clone(resource), object, old });
@@ -111,16 +110,16 @@ impl Admission {
     }
 
     /// Converts changes back to the version of the request.
-    pub(super) async fn turn_back(
+    pub(super) async fn convert_back(
         &self,
         versions: &mut Versions<'_>,
-        own: &Resource,
+        requested: &Resource,
     ) -> Result<(), ApiError> {
-        if versions.ahead {
+        if versions.dirty {
             let changed = versions.others.first().and_then(|other| other.object.as_ref());
-            versions.object = self.in_version(own, changed).await?;
+            versions.object = self.in_version(requested, changed).await?;
             versions.others.clear();
-            versions.ahead = false;
+            versions.dirty = false;
         }
         Ok(())
     }
@@ -132,8 +131,9 @@ impl Admission {
         object: Option<&Object>,
     ) -> Result<Option<Object>, ApiError> {
         let Some(object) = object else { return Ok(None) };
-        let is_there = object.get("apiVersion").is_some_and(|version| *version == resource.kind.api_version);
-        if !is_there && resource.converter.is_some() {
+        let is_current =
+            object.get("apiVersion").is_some_and(|version| *version == resource.kind.api_version);
+        if !is_current && resource.converter.is_some() {
             return self.convert_whole(resource, object).await.map(Some);
         }
         let mut object = object.clone();
@@ -142,6 +142,6 @@ impl Admission {
     }
 }
 
-fn is_one(one: &Resource, other: &Resource) -> bool {
+fn is_same_version(one: &Resource, other: &Resource) -> bool {
     one.kind.gvr == other.kind.gvr
 }

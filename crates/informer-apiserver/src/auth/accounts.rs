@@ -1,9 +1,8 @@
 //! Service account tokens: issuing and validation.
 //!
 //! A token is invalid after its expiry, and after the deletion of its service account or of the object that
-//! it is bound to. These are checked
-//! on each use, so a deletion takes effect immediately. kube-apiserver may accept the token for ten more
-//! seconds.
+//! it is bound to. These are checked on each use, so a deletion takes effect immediately. kube-apiserver may
+//! accept the token for ten more seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +21,11 @@ use crate::registry::storage::Stored;
 /// The default audience. In kube-apiserver it is the issuer, which is configurable.
 pub(super) const AUDIENCE: &str = "https://example.local";
 /// Default lifetime of a token in seconds, as in kube-apiserver.
-const SECONDS: i64 = 3600;
+const DEFAULT_SECONDS: i64 = 3600;
 /// Minimum lifetime of a token, as in kube-apiserver.
-const SECONDS_MIN: i64 = 600;
+const MIN_SECONDS: i64 = 600;
 /// Maximum lifetime, as in kube-apiserver.
-const SECONDS_MAX: i64 = 1 << 32;
+const MAX_SECONDS: i64 = 1 << 32;
 /// A token remains valid for this time after the `deletionTimestamp` of its object, as in kube-apiserver.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -34,16 +33,16 @@ const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// The reason why a token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum TokenError {
     /// The token is unknown.
     Unknown,
     /// The token is no longer valid, or not for this audience.
     Ended(String),
 }
 
-impl Refusal {
+impl TokenError {
     /// Returns the error message for a TokenReview.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let unknown = "invalid bearer token";
         match self {
             Self::Unknown => unknown.to_owned(),
@@ -54,7 +53,7 @@ impl Refusal {
 
 /// The kinds that a token can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
+enum BoundKind {
     Pod,
     Secret,
     Node,
@@ -62,13 +61,13 @@ enum Anchor {
 
 /// The object that a token is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bound {
-    anchor: Anchor,
+pub(super) struct BoundObject {
+    bound_kind: BoundKind,
     name: String,
     uid: String,
 }
 
-impl Anchor {
+impl BoundKind {
     fn of(reference: &Value) -> Result<Self, ApiError> {
         let text = |name: &str| reference[name].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
@@ -103,30 +102,30 @@ impl Anchor {
 
 impl Auth {
     /// Validates a token. Returns its user, and those of the wanted audiences that the token has.
-    pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), Refusal> {
+    pub(super) fn bearer(&self, token: &str, wanted: &[&str]) -> Result<(User, Vec<String>), TokenError> {
         if let Some(user) = self.access.known(token) {
             return match wanted.contains(&AUDIENCE) {
                 true => Ok((user.authenticated(), vec![AUDIENCE.to_owned()])),
-                false => Err(Refusal::Unknown),
+                false => Err(TokenError::Unknown),
             };
         }
-        let token = self.access.issued(token).ok_or(Refusal::Unknown)?;
+        let token = self.access.issued(token).ok_or(TokenError::Unknown)?;
         let audiences = token.audiences.iter().filter(|audience| wanted.contains(&audience.as_str()));
         let audiences: Vec<String> = audiences.cloned().collect();
         if audiences.is_empty() {
-            let (has, wanted) = (quoted(&token.audiences), quoted(wanted));
+            let (has, wanted) = (go_quoted(&token.audiences), go_quoted(wanted));
             let why = format!("token audiences {has} is invalid for the target audiences {wanted}");
-            return Err(Refusal::Ended(why));
+            return Err(TokenError::Ended(why));
         }
         if token.until <= self.clock.elapsed() {
-            return Err(Refusal::Ended("service account token has expired".to_owned()));
+            return Err(TokenError::Ended("service account token has expired".to_owned()));
         }
-        self.holds(&token).map_err(Refusal::Ended)?;
+        self.check_bound_objects(&token).map_err(TokenError::Ended)?;
         Ok((token.user.authenticated(), audiences))
     }
 
     /// Checks that the service account and the bound object still exist.
-    fn holds(&self, token: &Token) -> Result<(), String> {
+    fn check_bound_objects(&self, token: &Token) -> Result<(), String> {
         let (namespace, name) = (token.account.namespace(), token.account.name());
         let account = self.core_object("serviceaccounts", namespace, name);
         let account = account.map_err(|error| error.message().to_owned())?;
@@ -137,10 +136,10 @@ impl Auth {
         if self.is_over(&account) {
             return Err(format!("service account {} has been deleted", token.account.as_str()));
         }
-        let Some(Bound { anchor, name, uid }) = &token.bound else { return Ok(()) };
-        let namespace = namespace.filter(|_| *anchor != Anchor::Node);
-        match self.core_object(anchor.resource(), namespace, name) {
-            Ok(object) if *object.uid != **uid => Err(anchor.mismatch(&object.uid, uid)),
+        let Some(BoundObject { bound_kind, name, uid }) = &token.bound else { return Ok(()) };
+        let namespace = namespace.filter(|_| *bound_kind != BoundKind::Node);
+        match self.core_object(bound_kind.resource(), namespace, name) {
+            Ok(object) if *object.uid != **uid => Err(bound_kind.mismatch(&object.uid, uid)),
             Ok(object) if !self.is_over(&object) => Ok(()),
             _ => Err("service account token has been invalidated".to_owned()),
         }
@@ -217,18 +216,23 @@ impl Auth {
     }
 
     /// Resolves the object that a token is bound to, and records it in the user's `extra`.
-    fn bind_token(&self, account: &Stored, reference: &Value, user: &mut User) -> Result<Bound, ApiError> {
-        let anchor = Anchor::of(reference)?;
+    fn bind_token(
+        &self,
+        account: &Stored,
+        reference: &Value,
+        user: &mut User,
+    ) -> Result<BoundObject, ApiError> {
+        let bound_kind = BoundKind::of(reference)?;
         let name = reference["name"].as_str().unwrap_or_default();
-        let namespace = account.key.namespace().filter(|_| anchor != Anchor::Node);
+        let namespace = account.key.namespace().filter(|_| bound_kind != BoundKind::Node);
         if name.is_empty() {
             return Err(ApiError::bad_request("Name parameter required."));
         }
-        let object = self.core_object(anchor.resource(), namespace, name)?;
-        if anchor == Anchor::Pod {
-            self.tell_of_pod(account.key.name(), &object, user)?;
-        } else if anchor == Anchor::Node {
-            tell(user, "node", name, &object.uid);
+        let object = self.core_object(bound_kind.resource(), namespace, name)?;
+        if bound_kind == BoundKind::Pod {
+            self.add_pod_extra(account.key.name(), &object, user)?;
+        } else if bound_kind == BoundKind::Node {
+            add_extra(user, "node", name, &object.uid);
         }
         match reference["uid"].as_str() {
             Some(uid) if !uid.is_empty() && *uid != *object.uid => {
@@ -239,13 +243,13 @@ impl Auth {
                 );
                 Err(ApiError::precondition(&kind, name, &why))
             }
-            _ => Ok(Bound { anchor, name: name.to_owned(), uid: object.uid.to_string() }),
+            _ => Ok(BoundObject { bound_kind, name: name.to_owned(), uid: object.uid.to_string() }),
         }
     }
 
     /// Records the pod in the user's `extra`, and also its node. If the node does not exist, only its name is
     /// recorded, as in kube-apiserver.
-    fn tell_of_pod(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
+    fn add_pod_extra(&self, account: &str, pod: &Stored, user: &mut User) -> Result<(), ApiError> {
         let spec = crate::model::json::parse(pod.as_slice())["spec"].take();
         let text = |name: &str| spec[name].as_str().unwrap_or_default();
         if text("serviceAccountName") != account {
@@ -253,11 +257,11 @@ impl Auth {
                 "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
             )));
         }
-        tell(user, "pod", pod.key.name(), &pod.uid);
+        add_extra(user, "pod", pod.key.name(), &pod.uid);
         let node = text("nodeName");
         if !node.is_empty() {
             let found = self.core_object("nodes", None, node);
-            tell(user, "node", node, found.as_ref().map_or("", |found| &*found.uid));
+            add_extra(user, "node", node, found.as_ref().map_or("", |found| &*found.uid));
         }
         Ok(())
     }
@@ -275,8 +279,8 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
     }
     let seconds = seconds_of(request.get("spec").and_then(|spec| spec.get("expirationSeconds")));
     let why = match seconds {
-        ..SECONDS_MIN => "may not specify a duration less than 10 minutes",
-        SECONDS_MIN..=SECONDS_MAX => return Ok(()),
+        ..MIN_SECONDS => "may not specify a duration less than 10 minutes",
+        MIN_SECONDS..=MAX_SECONDS => return Ok(()),
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     let cause = Cause::invalid("spec.expirationSeconds", &seconds.to_string(), why);
@@ -284,7 +288,7 @@ pub(crate) fn check_token_request(account: &Stored, request: &Map<String, Value>
 }
 
 /// Records the name and UID of an object in the user's `extra`.
-fn tell(user: &mut User, what: &str, name: &str, uid: &str) {
+fn add_extra(user: &mut User, what: &str, name: &str, uid: &str) {
     for (member, text) in [("name", name), ("uid", uid)] {
         if !text.is_empty() {
             user.extra.insert(format!("authentication.kubernetes.io/{what}-{member}"), vec![text.to_owned()]);
@@ -293,7 +297,7 @@ fn tell(user: &mut User, what: &str, name: &str, uid: &str) {
 }
 
 fn seconds_of(given: Option<&Value>) -> i64 {
-    given.and_then(Value::as_i64).unwrap_or(SECONDS)
+    given.and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS)
 }
 
 fn token_request() -> Kind {
@@ -301,7 +305,7 @@ fn token_request() -> Kind {
 }
 
 /// Formats strings as Go's `%q` does for a slice.
-fn quoted(texts: &[impl AsRef<str>]) -> String {
+fn go_quoted(texts: &[impl AsRef<str>]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| format!("{:?}", text.as_ref())).collect();
     format!("[{}]", texts.join(" "))
 }

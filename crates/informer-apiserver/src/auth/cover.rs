@@ -6,13 +6,13 @@ use super::rule::Rule;
 
 /// The smallest part of a rule: one verb on one resource or path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part<'a> {
+struct RulePart<'a> {
     verb: &'a str,
-    on: Target<'a>,
+    target: RuleTarget<'a>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Target<'a> {
+enum RuleTarget<'a> {
     /// Without a name: all objects.
     Resource {
         group: &'a str,
@@ -23,23 +23,22 @@ enum Target<'a> {
 }
 
 /// Returns the parts of `wanted` that `held` does not cover, formatted for the error message and sorted.
-/// Verbs on the same resource are
-/// combined.
+/// Verbs on the same resource are combined.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
-    let mut told = BTreeSet::new();
-    let mut verbs: BTreeMap<Target<'_>, Vec<&str>> = BTreeMap::new();
+    let mut message = BTreeSet::new();
+    let mut verbs: BTreeMap<RuleTarget<'_>, Vec<&str>> = BTreeMap::new();
     let parts = wanted.iter().flat_map(parts);
     for part in parts.filter(|part| !held.iter().any(|rule| rule.covers(part))) {
-        match part.on {
-            Target::Resource { .. } => verbs.entry(part.on).or_default().push(part.verb),
-            Target::Path(_) => drop(told.insert(part.on.told(&[part.verb]))),
+        match part.target {
+            RuleTarget::Resource { .. } => verbs.entry(part.target).or_default().push(part.verb),
+            RuleTarget::Path(_) => drop(message.insert(part.target.message(&[part.verb]))),
         }
     }
-    told.extend(verbs.into_iter().map(|(on, verbs)| on.told(&verbs)));
-    told
+    message.extend(verbs.into_iter().map(|(target, verbs)| target.message(&verbs)));
+    message
 }
 
-fn parts(rule: &Rule) -> Vec<Part<'_>> {
+fn parts(rule: &Rule) -> Vec<RulePart<'_>> {
     let mut parts = Vec::new();
     let names: Vec<Option<&str>> = match rule.names.is_empty() {
         true => vec![None],
@@ -49,24 +48,25 @@ fn parts(rule: &Rule) -> Vec<Part<'_>> {
         rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |one| (group, one)))
     {
         for verb in &rule.verbs {
-            parts.extend(
-                names.iter().map(|name| Part { verb, on: Target::Resource { group, resource, name: *name } }),
-            );
+            parts.extend(names.iter().map(|name| RulePart {
+                verb,
+                target: RuleTarget::Resource { group, resource, name: *name },
+            }));
         }
     }
     for path in &rule.paths {
-        parts.extend(rule.verbs.iter().map(|verb| Part { verb, on: Target::Path(path) }));
+        parts.extend(rule.verbs.iter().map(|verb| RulePart { verb, target: RuleTarget::Path(path) }));
     }
     parts
 }
 
 impl Rule {
     /// Returns true if the rule grants a part.
-    fn covers(&self, part: &Part<'_>) -> bool {
+    fn covers(&self, part: &RulePart<'_>) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         has(&self.verbs, part.verb)
-            && match part.on {
-                Target::Resource { group, resource, name } => {
+            && match part.target {
+                RuleTarget::Resource { group, resource, name } => {
                     let sub = resource.split_once('/').map(|(_, sub)| sub);
                     let of_any = |own: &String| sub.is_some() && own.strip_prefix("*/") == sub;
                     let named = |name: &str| self.names.iter().any(|own| own == name);
@@ -74,7 +74,7 @@ impl Rule {
                         && (has(&self.resources, resource) || self.resources.iter().any(of_any))
                         && (self.names.is_empty() || name.is_some_and(named))
                 }
-                Target::Path(path) => {
+                RuleTarget::Path(path) => {
                     self.names.is_empty() && self.paths.iter().any(|own| covers_path(own, path))
                 }
             }
@@ -86,19 +86,19 @@ fn covers_path(own: &str, path: &str) -> bool {
     own == path || own.ends_with('*') && path.starts_with(own.trim_end_matches('*'))
 }
 
-impl Target<'_> {
-    fn told(&self, verbs: &[&str]) -> String {
+impl RuleTarget<'_> {
+    fn message(&self, verbs: &[&str]) -> String {
         let list = |texts: &[&str]| {
             let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
             format!("[{}]", quoted.join(" "))
         };
-        let on = match self {
+        let target = match self {
             Self::Resource { group, resource, name } => {
                 let named = name.map_or(String::new(), |name| format!(", ResourceNames:{}", list(&[name])));
                 format!("APIGroups:{}, Resources:{}{named}", list(&[group]), list(&[resource]))
             }
             Self::Path(path) => format!("NonResourceURLs:{}", list(&[path])),
         };
-        format!("{{{on}, Verbs:{}}}", list(verbs))
+        format!("{{{target}, Verbs:{}}}", list(verbs))
     }
 }

@@ -1,12 +1,11 @@
 //! RBAC escalation check: the author of a role or binding must hold all permissions that it grants, or be
-//! allowed to `escalate` or
-//! `bind`.
+//! allowed to `escalate` or `bind`.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
 use super::cover::missing;
-use super::rbac::{GROUP, all_told};
+use super::rbac::{GROUP, join_errors};
 use super::rule::Rule;
 use super::{Attributes, Requester};
 use crate::auth::Auth;
@@ -25,25 +24,26 @@ impl Auth {
         (kind, namespace): (&Kind, Option<&str>),
         (old, new): (Option<&Object>, &Object),
     ) -> Result<(), ApiError> {
-        let Some(requester) = requester.filter(|by| kind.gvr.group == GROUP && self.access.judges(by.user))
+        let Some(requester) = requester
+            .filter(|requester| kind.gvr.group == GROUP && self.access.enforces_rbac_for(requester.user))
         else {
             return Ok(());
         };
-        if old.is_some_and(|old| changes_owners_alone(old, new)) {
+        if old.is_some_and(|old| changes_owners_only(old, new)) {
             return Ok(());
         }
-        let written =
-            Granting { shared: self, requester, kind, namespace: namespace.unwrap_or_default(), new };
+        let check =
+            EscalationCheck { shared: self, requester, kind, namespace: namespace.unwrap_or_default(), new };
         match kind.kind.as_str() {
-            "Role" | "ClusterRole" => written.check_role(old),
-            "RoleBinding" | "ClusterRoleBinding" => written.check_binding(),
+            "Role" | "ClusterRole" => check.check_role(old),
+            "RoleBinding" | "ClusterRoleBinding" => check.check_binding(),
             _ => Ok(()),
         }
     }
 }
 
 /// A role or binding that is written.
-struct Granting<'a> {
+struct EscalationCheck<'a> {
     shared: &'a Auth,
     requester: Requester<'a>,
     kind: &'a Kind,
@@ -52,7 +52,7 @@ struct Granting<'a> {
     new: &'a Object,
 }
 
-impl Granting<'_> {
+impl EscalationCheck<'_> {
     fn check_role(&self, old: Option<&Object>) -> Result<(), ApiError> {
         if self.may("escalate", (&self.kind.gvr.resource, GROUP), self.requester.name.unwrap_or_default()) {
             return Ok(());
@@ -126,9 +126,10 @@ impl Granting<'_> {
             groups.join(" "),
             missing.join("\n"),
         );
-        let lost = held.missing.iter().map(|role| ApiError::not_found(self.kind, &role.name).message);
-        if let Some(told) = all_told(lost) {
-            why.push_str(&format!("; resolution errors: [{told}]"));
+        let missing_roles =
+            held.missing.iter().map(|role| ApiError::not_found(self.kind, &role.name).message);
+        if let Some(errors) = join_errors(missing_roles) {
+            why.push_str(&format!("; resolution errors: [{errors}]"));
         }
         Err(self.forbidden(&why))
     }
@@ -151,16 +152,16 @@ fn aggregates(role: &Object) -> bool {
 }
 
 /// Returns true if an update only changes fields that the garbage collector writes.
-fn changes_owners_alone(old: &Object, new: &Object) -> bool {
+fn changes_owners_only(old: &Object, new: &Object) -> bool {
     const THEIRS: [&str; 3] = ["ownerReferences", "finalizers", "managedFields"];
     let metadata =
         |object: &Object| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    is_same_but(old, new, &["kind", "apiVersion", "metadata"])
-        && is_same_but(&metadata(old), &metadata(new), &THEIRS)
+    is_same_except(old, new, &["kind", "apiVersion", "metadata"])
+        && is_same_except(&metadata(old), &metadata(new), &THEIRS)
 }
 
 /// Compares two objects except for some members. Empty values count as missing.
-fn is_same_but(old: &Object, new: &Object, but: &[&str]) -> bool {
+fn is_same_except(old: &Object, new: &Object, but: &[&str]) -> bool {
     let counts = |(name, value): &(&String, &Value)| {
         let empty = match value {
             Value::Null => true,

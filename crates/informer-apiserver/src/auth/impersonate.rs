@@ -23,20 +23,21 @@ impl Auth {
         headers: &HeaderMap,
         request: impl FnOnce() -> Attributes,
     ) -> Result<User, ApiError> {
-        let Some(wanted) = wanted(headers)? else { return Ok(user) };
-        if questions(&wanted).iter().all(|attributes| self.allows(&user, attributes).is_ok()) {
-            return Ok(completed(wanted));
+        let Some(impersonated) = impersonated_user(headers)? else { return Ok(user) };
+        if required_permissions(&impersonated).iter().all(|attributes| self.allows(&user, attributes).is_ok())
+        {
+            return Ok(with_implicit_groups(impersonated));
         }
         // kube-apiserver reports the newer permission, which is specific to the verb, whichever check fails.
-        let mode = if service_account(&wanted.name).is_some() { "serviceaccount" } else { "user-info" };
-        let mut asked = request();
-        asked.verb = format!("impersonate-on:{mode}:{}", asked.verb);
-        Err(asked.refusal(&user, ""))
+        let mode = if service_account(&impersonated.name).is_some() { "serviceaccount" } else { "user-info" };
+        let mut attributes = request();
+        attributes.verb = format!("impersonate-on:{mode}:{}", attributes.verb);
+        Err(attributes.refusal(&user, ""))
     }
 }
 
 /// Returns the user in the headers, or `None` without impersonation headers.
-fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let text =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let all = |name: &str| -> Vec<String> {
@@ -52,8 +53,10 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     match (user.name.is_empty(), more) {
         (true, false) => Ok(None),
         (true, true) => {
-            let mut error =
-                ApiError::bad_request(format!("requested {} without impersonating a user name", told(&user)));
+            let mut error = ApiError::bad_request(format!(
+                "requested {} without impersonating a user name",
+                go_format(&user)
+            ));
             error.unauthorized = true;
             Err(error)
         }
@@ -62,7 +65,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
 }
 
 /// Formats a user as kube-apiserver does in this error.
-fn told(User { name, uid, groups, extra }: &User) -> String {
+fn go_format(User { name, uid, groups, extra }: &User) -> String {
     let list = |texts: &[String]| match texts.is_empty() {
         true => "[]string(nil)".to_owned(),
         false => {
@@ -85,7 +88,7 @@ fn told(User { name, uid, groups, extra }: &User) -> String {
 }
 
 /// Returns the permissions that impersonation of a user requires.
-fn questions(wanted: &User) -> Vec<Attributes> {
+fn required_permissions(impersonated: &User) -> Vec<Attributes> {
     let of = |group: &str, resource: &str, name: &str| Attributes {
         verb: "impersonate".to_owned(),
         group: group.to_owned(),
@@ -93,25 +96,25 @@ fn questions(wanted: &User) -> Vec<Attributes> {
         name: name.to_owned(),
         ..Attributes::default()
     };
-    let mut all = vec![match service_account(&wanted.name) {
+    let mut all = vec![match service_account(&impersonated.name) {
         Some((namespace, name)) => {
             Attributes { namespace: namespace.to_owned(), ..of("", "serviceaccounts", name) }
         }
-        None => of("", "users", &wanted.name),
+        None => of("", "users", &impersonated.name),
     }];
-    all.extend(wanted.groups.iter().map(|group| of("", "groups", group)));
-    for (key, values) in &wanted.extra {
+    all.extend(impersonated.groups.iter().map(|group| of("", "groups", group)));
+    for (key, values) in &impersonated.extra {
         let resource = format!("userextras/{key}");
         all.extend(values.iter().map(|value| of(AUTHENTICATION, &resource, value)));
     }
-    if !wanted.uid.is_empty() {
-        all.push(of(AUTHENTICATION, "uids", &wanted.uid));
+    if !impersonated.uid.is_empty() {
+        all.push(of(AUTHENTICATION, "uids", &impersonated.uid));
     }
     all
 }
 
 /// Adds the implicit groups.
-fn completed(mut user: User) -> User {
+fn with_implicit_groups(mut user: User) -> User {
     if user.groups.is_empty()
         && let Some((namespace, _)) = service_account(&user.name)
     {

@@ -1,6 +1,5 @@
 //! Authorization of policy parameters: policies read parameter objects on behalf of any user, so the author
-//! of a policy or binding must be
-//! allowed to read them.
+//! of a policy or binding must be allowed to read them.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value};
@@ -27,31 +26,34 @@ impl Auth {
         (kind, name): (&Kind, &str),
         (old, new): (Option<&Object>, &Object),
     ) -> Result<(), ApiError> {
-        let Some(by) = requester.filter(|by| kind.gvr.group == GROUP && self.access.judges(by.user)) else {
+        let Some(requester) = requester
+            .filter(|requester| kind.gvr.group == GROUP && self.access.enforces_rbac_for(requester.user))
+        else {
             return Ok(());
         };
         let spec = |object: &Object| object.get("spec").cloned().unwrap_or_default();
         let (new, old) = (spec(new), old.map(spec).unwrap_or_default());
-        let (field, refused) = match kind.kind.as_str() {
-            "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
-                ("spec.paramKind", self.unread_kind(by.user, &old["paramKind"], &new["paramKind"]))
-            }
+        let (field, error) = match kind.kind.as_str() {
+            "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => (
+                "spec.paramKind",
+                self.param_kind_error(requester.user, &old["paramKind"], &new["paramKind"]),
+            ),
             "ValidatingAdmissionPolicyBinding" => {
-                ("spec.paramRef", self.unread_params(by.user, "validatingadmissionpolicies", &new))
+                ("spec.paramRef", self.param_ref_error(requester.user, "validatingadmissionpolicies", &new))
             }
             "MutatingAdmissionPolicyBinding" => {
-                ("spec.paramRef", self.unread_params(by.user, "mutatingadmissionpolicies", &new))
+                ("spec.paramRef", self.param_ref_error(requester.user, "mutatingadmissionpolicies", &new))
             }
             _ => return Ok(()),
         };
-        match refused {
+        match error {
             None => Ok(()),
             Some(why) => Err(ApiError::invalid(kind, name, Cause::forbidden(field, &why))),
         }
     }
 
     /// Returns an error message if the author of a policy cannot read all objects of the parameter kind.
-    fn unread_kind(&self, user: &User, old: &Value, new: &Value) -> Option<String> {
+    fn param_kind_error(&self, user: &User, old: &Value, new: &Value) -> Option<String> {
         if !new.is_object() || old == new {
             return None;
         }
@@ -68,7 +70,7 @@ impl Auth {
         self.allows(user, &attributes).is_err().then(|| {
             format!(
                 "user {} must have \"get\" permission on all objects of the referenced paramKind (kind={}, apiVersion={})",
-                shown(user),
+                go_format(user),
                 text("kind"),
                 text("apiVersion")
             )
@@ -76,9 +78,8 @@ impl Auth {
     }
 
     /// Returns an error message if the author of a binding cannot read the referenced parameters. The check
-    /// runs on each write, as in
-    /// kube-apiserver.
-    fn unread_params(&self, user: &User, policies: &str, spec: &Value) -> Option<String> {
+    /// runs on each write, as in kube-apiserver.
+    fn param_ref_error(&self, user: &User, policies: &str, spec: &Value) -> Option<String> {
         let wanted = Some(&spec["paramRef"]).filter(|wanted| wanted.is_object())?;
         let text = |name: &str| wanted[name].as_str().unwrap_or_default().to_owned();
         let verb = if text("name").is_empty() { "list" } else { "get" };
@@ -86,7 +87,7 @@ impl Auth {
         let policy = self.stored_policy(policies, policy_name);
         let of = policy.as_ref().map(|policy| &policy["spec"]["paramKind"]).filter(|of| of.is_object());
         let (group, resource) = of.map_or_else(|| (ANY.to_owned(), None), |of| self.params_of(of));
-        let unresolved = of.is_some() && resource.is_none();
+        let is_unresolved = of.is_some() && resource.is_none();
         let attributes = Attributes {
             verb: verb.to_owned(),
             group,
@@ -96,13 +97,13 @@ impl Auth {
             ..Attributes::default()
         };
         self.allows(user, &attributes).err()?;
-        let user = shown(user);
+        let user = go_format(user);
         let least = "to determine minimum required permissions";
         let everything =
             format!("user {user} does not have \"{verb}\" permission for all groups, versions and resources");
         Some(match (&policy, of) {
             (None, _) => format!("unable to get policy {policy_name} {least} and {everything}"),
-            (_, Some(of)) if unresolved => {
+            (_, Some(of)) if is_unresolved => {
                 let part = |name: &str| of[name].as_str().unwrap_or_default();
                 let of = format!("&{{{} {}}}", part("apiVersion"), part("kind"));
                 format!("unable to resolve paramKind {of} {least} and {everything}")
@@ -135,7 +136,7 @@ impl Auth {
 }
 
 /// Formats a user as Go does.
-fn shown(user: &User) -> String {
+fn go_format(user: &User) -> String {
     let extra: Vec<String> =
         user.extra.iter().map(|(name, values)| format!("{name}:[{}]", values.join(" "))).collect();
     format!("&{{{} {} [{}] map[{}]}}", user.name, user.uid, user.groups.join(" "), extra.join(" "))

@@ -23,13 +23,13 @@ pub(crate) struct PolicyCache(Mutex<Option<Compiled>>);
 
 #[derive(Debug)]
 struct Compiled {
-    policy: Arc<Policy>,
+    policy: Arc<RbacPolicy>,
     /// Notified when a role or binding changes.
     changes: Vec<watch::Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Policy {
+struct RbacPolicy {
     grants: Vec<Grant>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct MissingRole {
 
 /// The rules that a user holds in a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldRules {
     pub(super) rules: Vec<Rule>,
     /// Missing roles of the user's bindings.
     pub(super) missing: Vec<MissingRole>,
@@ -73,7 +73,7 @@ pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) struct Permissions {
     /// `None` if RBAC is disabled.
     #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only expressions ask"))]
-    policy: Option<Arc<Policy>>,
+    policy: Option<Arc<RbacPolicy>>,
 }
 
 impl Permissions {
@@ -82,7 +82,7 @@ impl Permissions {
     pub(crate) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         match &self.policy {
             Some(policy) if !user.groups.iter().any(|group| group == MASTERS) => {
-                policy.decides(user, attributes)
+                policy.decide(user, attributes)
             }
             _ => Ok(String::new()),
         }
@@ -108,7 +108,7 @@ impl Auth {
         kind: &Kind,
         (namespace, name): (Option<&str>, &str),
     ) -> Result<(), ApiError> {
-        if !self.access.judges(user) {
+        if !self.access.enforces_rbac_for(user) {
             return Ok(());
         }
         let attributes = Attributes {
@@ -130,21 +130,21 @@ impl Auth {
 
     /// Authorizes a request. Returns the reason of the decision, which is mostly empty for a denial.
     pub(super) fn allows(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
-        if !self.access.judges(user) {
+        if !self.access.enforces_rbac_for(user) {
             return Ok(String::new());
         }
-        self.policy().decides(user, attributes)
+        self.policy().decide(user, attributes)
     }
 
     /// Returns the rules of a user in a namespace, or the cluster-wide rules if it is empty.
-    pub(super) fn held(&self, user: &User, namespace: &str) -> Held {
-        match self.access.judges(user) {
+    pub(super) fn held(&self, user: &User, namespace: &str) -> HeldRules {
+        match self.access.enforces_rbac_for(user) {
             true => self.policy().held(user, namespace),
-            false => Held { rules: Rule::everything().into(), missing: Vec::new() },
+            false => HeldRules { rules: Rule::everything().into(), missing: Vec::new() },
         }
     }
 
-    fn policy(&self) -> Arc<Policy> {
+    fn policy(&self) -> Arc<RbacPolicy> {
         let mut cache = self.policy.0.lock();
         let fresh =
             |compiled: &Compiled| compiled.changes.iter().all(|change| !change.has_changed().unwrap_or(true));
@@ -188,16 +188,16 @@ impl Auth {
                 grants.push(Grant::read(namespace, stored.key.name(), &binding, rules));
             }
         }
-        Compiled { policy: Arc::new(Policy { grants }), changes }
+        Compiled { policy: Arc::new(RbacPolicy { grants }), changes }
     }
 }
 
-impl Policy {
+impl RbacPolicy {
     /// Authorizes a request. Returns the reason of the decision.
-    fn decides(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
+    fn decide(&self, user: &User, attributes: &Attributes) -> Result<String, String> {
         self.allows(user, attributes).ok_or_else(|| {
             let missing = self.held(user, &attributes.namespace).missing;
-            told(&missing).map_or(String::new(), |told| format!("RBAC: {told}"))
+            missing_roles_error(&missing).map_or(String::new(), |error| format!("RBAC: {error}"))
         })
     }
 
@@ -213,8 +213,8 @@ impl Policy {
         })
     }
 
-    fn held(&self, user: &User, namespace: &str) -> Held {
-        let mut held = Held::default();
+    fn held(&self, user: &User, namespace: &str) -> HeldRules {
+        let mut held = HeldRules::default();
         let here = |grant: &&Grant| grant.namespace.as_deref().is_none_or(|own| own == namespace);
         for grant in self.grants.iter().filter(here).filter(|grant| grant.subject_of(user).is_some()) {
             match &grant.rules {
@@ -227,12 +227,12 @@ impl Policy {
 }
 
 /// Returns the error message for missing roles, or `None` if there are none.
-pub(super) fn told(missing: &[MissingRole]) -> Option<String> {
-    all_told(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
+pub(super) fn missing_roles_error(missing: &[MissingRole]) -> Option<String> {
+    join_errors(missing.iter().map(|role| format!("{}.{GROUP} {:?} not found", role.word, role.name)))
 }
 
 /// Combines errors into one message without duplicates.
-pub(super) fn all_told(errors: impl Iterator<Item = String>) -> Option<String> {
+pub(super) fn join_errors(errors: impl Iterator<Item = String>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for error in errors {
         if !all.contains(&error) {

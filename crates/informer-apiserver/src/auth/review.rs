@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Attributes;
 use super::accounts::AUDIENCE;
-use super::rbac::told;
+use super::rbac::missing_roles_error;
 use super::rule::Rule;
 use crate::auth::Auth;
 use crate::model::error::{ApiError, Cause};
@@ -39,8 +39,8 @@ impl Auth {
                 review["status"] = self.rules_review(user, namespace);
             }
             _ => {
-                let asked = asked_user(kind, &review["spec"])?;
-                review["status"] = self.access_review(kind, &asked, &review["spec"])?;
+                let reviewed = reviewed_user(kind, &review["spec"])?;
+                review["status"] = self.access_review(kind, &reviewed, &review["spec"])?;
             }
         }
         Ok(review)
@@ -65,8 +65,8 @@ impl Auth {
         let mut status = json!({
             "resourceRules": shown(of_resources), "nonResourceRules": shown(of_paths), "incomplete": false,
         });
-        if let Some(told) = told(&held.missing) {
-            status["evaluationError"] = told.into();
+        if let Some(error) = missing_roles_error(&held.missing) {
+            status["evaluationError"] = error.into();
         }
         status
     }
@@ -76,16 +76,16 @@ impl Auth {
         if token.is_empty() {
             return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
         }
-        let mut wanted: Vec<&str> =
+        let mut audiences_wanted: Vec<&str> =
             spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if wanted.is_empty() {
-            wanted.push(AUDIENCE);
+        if audiences_wanted.is_empty() {
+            audiences_wanted.push(AUDIENCE);
         }
-        Ok(match self.bearer(token, &wanted) {
+        Ok(match self.bearer(token, &audiences_wanted) {
             Ok((user, audiences)) => {
                 json!({"authenticated": true, "user": user.info(), "audiences": audiences})
             }
-            Err(refusal) => json!({"user": {}, "error": refusal.told()}),
+            Err(error) => json!({"user": {}, "error": error.message()}),
         })
     }
 }
@@ -97,7 +97,7 @@ fn decided(allowed: bool, reason: String) -> Value {
     }
 }
 
-fn asked_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
+fn reviewed_user(kind: &Kind, spec: &Value) -> Result<User, ApiError> {
     let name = spec["user"].as_str().unwrap_or_default();
     let groups: Vec<&str> =
         spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -59,24 +59,25 @@ impl Rule {
         shown
     }
 
-    pub(super) fn allows(&self, asked: &Attributes) -> bool {
+    pub(super) fn allows(&self, attributes: &Attributes) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
-        if !has(&self.verbs, &asked.verb) {
+        if !has(&self.verbs, &attributes.verb) {
             return false;
         }
-        if asked.resource.is_empty() {
+        if attributes.resource.is_empty() {
             let path = |own: &String| match own.strip_suffix('*') {
-                Some(prefix) => asked.path.starts_with(prefix),
-                None => *own == asked.path,
+                Some(prefix) => attributes.path.starts_with(prefix),
+                None => *own == attributes.path,
             };
             return self.paths.iter().any(path);
         }
         let resource = |own: &String| {
-            let of_any = |sub| asked.resource.split_once('/').is_some_and(|(_, asked)| asked == sub);
-            *own == "*" || *own == asked.resource || own.strip_prefix("*/").is_some_and(of_any)
+            let of_any =
+                |sub| attributes.resource.split_once('/').is_some_and(|(_, attributes)| attributes == sub);
+            *own == "*" || *own == attributes.resource || own.strip_prefix("*/").is_some_and(of_any)
         };
-        has(&self.groups, &asked.group)
+        has(&self.groups, &attributes.group)
             && self.resources.iter().any(resource)
-            && (self.names.is_empty() || self.names.contains(&asked.name))
+            && (self.names.is_empty() || self.names.contains(&attributes.name))
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use informer_core::ObjectKey;
 
-use super::accounts::Bound;
+use super::accounts::BoundObject;
 use crate::model::user::User;
 
 /// Maximum number of issued tokens. The oldest are dropped first.
-const ISSUED_MAX: usize = 10_000;
+const MAX_ISSUED: usize = 10_000;
 
 /// Bearer tokens and their users.
 ///
@@ -103,7 +103,7 @@ pub(super) struct Token {
     /// The audiences of the token.
     pub(super) audiences: Vec<String>,
     /// The object that the token is bound to, in addition to its service account.
-    pub(super) bound: Option<Bound>,
+    pub(super) bound: Option<BoundObject>,
     /// Expiry, measured by the server's clock.
     pub(super) until: Duration,
 }
@@ -121,7 +121,7 @@ impl Issued {
     }
 
     pub(super) fn add(&mut self, text: String, token: Token) {
-        if self.order.len() == ISSUED_MAX
+        if self.order.len() == MAX_ISSUED
             && let Some(oldest) = self.order.pop_front()
         {
             self.tokens.remove(&oldest);

@@ -26,7 +26,7 @@ const ESTABLISHED: (&str, &str, &str) =
 
 /// Maximum number of steps of one reconciliation. A CRD needs few steps, but each may be retried after a
 /// conflict.
-const STEPS_MAX: usize = 32;
+const MAX_STEPS: usize = 32;
 
 pub(crate) fn definitions() -> Gvr {
     Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -39,12 +39,12 @@ pub(crate) enum Step {
     /// The CRD was written. `None` if it was removed.
     Written(Option<(Arc<Stored>, Value)>),
     /// Another write came first.
-    Beaten,
+    Conflict,
 }
 
 impl ControllerManager {
     /// Serves the resources of a CRD or removes them. Returns true if its accepted names have changed.
-    pub(crate) fn follow_definition(&self, name: &str) -> bool {
+    pub(crate) fn reconcile_definition(&self, name: &str) -> bool {
         let Ok(resource) = self.resource(&definitions()) else { return false };
         let read = || {
             let stored = self.find(&resource, None, name).ok()?;
@@ -52,11 +52,11 @@ impl ControllerManager {
             Some((stored, definition))
         };
         let (mut renamed, mut next) = (false, None);
-        for _ in 0..STEPS_MAX {
+        for _ in 0..MAX_STEPS {
             let Some((stored, definition)) = next.take().or_else(read) else { break };
             let step = match definition["metadata"]["deletionTimestamp"].is_string() {
-                true => self.wind_up(&resource, &stored, definition),
-                false => match self.name_definition(&resource, &stored, &definition) {
+                true => self.finish_removal(&resource, &stored, definition),
+                false => match self.accept_names(&resource, &stored, &definition) {
                     Step::Nothing => self.establish(&resource, &stored, definition),
                     step => {
                         renamed |= matches!(step, Step::Written(_));
@@ -67,7 +67,7 @@ impl ControllerManager {
             match step {
                 Step::Nothing => break,
                 Step::Written(written) => next = written,
-                Step::Beaten => {}
+                Step::Conflict => {}
             }
         }
         renamed
@@ -92,10 +92,10 @@ impl ControllerManager {
         definition: Value,
     ) -> Step {
         let Value::Object(mut object) = definition else { return Step::Nothing };
-        self.own_status(resource, current, &mut object);
-        match self.settle(Scope::new(resource, None), current, &object) {
+        self.update_status_managers(resource, current, &mut object);
+        match self.put_or_remove(Scope::new(resource, None), current, &object) {
             Ok(Ok(stored)) => Step::Written(stored.map(|stored| (stored, Value::Object(object)))),
-            Ok(Err(Changed)) => Step::Beaten,
+            Ok(Err(Changed)) => Step::Conflict,
             Err(_) => Step::Nothing,
         }
     }
@@ -103,8 +103,7 @@ impl ControllerManager {
     /// Registers the resources of a CRD. All versions share one table.
     ///
     /// If an earlier version of the CRD was served, its watches end and its history is dropped.
-    /// kube-apiserver does the same, because it
-    /// creates new caches.
+    /// kube-apiserver does the same, because it creates new caches.
     pub(crate) fn serve(&self, spec: &Value) {
         let mut all = kinds(spec);
         let Some(stored) = all.iter().find(|served| served.stored).map(|served| served.kind.clone()) else {
@@ -141,14 +140,14 @@ impl ControllerManager {
         registry.define(&group, &plural, Some(defined));
         drop(registry);
         if before.is_some() {
-            self.reshape(table, &shaped);
+            self.reencode(table, &shaped);
             changed.send_replace(());
         }
     }
 
     /// Encodes the stored objects again for a changed CRD, keeping their resourceVersions: prunes unknown
     /// fields and applies new defaults.
-    fn reshape(&self, table: usize, kinds: &[Kind]) {
+    fn reencode(&self, table: usize, kinds: &[Kind]) {
         let live = self.storage.read().live(table);
         let shaped = live.iter().filter_map(|stored| {
             let Value::Object(mut object) = parse(stored.as_slice()) else { return None };
@@ -161,8 +160,8 @@ impl ControllerManager {
     }
 
     /// Stops serving a terminating CRD without objects. If there are objects, their deletion is queued.
-    fn wind_up(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
-        if let Some(served) = self.served_of(&definition["spec"]) {
+    fn finish_removal(&self, resource: &Arc<Resource>, current: &Arc<Stored>, mut definition: Value) -> Step {
+        if let Some(served) = self.storage_resource(&definition["spec"]) {
             if self.storage.read().live(served.table).iter().next().is_some() {
                 self.delete_custom_resources(current.key.name());
                 return Step::Nothing;
@@ -190,7 +189,7 @@ impl ControllerManager {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let Ok(stored) = self.find(&resource, None, definition) else { return };
         let spec = &parse(stored.as_slice())["spec"];
-        let Some(served) = self.served_of(spec).filter(|_| stored.terminating) else { return };
+        let Some(served) = self.storage_resource(spec).filter(|_| stored.terminating) else { return };
         let live = self.storage.read().live(served.table);
         let mut left = live.iter().filter(|stored| !stored.terminating);
         for stored in left.by_ref().take(MAX_DELETIONS_PER_TASK) {
@@ -206,7 +205,7 @@ impl ControllerManager {
     ///
     /// Returns `None` while the names of the CRD are not accepted. The resources served under them then
     /// belong to another CRD.
-    fn served_of(&self, spec: &Value) -> Option<Arc<Resource>> {
+    fn storage_resource(&self, spec: &Value) -> Option<Arc<Resource>> {
         let gvrs = resources(spec);
         let first = gvrs.first()?;
         self.registry.read().definition(&first.group, &first.resource)?;

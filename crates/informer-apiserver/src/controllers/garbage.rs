@@ -6,7 +6,7 @@ use super::ControllerManager;
 use crate::model::json::parse;
 use crate::model::metadata::{Object, finalizers, metadata_of_mut};
 use crate::pipeline::ready::ready;
-use crate::pipeline::{BackgroundTask, DeleteOptions, Found, ObjectRef, retry};
+use crate::pipeline::{BackgroundTask, DeleteOptions, ObjectRef, StoredObject, retry};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -33,7 +33,7 @@ impl ControllerManager {
         let Value::Object(object) = parse(owner.stored.as_slice()) else { return };
         let held = finalizers(&object);
         if held.contains(&ORPHAN) {
-            self.dependents(uid).iter().for_each(|dependent| self.disown(dependent, uid));
+            self.dependents(uid).iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
             self.remove_finalizer(&owner, ORPHAN);
         } else if held.contains(&FOREGROUND) {
             let options = DeleteOptions::foreground();
@@ -55,7 +55,7 @@ impl ControllerManager {
         }
     }
 
-    fn remove_finalizer(&self, owner: &Found, finalizer: &str) {
+    fn remove_finalizer(&self, owner: &StoredObject, finalizer: &str) {
         self.change(owner, |object| {
             let kept: Vec<Value> =
                 finalizers(object).into_iter().filter(|name| *name != finalizer).map(Value::from).collect();
@@ -67,7 +67,7 @@ impl ControllerManager {
         });
     }
 
-    fn disown(&self, dependent: &Found, uid: &str) {
+    fn remove_owner_reference(&self, dependent: &StoredObject, uid: &str) {
         self.change(dependent, |object| {
             let metadata = metadata_of_mut(object);
             let all = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
@@ -80,24 +80,24 @@ impl ControllerManager {
     }
 
     /// Updates an object, retrying on conflicts.
-    fn change(&self, of: &Found, change: impl Fn(&mut Object)) {
+    fn change(&self, of: &StoredObject, change: impl Fn(&mut Object)) {
         let name = of.stored.key.name();
         let changed = retry(&of.resource.kind, name, || {
             let current = self.find(&of.resource, of.stored.key.namespace(), name)?;
             let Value::Object(mut object) = parse(current.as_slice()) else { return Ok(Ok(None)) };
             change(&mut object);
-            self.settle(of.scope(), &current, &object)
+            self.put_or_remove(of.scope(), &current, &object)
         });
         // An error means that the object was deleted in the meantime.
         drop(changed);
     }
 
     /// Returns the object, unless it was removed or re-created.
-    fn find_ref(&self, object: &ObjectRef) -> Option<Found> {
+    fn find_ref(&self, object: &ObjectRef) -> Option<StoredObject> {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }
 
-    fn dependents(&self, uid: &str) -> Vec<Found> {
+    fn dependents(&self, uid: &str) -> Vec<StoredObject> {
         let places = self.storage.read().dependents(uid);
         places.into_iter().filter_map(|(table, key)| self.find_at(table, &key)).collect()
     }

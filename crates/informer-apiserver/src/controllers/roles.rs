@@ -1,4 +1,5 @@
-//! ClusterRole aggregation: a role with an `aggregationRule` gets the rules of all roles that its selectors match.
+//! ClusterRole aggregation: a role with an `aggregationRule` gets the rules of all roles that its selectors
+//! match.
 
 use informer_core::{Gvr, LabelSelector};
 use serde_json::{Value, json};

@@ -244,7 +244,7 @@ impl Call<'_> {
         let resource = &self.route.resource;
         // Without a version upstream reads what is stored, and not what it has kept.
         let stored = match asked {
-            None => self.shared.presented_anew(resource, &stored).await?,
+            None => self.shared.present_from_webhook(resource, &stored).await?,
             Some(_) => {
                 let mut shown = self.shared.presented(resource, &[stored], EventType::Modified).await?;
                 shown.remove(0)
@@ -406,7 +406,7 @@ impl Call<'_> {
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();
         scope.dry_run = options.dry_run;
-        let told = || options.told(given.as_ref());
+        let told = || options.to_admission_options(given.as_ref());
         if self.route.verb == Verb::Delete {
             let admission = self.admission(&[], told);
             let scope = scope.admitted_by(admission.as_ref());

@@ -55,7 +55,7 @@ impl Call<'_> {
                 self.binding(scope, &name, object).await
             }
             _ => {
-                self.shared.own_review(kind, &mut object, self.scope().manager);
+                self.shared.set_review_managers(kind, &mut object, self.scope().manager);
                 Ok(value(201, &self.shared.review(self.user, kind, object)?))
             }
         }
@@ -132,7 +132,7 @@ impl Call<'_> {
         let fitted = crate::model::typed::fit(known.message(), members);
         let twice = self.twice(Some(known), (body, doubled));
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
-        let judged = fitted.and_then(|unknown| scope.judge(unknown));
+        let judged = fitted.and_then(|unknown| scope.check_fields(unknown));
         let warnings = judged.map_err(|why| self.undecodable(known, &why))?;
         Ok((object, warnings))
     }

@@ -13,7 +13,7 @@ use crate::model::managed_fields::{
 };
 use crate::model::metadata::{self, Object};
 use crate::model::write_options::{Validation, WriteMode};
-use crate::pipeline::managed_fields::{By, Ownership, held_fields, put_fields};
+use crate::pipeline::managed_fields::{FieldTracker, ManagedWrite, managed_fields_of, set_managed_fields};
 use crate::pipeline::merge::Origin;
 use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Changed, Pipeline, Written};
@@ -55,7 +55,7 @@ impl Application {
     }
 
     /// Handles duplicate keys as `fieldValidation` says: returns warnings or an error.
-    pub(crate) fn judged(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
+    pub(crate) fn check_duplicates(&self, validation: Validation) -> Result<Vec<String>, ApiError> {
         match (&self.duplicates, validation) {
             (Some(why), Validation::Strict) => {
                 Err(ApiError::bad_request(format!("error strict decoding YAML: {why}")))
@@ -133,7 +133,7 @@ impl Pipeline {
         metadata::check_url_name(&object, name)?;
         // No stored object could have this version.
         metadata::metadata_of_mut(&mut object).remove("resourceVersion");
-        self.check_place(scope, WriteMode::Main, name)?;
+        self.check_prerequisites(scope, WriteMode::Main, name)?;
         match self.store_new(scope, (object, None), WriteMode::Main).await {
             Ok(written) => Ok(Ok(written.warned(warnings))),
             // Another write has created it in the meantime.
@@ -153,8 +153,8 @@ impl Pipeline {
         let kind = scope.kind();
         let managed = self.converting(|conversions| {
             let conversion = Some(conversions).filter(|_| scope.converts());
-            let by = By { formed: false, conversion, ..By::of(scope, mode) };
-            self.apply_managed(kind, old, apply, by)
+            let write = ManagedWrite { normalized: false, conversion, ..ManagedWrite::of(scope, mode) };
+            self.apply_managed(kind, old, apply, write)
         });
         let mut object = managed.await?;
         let name = metadata::text(&object, "name").to_owned();
@@ -163,7 +163,7 @@ impl Pipeline {
         // Unknown fields were rejected with the type check of the apply.
         let lenient = Scope { validation: Validation::Ignore, ..scope };
         self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
-        let warnings = apply.judged(scope.validation)?;
+        let warnings = apply.check_duplicates(scope.validation)?;
         let metadata = metadata::metadata_of_mut(&mut object);
         if let Some(fields) = fields {
             metadata.insert("managedFields".into(), fields);
@@ -180,45 +180,46 @@ impl Pipeline {
         kind: &Kind,
         old: Option<&Object>,
         apply: &Application,
-        by: By<'_>,
+        write: ManagedWrite<'_>,
     ) -> Result<Object, ApiError> {
-        let manager = by.manager.unwrap_or_default();
+        let manager = write.manager.unwrap_or_default();
         check_config(kind, &apply.config)?;
-        let ownership = Ownership::new(self, kind, by);
+        let tracker = FieldTracker::new(self, kind, write);
         let (live, managed) = match old {
-            Some(old) => (ownership.live(old), Managed::read(held_fields(old)).unwrap_or_default()),
-            None => (Value::Object(ownership.empty()), Managed::default()),
+            Some(old) => (tracker.live(old), Managed::read(managed_fields_of(old)).unwrap_or_default()),
+            None => (Value::Object(tracker.empty()), Managed::default()),
         };
-        let ownership = ownership.knowing(&managed);
-        let managed = ownership.before_first_apply(&live, managed);
+        let tracker = tracker.with_versions_of(&managed);
+        let managed = tracker.before_first_apply(&live, managed);
         let config = Value::Object(apply.config.clone());
-        let convert = |version: &str, object: &Value| ownership.convert(version, object);
-        let updater = ownership.updater(&convert);
+        let convert = |version: &str, object: &Value| tracker.convert(version, object);
+        let updater = tracker.updater(&convert);
         if let Some(why) = validate(updater.types[updater.version], &config, false) {
-            return Err(untyped(kind, &apply.config, &why));
+            return Err(type_error(kind, &apply.config, &why));
         }
-        let id = ownership.id(manager, Operation::Apply);
-        let try_it = |force| updater.apply(&live, &config, managed.clone(), Applier { id: &id, force });
-        let applied = match try_it(apply.force) {
+        let id = tracker.id(manager, Operation::Apply);
+        let attempt = |force| updater.apply(&live, &config, managed.clone(), Applier { id: &id, force });
+        let applied = match attempt(apply.force) {
             Err(Failed::Conflicts(conflicts)) if manager == KUBECTL => {
-                let left = ownership.not_last_applied(&live, conflicts);
-                if left.is_empty() { try_it(true) } else { Err(Failed::Conflicts(left)) }
+                let left = tracker.not_last_applied(&live, conflicts);
+                if left.is_empty() { attempt(true) } else { Err(Failed::Conflicts(left)) }
             }
-            tried => tried,
+            outcome => outcome,
         };
-        let Applied { object, managed } = applied.map_err(|failed| refused(kind, &apply.config, failed))?;
+        let Applied { object, managed } =
+            applied.map_err(|failed| apply_error(kind, &apply.config, failed))?;
         let Value::Object(mut object) = object.unwrap_or(live) else {
             return Err(ApiError::unknown_resource());
         };
         if manager == KUBECTL {
             refresh_last_applied(&mut object, &apply.config);
         }
-        put_fields(&mut object, &managed);
+        set_managed_fields(&mut object, &managed);
         Ok(object)
     }
 }
 
-impl Ownership<'_> {
+impl FieldTracker<'_> {
     /// Returns the conflicts, except those over fields that client-side apply set and that have not changed
     /// since.
     fn not_last_applied(&self, live: &Value, conflicts: Vec<Conflict>) -> Vec<Conflict> {
@@ -255,10 +256,7 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
     let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, found) = (text("apiVersion"), text("kind"));
     if api_version != kind.api_version || found != kind.kind {
-        return Err(ApiError::bad_request(format!(
-            "invalid object type: {}",
-            shown_type(api_version, found)
-        )));
+        return Err(ApiError::bad_request(format!("invalid object type: {}", go_type(api_version, found))));
     }
     let fields = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));
     match fields {
@@ -268,7 +266,7 @@ fn check_config(kind: &Kind, config: &Object) -> Result<(), ApiError> {
 }
 
 /// Formats a type as Go does.
-fn shown_type(api_version: &str, kind: &str) -> String {
+fn go_type(api_version: &str, kind: &str) -> String {
     let group_version = match api_version.contains('/') {
         true => api_version.to_owned(),
         false => format!("/{api_version}"),
@@ -279,7 +277,7 @@ fn shown_type(api_version: &str, kind: &str) -> String {
 /// Returns the error for an object that is invalid after the apply.
 pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
-    let of = shown_type(&kind.api_version, &kind.kind);
+    let of = go_type(&kind.api_version, &kind.kind);
     let message = format!(
         "failed to convert new object ({namespace}/{name}; {of}) to proper version: unable to convert unstructured \
          object to {of}: {why}"
@@ -287,17 +285,17 @@ pub(crate) fn inconvertible(kind: &Kind, config: &Object, why: &str) -> ApiError
     ApiError::new(500, "", message)
 }
 
-fn untyped(kind: &Kind, config: &Object, why: &str) -> ApiError {
+fn type_error(kind: &Kind, config: &Object, why: &str) -> ApiError {
     let (namespace, name) = (metadata::text(config, "namespace"), metadata::text(config, "name"));
-    let of = shown_type(&kind.api_version, &kind.kind);
+    let of = go_type(&kind.api_version, &kind.kind);
     let message = format!("failed to create typed patch object ({namespace}/{name}; {of}): {why}");
     ApiError::new(500, "", message)
 }
 
-fn refused(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
+fn apply_error(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
     let conflicts = match failed {
         Failed::Conflicts(conflicts) => conflicts,
-        Failed::Type(why) => return untyped(kind, config, &why),
+        Failed::Type(why) => return type_error(kind, config, &why),
     };
     let causes = conflicts.iter().map(|Conflict { manager, path }| Cause {
         reason: "FieldManagerConflict",
@@ -305,13 +303,13 @@ fn refused(kind: &Kind, config: &Object, failed: Failed) -> ApiError {
         field: path.to_string(),
     });
     let details = Details { causes: causes.collect(), ..Details::default() };
-    let mut error = ApiError::new(409, "Conflict", told(&conflicts));
+    let mut error = ApiError::new(409, "Conflict", conflict_message(&conflicts));
     error.details = Some(Box::new(details));
     error
 }
 
 /// Formats all conflicts in one message, grouped by manager.
-fn told(conflicts: &[Conflict]) -> String {
+fn conflict_message(conflicts: &[Conflict]) -> String {
     if let [Conflict { manager, path }] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {path}", manager.shown());
     }

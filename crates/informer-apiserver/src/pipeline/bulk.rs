@@ -51,7 +51,7 @@ impl Pipeline {
         drop((storage, allocating));
         expiring.iter().for_each(|stored| self.note_written(resource, stored));
         self.announce(resource);
-        self.count_all(kind);
+        self.recount_quotas(kind);
         names.iter().for_each(|name| self.after_write(Scope::new(resource, None), name));
         failed.map_or(Ok(count), Err)
     }

@@ -16,13 +16,13 @@ use crate::registry::{Registry, Resource};
 type Committed = Result<Result<Arc<Stored>, Changed>, ApiError>;
 
 /// The objects on which the creation of another object depends.
-struct Place<'a> {
+struct Prerequisites<'a> {
     /// The namespace resource, the name of the namespace, and whether it must exist.
     namespace: Option<(Arc<Resource>, &'a str, bool)>,
     definition: Option<(Arc<Resource>, String)>,
 }
 
-impl Place<'_> {
+impl Prerequisites<'_> {
     /// Checks that the namespace exists (if required), and that neither the namespace nor the CRD is
     /// terminating.
     fn check(&self, storage: &Storage, kind: &Kind, name: &str) -> Result<(), ApiError> {
@@ -48,12 +48,17 @@ impl Place<'_> {
 impl Pipeline {
     /// Checks whether an object may be created. [`commit_new`](Self::commit_new) repeats the check under the
     /// lock.
-    pub(crate) fn check_place(&self, scope: Scope<'_>, mode: WriteMode, name: &str) -> Result<(), ApiError> {
-        let place = self.place(scope, mode)?;
-        place.check(&self.storage.read(), scope.kind(), name)
+    pub(crate) fn check_prerequisites(
+        &self,
+        scope: Scope<'_>,
+        mode: WriteMode,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let prerequisites = self.prerequisites(scope, mode)?;
+        prerequisites.check(&self.storage.read(), scope.kind(), name)
     }
 
-    fn place<'a>(&self, scope: Scope<'a>, mode: WriteMode) -> Result<Place<'a>, ApiError> {
+    fn prerequisites<'a>(&self, scope: Scope<'a>, mode: WriteMode) -> Result<Prerequisites<'a>, ApiError> {
         let namespace = scope.namespace.filter(|_| !mode.is_of_program());
         let namespace = namespace.map(|namespace| {
             let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
@@ -64,7 +69,7 @@ impl Pipeline {
             let gvr = Gvr::new(DEFINITIONS, "v1", "customresourcedefinitions");
             Some((self.resource(&gvr).ok()?, definition))
         });
-        Ok(Place { namespace: namespace.transpose()?, definition })
+        Ok(Prerequisites { namespace: namespace.transpose()?, definition })
     }
 
     /// Stores a new object if its name is free and its namespace and CRD accept it.
@@ -72,9 +77,9 @@ impl Pipeline {
     /// The check runs under the storage lock: the contents of a terminating namespace or CRD are deleted, so
     /// nothing may be created later.
     pub(crate) fn commit_new(&self, scope: Scope<'_>, draft: Draft, mode: WriteMode) -> Committed {
-        let place = self.place(scope, mode)?;
+        let prerequisites = self.prerequisites(scope, mode)?;
         let name = draft.key.name().to_owned();
-        let check = |storage: &Storage| place.check(storage, scope.kind(), &name);
+        let check = |storage: &Storage| prerequisites.check(storage, scope.kind(), &name);
         let committed = self.commit_if(scope, draft, Expect::Absent, check)?;
         if let Ok(stored) = &committed
             && !scope.dry_run
@@ -115,7 +120,7 @@ impl Pipeline {
         drop(registry);
         let Ok(stored) = put else { return Ok(Err(Changed)) };
         self.note_written(resource, &stored);
-        self.keep_books(&Commit {
+        self.update_quota_usage(&Commit {
             kind: &resource.kind,
             before: before.as_deref(),
             after: Some(&stored),

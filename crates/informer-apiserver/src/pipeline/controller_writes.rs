@@ -11,7 +11,7 @@ use crate::registry::storage::{Changed, Stored};
 impl Pipeline {
     /// Stores an object, or removes it if it is terminating and has no finalizers. In the latter case the
     /// result is `None`.
-    pub(crate) fn settle(
+    pub(crate) fn put_or_remove(
         &self,
         scope: Scope<'_>,
         current: &Arc<Stored>,

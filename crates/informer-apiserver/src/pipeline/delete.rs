@@ -82,8 +82,8 @@ impl DeleteOptions {
     }
 
     /// Returns the options as JSON for admission.
-    pub(crate) fn told(&self, body: Option<&Value>) -> Value {
-        let mut told = body.cloned().unwrap_or_else(|| json!({}));
+    pub(crate) fn to_admission_options(&self, body: Option<&Value>) -> Value {
+        let mut options_json = body.cloned().unwrap_or_else(|| json!({}));
         let given = [
             ("gracePeriodSeconds", self.grace.map(Value::from)),
             ("propagationPolicy", self.policy.clone().map(Value::from)),
@@ -92,12 +92,12 @@ impl DeleteOptions {
         ];
         for (name, value) in given {
             if let Some(value) = value {
-                told[name] = value;
+                options_json[name] = value;
             }
         }
-        told["kind"] = "DeleteOptions".into();
-        told["apiVersion"] = "meta.k8s.io/v1".into();
-        told
+        options_json["kind"] = "DeleteOptions".into();
+        options_json["apiVersion"] = "meta.k8s.io/v1".into();
+        options_json
     }
 
     fn check(self, stages: &[String]) -> Result<Self, ApiError> {
@@ -184,8 +184,8 @@ impl Pipeline {
             return self.delete_namespace(scope, current, object);
         }
         let mut finalizers = options.finalizers(&object);
-        let definition = kind.is(crate::pipeline::DEFINITIONS, "CustomResourceDefinition");
-        if definition && !scope.dry_run {
+        let is_crd = kind.is(crate::pipeline::DEFINITIONS, "CustomResourceDefinition");
+        if is_crd && !scope.dry_run {
             if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
                 finalizers.push(CLEANUP_FINALIZER.to_owned());
             }
@@ -207,7 +207,7 @@ impl Pipeline {
         let Ok(marked) = self.commit(scope, draft, Expect::At(current.version))? else {
             return Ok(Err(Changed));
         };
-        if definition {
+        if is_crd {
             self.after_write(scope, current.key.name());
         }
         self.propagate(scope, &marked);

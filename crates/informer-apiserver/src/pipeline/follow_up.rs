@@ -46,8 +46,7 @@ pub(crate) enum BackgroundTask {
 /// The field manager of aggregated rules, as in kube-controller-manager.
 pub(crate) const AGGREGATION_MANAGER: &str = "clusterrole-aggregation-controller";
 /// Delay before deleting an object whose owners did not exist when it was created. Without it, a controller
-/// with a stale cache could
-/// create the object again in a loop while simulated time stands still.
+/// with a stale cache could create the object again in a loop while simulated time stands still.
 const ABSENT_OWNER_DELAY: Duration = Duration::from_secs(1);
 
 /// The work queues of the controllers.
@@ -95,12 +94,12 @@ impl ObjectRef {
 }
 
 /// A stored object and its resource.
-pub(crate) struct Found {
+pub(crate) struct StoredObject {
     pub(crate) resource: Arc<Resource>,
     pub(crate) stored: Arc<Stored>,
 }
 
-impl Found {
+impl StoredObject {
     pub(crate) fn scope(&self) -> Scope<'_> {
         Scope::new(&self.resource, self.stored.key.namespace())
     }
@@ -114,7 +113,7 @@ impl Pipeline {
     /// Called after an object was written.
     pub(crate) fn after_write(&self, scope: Scope<'_>, name: &str) {
         if !scope.dry_run && is_definition(scope.kind()) {
-            self.settle_definition(name);
+            self.queue_definition(name);
         }
         // The aggregation itself runs until the roles no longer change, or for a limited number of rounds.
         let is_aggregation = scope.manager == Some(AGGREGATION_MANAGER);
@@ -142,7 +141,7 @@ impl Pipeline {
             && self
                 .is_terminating(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions"), &name)
         {
-            self.settle_definition(&name);
+            self.queue_definition(&name);
         }
     }
 
@@ -152,7 +151,7 @@ impl Pipeline {
     }
 
     /// Queues a CRD, to update its served versions, its names or its deletion.
-    pub(crate) fn settle_definition(&self, name: &str) {
+    pub(crate) fn queue_definition(&self, name: &str) {
         self.queues.prompt.add(PromptTask::Definition(name.to_owned()));
     }
 
@@ -208,33 +207,37 @@ impl Pipeline {
         if !self.controllers.garbage || created.owners.is_empty() {
             return;
         }
-        let created = Found { resource: Arc::clone(resource), stored: Arc::clone(created) };
+        let created = StoredObject { resource: Arc::clone(resource), stored: Arc::clone(created) };
         if !self.has_owner(&created) {
             let task = BackgroundTask::Dependent(created.reference());
             self.queues.background.add_after(task, ABSENT_OWNER_DELAY);
         }
     }
 
-    pub(crate) fn find_at(&self, table: usize, key: &str) -> Option<Found> {
+    pub(crate) fn find_at(&self, table: usize, key: &str) -> Option<StoredObject> {
         let registry = self.registry.read();
         let mut all = registry.iter().filter(|resource| resource.table == table);
         let resource = all.clone().find(|resource| resource.stored_as.is_none()).or_else(|| all.next())?;
         let stored = self.storage.read().get(table, key).cloned()?;
-        Some(Found { resource: Arc::clone(resource), stored })
+        Some(StoredObject { resource: Arc::clone(resource), stored })
     }
 
-    pub(crate) fn has_owner(&self, dependent: &Found) -> bool {
+    pub(crate) fn has_owner(&self, dependent: &StoredObject) -> bool {
         let object = parse(dependent.stored.as_slice());
         let namespace = dependent.stored.key.namespace();
         references(&object).iter().any(|reference| self.owner(reference, namespace).is_some())
     }
 
-    pub(crate) fn owner(&self, reference: &Map<String, Value>, namespace: Option<&str>) -> Option<Found> {
+    pub(crate) fn owner(
+        &self,
+        reference: &Map<String, Value>,
+        namespace: Option<&str>,
+    ) -> Option<StoredObject> {
         let text = |name: &str| reference.get(name).and_then(Value::as_str).unwrap_or_default();
         let resource = self.registry.read().by_kind(text("apiVersion"), text("kind"))?;
         let namespace = namespace.filter(|_| resource.kind.namespaced);
         let stored = self.find(&resource, namespace, text("name")).ok()?;
-        (&*stored.uid == text("uid")).then_some(Found { resource, stored })
+        (&*stored.uid == text("uid")).then_some(StoredObject { resource, stored })
     }
 }
 

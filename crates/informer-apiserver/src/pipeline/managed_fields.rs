@@ -20,50 +20,50 @@ use crate::registry::conversion::Conversions;
 use crate::registry::storage::Stored;
 
 /// The field manager of the server's own writes.
-const SERVER: &str = "kube-apiserver";
+const SERVER_MANAGER: &str = "kube-apiserver";
 /// The field manager of fields that existed before the first apply.
-const BEFORE: &str = "before-first-apply";
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// The field manager of requests that do not name one.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_MANAGER: &str = "unknown";
 
 /// The field manager and the kind of a write.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct By<'a> {
+pub(crate) struct ManagedWrite<'a> {
     /// `None`: `managedFields` stays unchanged.
     pub(crate) manager: Option<&'a str>,
     pub(crate) mode: WriteMode,
     /// The conversions by the webhook of a CRD. Without them objects keep their version.
     pub(crate) conversion: Option<&'a Conversions>,
     /// The stored object is already normalized as Go encodes it.
-    pub(crate) formed: bool,
+    pub(crate) normalized: bool,
 }
 
-impl<'a> By<'a> {
+impl<'a> ManagedWrite<'a> {
     /// Returns the manager of a scope. Its objects are [normalized](Pipeline::read_back).
     pub(crate) fn of(scope: Scope<'a>, mode: WriteMode) -> Self {
-        let formed = scope.validation != Validation::Unchecked;
-        Self { manager: scope.manager, mode, conversion: None, formed }
+        let normalized = scope.validation != Validation::Unchecked;
+        Self { manager: scope.manager, mode, conversion: None, normalized }
     }
 }
 
 /// Tracks the field managers of one kind during a request.
-pub(crate) struct Ownership<'a> {
+pub(crate) struct FieldTracker<'a> {
     shared: &'a Pipeline,
     kind: &'a Kind,
     mode: WriteMode,
     /// Other versions of the kind that occur in `managedFields`.
     others: Vec<Arc<Resource>>,
     conversion: Option<&'a Conversions>,
-    formed: bool,
+    normalized: bool,
     ignored: Set,
     now: String,
 }
 
-impl<'a> Ownership<'a> {
-    pub(crate) fn new(shared: &'a Pipeline, kind: &'a Kind, by: By<'a>) -> Self {
-        let By { mode, conversion, formed, .. } = by;
-        let ignored = Set::of_fields(reset(kind, mode));
-        Self { shared, kind, mode, others: Vec::new(), conversion, formed, ignored, now: shared.now() }
+impl<'a> FieldTracker<'a> {
+    pub(crate) fn new(shared: &'a Pipeline, kind: &'a Kind, write: ManagedWrite<'a>) -> Self {
+        let ManagedWrite { mode, conversion, normalized, .. } = write;
+        let ignored = Set::of_fields(reset_fields(kind, mode));
+        Self { shared, kind, mode, others: Vec::new(), conversion, normalized, ignored, now: shared.now() }
     }
 
     /// Converts an object to another version. It must conform to the schema of that version, as in
@@ -95,7 +95,7 @@ impl<'a> Ownership<'a> {
     }
 
     /// Looks up the versions that occur in `managedFields`.
-    pub(crate) fn knowing(mut self, managed: &Managed) -> Self {
+    pub(crate) fn with_versions_of(mut self, managed: &Managed) -> Self {
         let registry = self.shared.registry.read();
         let others = managed.versions().into_iter().filter(|version| *version != self.kind.api_version);
         let known = |version: &str| registry.defined(&self.kind.gvr, version, &self.kind.kind);
@@ -119,7 +119,7 @@ impl<'a> Ownership<'a> {
             Operation::Update => self.kind.api_version.clone(),
             Operation::Apply => String::new(),
         };
-        let manager = if manager.is_empty() { UNKNOWN } else { manager };
+        let manager = if manager.is_empty() { UNKNOWN_MANAGER } else { manager };
         ManagerId {
             manager: manager.to_owned(),
             operation,
@@ -142,7 +142,7 @@ impl<'a> Ownership<'a> {
     /// Returns the stored object for comparison: normalized, without managed fields.
     pub(crate) fn live(&self, object: &Object) -> Value {
         let mut object = without_fields(object);
-        if let Some(message) = self.shared.message(self.kind).filter(|_| !self.formed) {
+        if let Some(message) = self.shared.message(self.kind).filter(|_| !self.normalized) {
             form(message, &mut object);
         }
         Value::Object(object)
@@ -153,7 +153,7 @@ impl<'a> Ownership<'a> {
         if !managed.0.is_empty() {
             return managed;
         }
-        let id = self.id(BEFORE, Operation::Update);
+        let id = self.id(BEFORE_FIRST_APPLY, Operation::Update);
         let empty = Value::Object(self.empty());
         let convert = |version: &str, object: &Value| self.convert(version, object);
         self.updater(&convert).update(&empty, live, Managed::default(), &id).unwrap_or_default()
@@ -174,12 +174,12 @@ impl<'a> Ownership<'a> {
 
     /// Returns the managed fields of an object that is updated to `new`.
     fn update(self, live: &Value, new: &mut Object, managed: Managed, manager: &str) -> Managed {
-        let ownership = self.knowing(&managed);
-        let id = ownership.id(manager, Operation::Update);
+        let tracker = self.with_versions_of(&managed);
+        let id = tracker.id(manager, Operation::Update);
         let value = Value::Object(std::mem::take(new));
         // Without a successful comparison there are no managed fields.
-        let convert = |version: &str, object: &Value| ownership.convert(version, object);
-        let managed = ownership.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
+        let convert = |version: &str, object: &Value| tracker.convert(version, object);
+        let managed = tracker.updater(&convert).update(live, &value, managed, &id).unwrap_or_default();
         if let Value::Object(object) = value {
             *new = object;
         }
@@ -189,49 +189,64 @@ impl<'a> Ownership<'a> {
 
 impl Pipeline {
     /// Sets the managed fields of a new object.
-    pub(crate) fn own_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) {
-        if let Some(managed) = self.owners_created(kind, object, by) {
-            put_fields(object, &managed);
+    pub(crate) fn set_managers_of_new(&self, kind: &Kind, object: &mut Object, write: ManagedWrite<'_>) {
+        if let Some(managed) = self.managers_of_new(kind, object, write) {
+            set_managed_fields(object, &managed);
         }
     }
 
     /// Returns the managed fields of a new object and removes the given ones from it. `None` if they are not
     /// tracked.
-    pub(crate) fn owners_created(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<Managed> {
-        let manager = by.manager?;
-        let given = given_managers(object);
-        let ownership = Ownership::new(self, kind, by);
-        let empty = Value::Object(ownership.empty());
-        Some(ownership.update(&empty, object, given, manager))
+    pub(crate) fn managers_of_new(
+        &self,
+        kind: &Kind,
+        object: &mut Object,
+        write: ManagedWrite<'_>,
+    ) -> Option<Managed> {
+        let manager = write.manager?;
+        let given = take_given_managers(object);
+        let tracker = FieldTracker::new(self, kind, write);
+        let empty = Value::Object(tracker.empty());
+        Some(tracker.update(&empty, object, given, manager))
     }
 
-    /// Like [`owners_created`](Self::owners_created), but as the text that [`Managed::text`] writes. `None`
+    /// Like [`managers_of_new`](Self::managers_of_new), but as the text that [`Managed::text`] writes. `None`
     /// also if there are none.
-    pub(crate) fn owners_text(&self, kind: &Kind, object: &mut Object, by: By<'_>) -> Option<String> {
-        let manager = by.manager?;
-        let given = given_managers(object);
-        let ownership = Ownership::new(self, kind, by);
-        let empty = Value::Object(ownership.empty());
-        let text = given.0.is_empty().then(|| ownership.created_text(&empty, object, manager)).flatten();
-        text.or_else(|| ownership.update(&empty, object, given, manager).text())
+    pub(crate) fn managers_text_of_new(
+        &self,
+        kind: &Kind,
+        object: &mut Object,
+        write: ManagedWrite<'_>,
+    ) -> Option<String> {
+        let manager = write.manager?;
+        let given = take_given_managers(object);
+        let tracker = FieldTracker::new(self, kind, write);
+        let empty = Value::Object(tracker.empty());
+        let text = given.0.is_empty().then(|| tracker.created_text(&empty, object, manager)).flatten();
+        text.or_else(|| tracker.update(&empty, object, given, manager).text())
     }
 
     /// Sets the managed fields of a status that the server itself writes.
-    pub(crate) fn own_status(&self, resource: &Arc<Resource>, current: &Arc<Stored>, object: &mut Object) {
-        let scope = Scope { manager: Some(SERVER), ..Scope::new(resource, None) };
+    pub(crate) fn update_status_managers(
+        &self,
+        resource: &Arc<Resource>,
+        current: &Arc<Stored>,
+        object: &mut Object,
+    ) {
+        let scope = Scope { manager: Some(SERVER_MANAGER), ..Scope::new(resource, None) };
         let shown = scope.present_without_webhook(current);
         if let Value::Object(old) = parse(shown.as_slice()) {
-            self.own_updated(scope.kind(), &old, object, By::of(scope, WriteMode::Status));
+            self.update_managers(scope.kind(), &old, object, ManagedWrite::of(scope, WriteMode::Status));
         }
     }
 
     /// Sets the managed fields of a review, which is returned without being stored.
-    pub(crate) fn own_review(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
+    pub(crate) fn set_review_managers(&self, kind: &Kind, review: &mut Value, manager: Option<&str>) {
         if let Value::Object(object) = review
             && object.get("metadata").is_none_or(Value::is_object)
         {
-            let by = By { manager, mode: WriteMode::Whole, conversion: None, formed: false };
-            self.own_created(kind, object, by);
+            let write = ManagedWrite { manager, mode: WriteMode::Whole, conversion: None, normalized: false };
+            self.set_managers_of_new(kind, object, write);
         }
     }
 
@@ -243,19 +258,19 @@ impl Pipeline {
         object: &mut Object,
         mode: WriteMode,
     ) -> Option<String> {
-        let (kind, by) = (scope.kind(), By::of(scope, mode));
+        let (kind, write) = (scope.kind(), ManagedWrite::of(scope, mode));
         if scope.leaves_managers() {
-            return self.owners_text(kind, object, by);
+            return self.managers_text_of_new(kind, object, write);
         }
         if !scope.converts() {
-            self.own_created(kind, object, by);
+            self.set_managers_of_new(kind, object, write);
             return None;
         }
         let new = &*object;
         let managed = self.converting(|conversions| {
             let mut object = new.clone();
-            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
-            self.own_created(kind, &mut object, by);
+            let write = ManagedWrite { conversion: Some(conversions), ..ManagedWrite::of(scope, mode) };
+            self.set_managers_of_new(kind, &mut object, write);
             object
         });
         *object = managed.await;
@@ -273,24 +288,30 @@ impl Pipeline {
         let Value::Object(old) = old else { return };
         let kind = scope.kind();
         if scope.manager.is_none() || !scope.converts() {
-            return self.own_updated(kind, old, object, By::of(scope, mode));
+            return self.update_managers(kind, old, object, ManagedWrite::of(scope, mode));
         }
         let new = &*object;
         let managed = self.converting(|conversions| {
             let mut object = new.clone();
-            let by = By { conversion: Some(conversions), ..By::of(scope, mode) };
-            self.own_updated(kind, old, &mut object, by);
+            let write = ManagedWrite { conversion: Some(conversions), ..ManagedWrite::of(scope, mode) };
+            self.update_managers(kind, old, &mut object, write);
             object
         });
         *object = managed.await;
     }
 
     /// Updates the managed fields of an object that is changed from `old`.
-    pub(crate) fn own_updated(&self, kind: &Kind, old: &Object, object: &mut Object, by: By<'_>) {
-        let By { manager: Some(manager), mode, .. } = by else { return };
-        let ownership = Ownership::new(self, kind, by);
+    pub(crate) fn update_managers(
+        &self,
+        kind: &Kind,
+        old: &Object,
+        object: &mut Object,
+        write: ManagedWrite<'_>,
+    ) {
+        let ManagedWrite { manager: Some(manager), mode, .. } = write else { return };
+        let tracker = FieldTracker::new(self, kind, write);
         let given = take_fields(object);
-        let held = held_fields(old);
+        let held = managed_fields_of(old);
         let whole = subresource(mode).is_empty();
         if held.is_none() && given.is_none() || whole && Managed::is_reset(given.as_ref()) {
             return;
@@ -302,15 +323,15 @@ impl Pipeline {
             _ => Managed::read(held).unwrap_or_default(),
         };
         if !managed.0.is_empty() {
-            let live = ownership.live(old);
-            let managed = ownership.update(&live, object, managed, manager);
-            put_fields(object, &managed);
+            let live = tracker.live(old);
+            let managed = tracker.update(&live, object, managed, manager);
+            set_managed_fields(object, &managed);
         }
     }
 }
 
 /// Removes the given managed fields and the deletion metadata from a new object. Returns the managed fields.
-fn given_managers(object: &mut Object) -> Managed {
+fn take_given_managers(object: &mut Object) -> Managed {
     let given = take_fields(object);
     for wiped in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata_of_mut(object).remove(wiped);
@@ -322,7 +343,7 @@ fn given_managers(object: &mut Object) -> Managed {
 }
 
 /// The managed fields of an object.
-pub(crate) fn held_fields(object: &Object) -> Option<&Value> {
+pub(crate) fn managed_fields_of(object: &Object) -> Option<&Value> {
     metadata_of(object)?.get(FIELDS)
 }
 
@@ -339,7 +360,7 @@ fn without_fields(object: &Object) -> Object {
 }
 
 /// Sets the managed fields of an object.
-pub(crate) fn put_fields(object: &mut Object, managed: &Managed) {
+pub(crate) fn set_managed_fields(object: &mut Object, managed: &Managed) {
     set_fields(object, managed.write());
 }
 
@@ -370,7 +391,7 @@ fn subresource(mode: WriteMode) -> &'static str {
 }
 
 /// Returns the fields that the server resets on a write. No manager owns them.
-fn reset(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
+fn reset_fields(kind: &Kind, mode: WriteMode) -> &'static [&'static str] {
     match mode {
         WriteMode::Main if kind.traits.has(Traits::STATUS) => &["status"],
         WriteMode::Main | WriteMode::Whole | WriteMode::Raw | WriteMode::Scale => &[],

@@ -82,7 +82,7 @@ pub(crate) fn shaped(
         }
         metadata::set_fields(object, managed);
     }
-    scope.judge(unknown).map_err(|why| undecodable(kind, origin, &why))
+    scope.check_fields(unknown).map_err(|why| undecodable(kind, origin, &why))
 }
 
 /// Validates a new object of a built-in kind: metadata first, then the other fields.
@@ -129,7 +129,7 @@ pub(crate) fn undecodable(kind: &Kind, origin: Origin<'_>, why: &str) -> ApiErro
         }
         Origin::Apply(config) => return crate::pipeline::apply::inconvertible(kind, config, why),
         Origin::Patch(again) => again().unwrap_or_default().to_string(),
-        Origin::Strategic(patch) => crate::pipeline::patch::shown(patch),
+        Origin::Strategic(patch) => crate::pipeline::patch::go_format(patch),
     };
     let cause = Cause::invalid("patch", &format!("{shown:?}"), why);
     let mut error = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
@@ -285,8 +285,8 @@ pub(crate) fn fill_status(kind: &Kind, object: &mut Object) {
         ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
         _ => json!({}),
     };
-    if let (Some(Value::Object(said)), Some(status)) = (object.remove("status"), status.as_object_mut()) {
-        status.extend(said);
+    if let (Some(Value::Object(given)), Some(status)) = (object.remove("status"), status.as_object_mut()) {
+        status.extend(given);
     }
     object.insert("status".into(), status);
 }

@@ -5,7 +5,7 @@ mod shown;
 use informer_schema::Schema;
 use serde_json::{Value, json};
 
-pub(crate) use self::shown::shown;
+pub(crate) use self::shown::go_format;
 use crate::model::json_patch::{JsonPatch, OPERATIONS_MAX};
 
 use crate::model::duplicates::Twice;
@@ -28,14 +28,19 @@ pub(crate) enum PatchType {
 impl PatchType {
     /// Decodes a patch by its content type.
     ///
-    /// `told` is true if unknown fields are reported (`fieldValidation` is not `Ignore`). Otherwise
-    /// kube-apiserver decodes the patch
-    /// with its patch libraries only, which accept other inputs and have other error messages.
-    pub(crate) fn parse(content_type: &str, kind: &Kind, body: &[u8], told: bool) -> Result<Self, ApiError> {
+    /// `reports_unknown` is true if unknown fields are reported (`fieldValidation` is not `Ignore`).
+    /// Otherwise kube-apiserver decodes the patch with its patch libraries only, which accept other inputs
+    /// and have other error messages.
+    pub(crate) fn parse(
+        content_type: &str,
+        kind: &Kind,
+        body: &[u8],
+        reports_unknown: bool,
+    ) -> Result<Self, ApiError> {
         match content_type {
-            "application/merge-patch+json" if told => merge(body).map_err(undecodable),
-            "application/merge-patch+json" => merge_unlooked(body).ok_or_else(bad_merge),
-            "application/json-patch+json" => operations(body, told).and_then(|operations| {
+            "application/merge-patch+json" if reports_unknown => merge(body).map_err(undecodable),
+            "application/merge-patch+json" => lenient_merge(body).ok_or_else(bad_merge),
+            "application/json-patch+json" => operations(body, reports_unknown).and_then(|operations| {
                 JsonPatch::of(operations).map(Self::Json).map_err(|count| {
                     let why = format!(
                         "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
@@ -99,7 +104,7 @@ impl PatchType {
     }
 
     /// Returns true if the patch sets the resourceVersion. Then it must not be retried after a conflict.
-    pub(crate) fn names_version(&self) -> bool {
+    pub(crate) fn sets_version(&self) -> bool {
         match self {
             Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"]["resourceVersion"].is_string(),
             Self::Json(patch) => patch.touches("/metadata/resourceVersion"),
@@ -128,15 +133,15 @@ fn merge(body: &[u8]) -> Result<PatchType, String> {
 
 /// Decodes a merge patch like kube-apiserver's library, which also accepts a list. A list replaces the
 /// object.
-fn merge_unlooked(body: &[u8]) -> Option<PatchType> {
+fn lenient_merge(body: &[u8]) -> Option<PatchType> {
     match read_json(body).ok()? {
         patch @ (Value::Object(_) | Value::Array(_)) => Some(PatchType::Merge(patch)),
         _ => None,
     }
 }
 
-fn operations(body: &[u8], told: bool) -> Result<Vec<Value>, ApiError> {
-    let (refuse, list, one): (fn(String) -> ApiError, _, _) = match told {
+fn operations(body: &[u8], reports_unknown: bool) -> Result<Vec<Value>, ApiError> {
+    let (refuse, list, one): (fn(String) -> ApiError, _, _) = match reports_unknown {
         true => (undecodable, "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
         false => (|why| ApiError::bad_request(why), "jsonpatch.Patch", "jsonpatch.Operation"),
     };
@@ -147,7 +152,7 @@ fn operations(body: &[u8], told: bool) -> Result<Vec<Value>, ApiError> {
     };
     for operation in &operations {
         match operation {
-            Value::Object(members) if told => {
+            Value::Object(members) if reports_unknown => {
                 json_patch::mistyped(members).map_or(Ok(()), |why| Err(refuse(why)))?
             }
             Value::Object(_) | Value::Null => {}

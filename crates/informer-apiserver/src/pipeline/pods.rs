@@ -33,11 +33,11 @@ impl Pipeline {
         retry(scope.kind(), name, || {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let (metadata, version) = (&binding["metadata"], current.version.to_string());
-            let said = [
+            let preconditions = [
                 ("UID", text(&metadata["uid"]), &*current.uid),
                 ("ResourceVersion", text(&metadata["resourceVersion"]), version.as_str()),
             ];
-            check_state(scope.kind(), &current, said)?;
+            check_state(scope.kind(), &current, preconditions)?;
             let mut pod = parse(current.as_slice());
             let bound = text(&pod["spec"]["nodeName"]);
             if !bound.is_empty() {
@@ -94,18 +94,23 @@ impl Pipeline {
         let over =
             matches!(phase, "Succeeded" | "Failed" | "Pending") || crate::pipeline::is_terminating(&pod);
         if !over {
-            self.spend_budget(scope, name, &pod).await?;
+            self.consume_disruption(scope, name, &pod).await?;
         }
         let marked = self.mark_evicted(scope, name, options)?;
         self.delete(scope, name, &options.following(&marked)).await.map(drop)
     }
 
     /// Decrements `disruptionsAllowed` of the PDB that selects a pod.
-    async fn spend_budget(&self, scope: Scope<'_>, pod_name: &str, pod: &Value) -> Result<(), ApiError> {
+    async fn consume_disruption(
+        &self,
+        scope: Scope<'_>,
+        pod_name: &str,
+        pod: &Value,
+    ) -> Result<(), ApiError> {
         let resource = self.resource(&Gvr::new("policy", "v1", "poddisruptionbudgets"))?;
         let budgets = Scope { resource: &resource, ..scope };
         for _ in 0..MAX_ATTEMPTS {
-            let matching = self.budgets_of(budgets, pod);
+            let matching = self.matching_budgets(budgets, pod);
             let budget = match &matching[..] {
                 [] => return Ok(()),
                 [budget] => budget,
@@ -145,7 +150,7 @@ impl Pipeline {
                 set_condition(&mut object, condition);
             }
             let Value::Object(mut object) = object else { return Err(ApiError::unknown_resource()) };
-            self.own_status(budgets.resource, budget, &mut object);
+            self.update_status_managers(budgets.resource, budget, &mut object);
             if self.replace(budgets, Arc::clone(budget), object, WriteMode::Status).await?.is_ok() {
                 return Ok(());
             }
@@ -153,7 +158,7 @@ impl Pipeline {
         Err(ApiError::modified(budgets.kind(), pod_name))
     }
 
-    fn budgets_of(&self, scope: Scope<'_>, pod: &Value) -> Vec<Arc<Stored>> {
+    fn matching_budgets(&self, scope: Scope<'_>, pod: &Value) -> Vec<Arc<Stored>> {
         let labels: informer_core::Labels = pod["metadata"]["labels"]
             .as_object()
             .into_iter()

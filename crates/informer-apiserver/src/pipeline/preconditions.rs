@@ -14,9 +14,9 @@ pub(crate) fn check_precondition(kind: &Kind, old: &Stored, new: &Object) -> Res
 pub(crate) fn check_state<const N: usize>(
     kind: &Kind,
     old: &Stored,
-    said: [(&str, &str, &str); N],
+    preconditions: [(&str, &str, &str); N],
 ) -> Result<(), ApiError> {
-    let wrong = said.into_iter().find(|(_, given, stored)| !given.is_empty() && given != stored);
+    let wrong = preconditions.into_iter().find(|(_, given, stored)| !given.is_empty() && given != stored);
     let Some((what, given, stored)) = wrong else { return Ok(()) };
     let (namespace, name) = (old.key.namespace().unwrap_or_default(), old.key.name());
     let slash = if namespace.is_empty() { "" } else { "/" };

@@ -12,7 +12,7 @@ use crate::model::managed_fields::{Element, Managed};
 use crate::model::metadata::{self, Object, set_fields, take_fields};
 use crate::model::selectors::selector_text;
 use crate::model::write_options::WriteMode;
-use crate::pipeline::managed_fields::{By, put_fields};
+use crate::pipeline::managed_fields::{ManagedWrite, set_managed_fields};
 use crate::pipeline::merge::{Origin, undecodable};
 use crate::pipeline::retry::MAX_ATTEMPTS;
 use crate::pipeline::{Application, PatchType, Pipeline};
@@ -29,7 +29,7 @@ pub(crate) enum NewScale {
 }
 
 /// The scale to write.
-struct Wanted {
+struct DesiredScale {
     scale: Value,
     /// The new managed fields of the object, if they are tracked.
     managed: Option<Managed>,
@@ -54,19 +54,19 @@ impl Pipeline {
             let current = self.find(scope.resource, scope.namespace, name)?;
             let old = parse(self.present(scope, &current).await?.as_slice());
             let before = scale(kind, &old)?;
-            let Wanted { scale: wanted, managed, warnings } = self.wanted_scale(scope, &old, new)?;
-            check(&wanted, name)?;
-            let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+            let DesiredScale { scale: desired, managed, warnings } = self.desired_scale(scope, &old, new)?;
+            check(&desired, name)?;
+            let version = desired["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if !version.is_empty() && version != current.version.to_string() {
                 break;
             }
-            let wanted = self.admit_scale(scope, wanted, &before, current.version).await?;
+            let desired = self.admit_scale(scope, desired, &before, current.version).await?;
             let mut changed = old;
-            let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
+            let replicas = desired["spec"]["replicas"].as_i64().unwrap_or_default();
             set(&mut changed, &paths(kind).spec, replicas.into());
             let Value::Object(mut changed) = changed else { return Err(ApiError::unknown_resource()) };
             if let Some(managed) = managed {
-                put_fields(&mut changed, &managed);
+                set_managed_fields(&mut changed, &managed);
             }
             let scope = Scope { admission: None, scales: true, ..scope };
             match self.replace(scope, current, changed, WriteMode::Main).await? {
@@ -99,7 +99,7 @@ impl Pipeline {
     }
 
     /// Applies the requested change to the current scale.
-    fn wanted_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<Wanted, ApiError> {
+    fn desired_scale(&self, scope: Scope<'_>, old: &Value, new: &NewScale) -> Result<DesiredScale, ApiError> {
         let kind = scope.kind();
         let held = Managed::read(old["metadata"].get("managedFields")).unwrap_or_default();
         let path_in = |version: &str| -> Option<Vec<Element>> {
@@ -110,35 +110,39 @@ impl Pipeline {
             Some(paths.spec.split('.').map(Element::field).collect())
         };
         let Value::Object(mut live) = scale(kind, old)? else { return Err(ApiError::unknown_resource()) };
-        put_fields(&mut live, &held.to_scale(path_in, API_VERSION));
+        set_managed_fields(&mut live, &held.to_scale(path_in, API_VERSION));
         let scales = scale_kind();
-        let (mut wanted, warnings) = match new {
+        let (mut desired, warnings) = match new {
             NewScale::Put(scale) => (scale.clone(), Vec::new()),
             NewScale::Patch(patch) => {
                 let patched = patch.apply(&self.schema, &scales, Value::Object(live.clone()))?;
-                self.fitted_scale(scope, &scales, patched)?
+                self.decode_patched_scale(scope, &scales, patched)?
             }
             NewScale::Apply(apply) => {
-                let by =
-                    By { manager: scope.manager, mode: WriteMode::Scale, conversion: None, formed: false };
-                let applied = Value::Object(self.apply_managed(&scales, Some(&live), apply, by)?);
-                (applied, apply.judged(scope.validation)?)
+                let write = ManagedWrite {
+                    manager: scope.manager,
+                    mode: WriteMode::Scale,
+                    conversion: None,
+                    normalized: false,
+                };
+                let applied = Value::Object(self.apply_managed(&scales, Some(&live), apply, write)?);
+                (applied, apply.check_duplicates(scope.validation)?)
             }
         };
-        let Some(object) = wanted.as_object_mut() else {
-            return Ok(Wanted { scale: wanted, managed: None, warnings });
+        let Some(object) = desired.as_object_mut() else {
+            return Ok(DesiredScale { scale: desired, managed: None, warnings });
         };
         if !matches!(new, NewScale::Apply(_)) {
-            self.own_scale(&scales, &live, object, scope.manager);
+            self.set_scale_managers(&scales, &live, object, scope.manager);
         }
         let managed = take_fields(object);
         let scale = Managed::read(managed.as_ref()).unwrap_or_default();
         let managed = scope.manager.map(|_| held.with_scale(scale, path_in, &kind.api_version));
-        Ok(Wanted { scale: wanted, managed, warnings })
+        Ok(DesiredScale { scale: desired, managed, warnings })
     }
 
     /// Decodes a patched scale and returns warnings.
-    fn fitted_scale(
+    fn decode_patched_scale(
         &self,
         scope: Scope<'_>,
         scales: &Kind,
@@ -149,20 +153,20 @@ impl Pipeline {
             (Some(message), Some(members)) => crate::model::typed::fit(message, members),
             _ => Ok(Vec::new()),
         };
-        let judged = unknown.and_then(|unknown| scope.judge(unknown));
+        let checked = unknown.and_then(|unknown| scope.check_fields(unknown));
         let warnings =
-            judged.map_err(|why| undecodable(scales, Origin::Patch(&|| Some(whole.clone())), &why))?;
+            checked.map_err(|why| undecodable(scales, Origin::Patch(&|| Some(whole.clone())), &why))?;
         Ok((patched, warnings))
     }
 
-    fn own_scale(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
+    fn set_scale_managers(&self, scales: &Kind, live: &Object, object: &mut Object, manager: Option<&str>) {
         let sent = object.clone();
         metadata::metadata_of_mut(object);
         if let Some(message) = self.message(scales) {
             crate::model::typed::form(message, object);
         }
-        let by = By { manager, mode: WriteMode::Scale, conversion: None, formed: false };
-        self.own_updated(scales, live, object, by);
+        let write = ManagedWrite { manager, mode: WriteMode::Scale, conversion: None, normalized: false };
+        self.update_managers(scales, live, object, write);
         // The scale is validated as it was sent.
         let managed = take_fields(object);
         *object = sent;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informer_core::ObjectKey;
 use serde_json::Value;
 
-use crate::admission::quota::Taking;
+use crate::admission::quota::QuotaWrite;
 use crate::admission::{Phase, Scope};
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, Object, metadata_of_mut};
@@ -28,7 +28,8 @@ impl<'a> Scope<'a> {
         self.conversion && self.resource.converter.is_some()
     }
 
-    /// Returns a stored object in the version of the resource, or in its stored version if only the webhook could convert it.
+    /// Returns a stored object in the version of the resource, or in its stored version if only the webhook
+    /// could convert it.
     pub(crate) fn present_without_webhook(&self, stored: &Arc<Stored>) -> Arc<Stored> {
         self.resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored))
     }
@@ -40,8 +41,8 @@ impl<'a> Scope<'a> {
         plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
     }
 
-    /// Returns the object as it is stored, with the defaults of the storage version. A CRD with a conversion webhook keeps the version
-    /// of the object, see [`Pipeline::drafted`].
+    /// Returns the object as it is stored, with the defaults of the storage version. A CRD with a conversion
+    /// webhook keeps the version of the object, see [`Pipeline::drafted`].
     pub(crate) fn draft(&self, key: ObjectKey, object: &mut Object) -> Draft {
         if self.resource.stored_as.is_none() {
             self.prune(object);
@@ -112,14 +113,19 @@ impl<'a> Scope<'a> {
 
     /// Returns the write as checked against quotas and LimitRanges. `None` for internal writes, which are not
     /// limited.
-    pub(crate) fn taking(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<Taking<'a>> {
+    pub(crate) fn quota_write(&self, mode: WriteMode, old: Option<&'a Value>) -> Option<QuotaWrite<'a>> {
         let bounded = self.validation != Validation::Unchecked && !mode.is_of_program();
         let namespace = self.namespace.filter(|_| bounded)?;
-        Some(Taking { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
+        Some(QuotaWrite { kind: &self.resource.kind, namespace, mode, old, dry_run: self.dry_run })
     }
 
     /// Returns the API warnings for a valid object. Internal writes get none.
-    pub(crate) fn advice(&self, object: &mut Object, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
+    pub(crate) fn api_warnings(
+        &self,
+        object: &mut Object,
+        old: Option<&Value>,
+        mode: WriteMode,
+    ) -> Vec<String> {
         match self.validation {
             Validation::Unchecked => Vec::new(),
             _ => as_value(object, |object| advice(self.kind(), object, old, mode)),
@@ -141,7 +147,7 @@ impl Pipeline {
     ) -> Result<Arc<Stored>, ApiError> {
         match scope.resource.present(stored, EventType::Modified) {
             Some(shown) => Ok(shown),
-            None if scope.converts() => self.presented_anew(scope.resource, stored).await,
+            None if scope.converts() => self.present_from_webhook(scope.resource, stored).await,
             None => Ok(Arc::clone(stored)),
         }
     }
@@ -154,7 +160,7 @@ impl Pipeline {
         stored: &Arc<Stored>,
     ) -> Result<Arc<Stored>, ApiError> {
         match scope.converts() && !scope.resource.is_shown(stored) {
-            true => self.presented_anew(scope.resource, stored).await,
+            true => self.present_from_webhook(scope.resource, stored).await,
             false => self.present(scope, stored).await,
         }
     }
@@ -177,8 +183,7 @@ impl Pipeline {
     }
 
     /// Returns the object as it is stored, converted by the conversion webhook of its CRD if there is one.
-    /// `object` is then replaced by the
-    /// one that the webhook received.
+    /// `object` is then replaced by the one that the webhook received.
     pub(crate) async fn drafted(
         &self,
         scope: Scope<'_>,

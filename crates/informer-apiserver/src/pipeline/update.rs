@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::admission::plugins::Coming;
+use crate::admission::plugins::PendingWrite;
 use crate::admission::{Phase, Scope};
 use crate::model::error::{ApiError, Cause};
 use crate::model::json::parse;
@@ -108,8 +108,7 @@ impl Pipeline {
     }
 
     /// Parses a stored object for comparison with one from a client. It is normalized to the type of its
-    /// kind, because internal writes may
-    /// store zero values that a client omits.
+    /// kind, because internal writes may store zero values that a client omits.
     fn read_back(&self, scope: Scope<'_>, shown: &Stored) -> Value {
         let mut value = parse(shown.as_slice());
         if let (Some(message), Value::Object(object)) = (self.message(scope.kind()), &mut value)
@@ -136,20 +135,20 @@ impl Pipeline {
         scope.check_escalation(self, Some(old), &object)?;
         let mut new = merge_update(kind, whole, object, mode)?;
         scope.check_params(self, current.key.name(), Some(old), &new)?;
-        let advice = scope.advice(&mut new, Some(whole), mode);
+        let api_warnings = scope.api_warnings(&mut new, Some(whole), mode);
         let _allocation = match mode {
             WriteMode::Main | WriteMode::Whole => self.allocate(kind, &mut new, Some(old), mode)?,
             _ => None,
         };
-        let taking = scope.taking(mode, Some(whole));
-        self.check_limits(taking, &mut new)?;
+        let quota_write = scope.quota_write(mode, Some(whole));
+        self.check_limits(quota_write, &mut new)?;
         let key = current.key.clone();
-        let coming = Coming { scope, mode, name: key.name(), object: &new, old: Some(old) };
-        let warnings = self.judge(coming, advice)?;
+        let write = PendingWrite { scope, mode, name: key.name(), object: &new, old: Some(old) };
+        let warnings = self.run_validating_plugins(write, api_warnings)?;
         let warned = |error: ApiError| error.warned(warnings.clone());
         self.admit(scope, Phase::Validate, Some(&mut new), before).await.map_err(warned)?;
-        if is_released(kind, &new) {
-            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+        if can_be_removed(kind, &new) {
+            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
             // The last finalizer is gone: the object is removed instead of updated. The response has the old
             // resourceVersion.
             let object = draft(kind, key, &new).preview(current.version);
@@ -157,12 +156,12 @@ impl Pipeline {
             return Ok(removed.map(|_| Written { object, stored: None, created: false, warnings }));
         }
         if is_same(old, &new) {
-            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
             return Ok(Ok(Written::stored(Arc::clone(shown), false).warned(warnings)));
         }
         let Drafted { draft, back } = self.drafted(scope, key, &mut new).await?;
         let committed = {
-            let _charge = self.charge(taking, &mut new).map_err(warned)?;
+            let _charge = self.charge(quota_write, &mut new).map_err(warned)?;
             self.commit(scope, draft, Expect::At(current.version))?
         };
         match committed {
@@ -200,7 +199,7 @@ impl Pipeline {
                     self.after_write(scope, name);
                     return Ok(written.warned(warnings));
                 }
-                Err(Changed) if patch.names_version() => break,
+                Err(Changed) if patch.sets_version() => break,
                 Err(Changed) => {}
             }
         }
@@ -253,7 +252,7 @@ pub(crate) struct Existing {
 }
 
 /// Returns true for a terminating object that has neither finalizers nor a grace period left.
-fn is_released(kind: &Kind, object: &Object) -> bool {
+fn can_be_removed(kind: &Kind, object: &Object) -> bool {
     let has_finalizers = !metadata::finalizers(object).is_empty()
         || kind.is("", "Namespace") && !namespace::finalizers(object).is_empty();
     is_terminating_object(object) && grace_of(object) == 0 && !has_finalizers
@@ -264,16 +263,16 @@ fn is_released(kind: &Kind, object: &Object) -> bool {
 fn is_same(old: &Object, new: &Object) -> bool {
     let (Some(before), Some(after)) = (metadata_of(old), metadata_of(new)) else { return old == new };
     // The given object may lack kind and apiVersion.
-    are_same(old, new, &["kind", "apiVersion"], "metadata")
-        && are_same(before, after, &["resourceVersion"], metadata::FIELDS)
+    are_same_except(old, new, &["kind", "apiVersion"], "metadata")
+        && are_same_except(before, after, &["resourceVersion"], metadata::FIELDS)
         && managed_fields::are_same(before.get(metadata::FIELDS), after.get(metadata::FIELDS))
 }
 
 /// Compares two objects except for the member `but`. Members in `taken` are taken from the old object and may
 /// have any value in the new one.
-fn are_same(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
-    let judged = |name: &String| name != but && !taken.contains(&name.as_str());
-    let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| judged(name)));
+fn are_same_except(old: &Object, new: &Object, taken: &[&str], but: &str) -> bool {
+    let is_compared = |name: &String| name != but && !taken.contains(&name.as_str());
+    let [before, after] = [old, new].map(|object| object.iter().filter(move |(name, _)| is_compared(name)));
     taken.iter().all(|name| old.contains_key(*name) || !new.contains_key(*name)) && before.eq(after)
 }
 

@@ -1,16 +1,14 @@
 //! Conversion of custom resources by the conversion webhook of their CRD.
 //!
 //! An object is stored in the version that was the storage version when it was written. Another version of it
-//! is requested from the
-//! webhook once for each state of the object, and cached.
+//! is requested from the webhook once for each state of the object, and cached.
 //!
 //! The managed-fields code consists of pure functions that convert through [`Conversions`]. They run again
-//! after each missing conversion
-//! was requested.
+//! after each missing conversion was requested.
 //!
 //! # Lock order
 //!
-//! No other lock is taken while `Converter::kept` is held, and it is never held across an await.
+//! No other lock is taken while `Converter::cache` is held, and it is never held across an await.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,9 +33,9 @@ const USER_AGENT: &str = "kube-apiserver-admission";
 /// Timeout of a conversion, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of objects in one review. With objects of a few KB the body has some MB.
-const ASKED_AT_ONCE: usize = 500;
+const MAX_OBJECTS_PER_REVIEW: usize = 500;
 /// Size of each of the two generations of cached conversions per version.
-const KEPT_MAX: usize = 32_768;
+const MAX_CACHED: usize = 32_768;
 
 type Object = Map<String, Value>;
 
@@ -47,17 +45,17 @@ pub(crate) struct Converter {
     client: ClientConfig,
     /// The version of the ConversionReview; `None` if the webhook supports none of ours.
     review_version: Option<&'static str>,
-    kept: Mutex<Kept>,
+    cache: Mutex<ConversionCache>,
 }
 
 /// Converted objects by key and version, in two generations. The older generation is dropped as a whole.
 #[derive(Default)]
-struct Kept {
+struct ConversionCache {
     young: HashMap<(ObjectKey, u64), Arc<Stored>>,
     old: HashMap<(ObjectKey, u64), Arc<Stored>>,
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for ConversionCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Kept({})", self.young.len() + self.old.len())
     }
@@ -76,7 +74,7 @@ pub(crate) struct Converted {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stated {
+struct WebhookConversionSpec {
     #[serde(default)]
     client_config: ClientConfig,
     #[serde(default)]
@@ -89,25 +87,25 @@ impl Converter {
         if conversion["strategy"] != "Webhook" {
             return None;
         }
-        let stated: Stated = serde_json::from_value(conversion["webhook"].clone()).ok()?;
+        let spec: WebhookConversionSpec = serde_json::from_value(conversion["webhook"].clone()).ok()?;
         let known = |version: &String| match version.as_str() {
             "v1" => Some("v1"),
             "v1beta1" => Some("v1beta1"),
             _ => None,
         };
         Some(Self {
-            client: stated.client_config,
-            review_version: stated.conversion_review_versions.iter().find_map(known),
-            kept: Mutex::default(),
+            client: spec.client_config,
+            review_version: spec.conversion_review_versions.iter().find_map(known),
+            cache: Mutex::default(),
         })
     }
 
     /// Returns an object in the version of `kind` if the conversion is cached.
-    pub(crate) fn known(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
+    pub(crate) fn cached(&self, kind: &Kind, stored: &Arc<Stored>, event: EventType) -> Option<Arc<Stored>> {
         let name = (stored.key.clone(), stored.version);
-        let kept = self.kept.lock();
-        let found = kept.young.get(&name).or_else(|| kept.old.get(&name)).cloned()?;
-        drop(kept);
+        let cache = self.cache.lock();
+        let found = cache.young.get(&name).or_else(|| cache.old.get(&name)).cloned()?;
+        drop(cache);
         if found.is_announced_as(event) {
             return Some(found);
         }
@@ -116,19 +114,19 @@ impl Converter {
     }
 
     /// Drops the cache. After a restore the same versions may belong to other states.
-    pub(crate) fn forget(&self) {
-        *self.kept.lock() = Kept::default();
+    pub(crate) fn clear(&self) {
+        *self.cache.lock() = ConversionCache::default();
     }
 
     /// Caches an object in the version of `kind`.
     pub(crate) fn keep(&self, kind: &Kind, stored: &Stored, object: &Object) -> Arc<Stored> {
         let draft = draft(kind, stored.key.clone(), object);
         let shown = Arc::new(draft.seal_unstored(stored.version, EventType::Modified));
-        let mut kept = self.kept.lock();
-        if kept.young.len() >= KEPT_MAX {
-            kept.old = std::mem::take(&mut kept.young);
+        let mut cache = self.cache.lock();
+        if cache.young.len() >= MAX_CACHED {
+            cache.old = std::mem::take(&mut cache.young);
         }
-        kept.young.insert((stored.key.clone(), stored.version), Arc::clone(&shown));
+        cache.young.insert((stored.key.clone(), stored.version), Arc::clone(&shown));
         shown
     }
 }
@@ -151,8 +149,8 @@ struct Conversion {
 
 impl Conversions {
     /// Returns an object in the version of a resource. A missing conversion is recorded and reported as an
-    /// error that is never returned to
-    /// a client, because [`Store::converting`] discards the result and runs again.
+    /// error that is never returned to a client, because [`Store::converting`] discards the result and runs
+    /// again.
     pub(crate) fn get(&self, resource: &Arc<Resource>, object: &Object) -> Result<Object, ApiError> {
         let known = self.known.borrow();
         let is_it = |one: &&Conversion| one.api_version == resource.kind.api_version && one.object == *object;
@@ -170,8 +168,7 @@ impl Conversions {
 
 impl Store {
     /// Runs a pure function until all conversions that it needs are known. Each run adds at most one
-    /// conversion. The number of runs is bounded by
-    /// the number of versions of the kind.
+    /// conversion. The number of runs is bounded by the number of versions of the kind.
     pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
         let mut known = Vec::new();
         loop {
@@ -196,26 +193,26 @@ impl Store {
         let unknown: Vec<_> =
             objects.iter().filter(|stored| resource.present(stored, event).is_none()).collect();
         let mut converted = HashMap::new();
-        for part in unknown.chunks(ASKED_AT_ONCE) {
-            for (stored, shown) in part.iter().zip(self.ask_for(resource, part).await?) {
+        for part in unknown.chunks(MAX_OBJECTS_PER_REVIEW) {
+            for (stored, shown) in part.iter().zip(self.convert_and_cache(resource, part).await?) {
                 converted.insert((stored.key.clone(), stored.version), shown);
             }
         }
         let shown = objects.iter().map(|stored| {
-            let kept = resource.present(stored, event);
-            kept.or_else(|| converted.get(&(stored.key.clone(), stored.version)).cloned())
+            let known = resource.present(stored, event);
+            known.or_else(|| converted.get(&(stored.key.clone(), stored.version)).cloned())
         });
         shown.collect::<Option<_>>().ok_or_else(|| ApiError::internal("a conversion was forgotten at once"))
     }
 
     /// Returns an object in the version of a resource, without using the cache.
-    pub(crate) async fn presented_anew(
+    pub(crate) async fn present_from_webhook(
         &self,
         resource: &Resource,
         stored: &Arc<Stored>,
     ) -> Result<Arc<Stored>, ApiError> {
         if let (Some(_), false) = (&resource.converter, resource.is_shown(stored)) {
-            let mut converted = self.ask_for(resource, &[stored]).await?;
+            let mut converted = self.convert_and_cache(resource, &[stored]).await?;
             return Ok(converted.remove(0));
         }
         Ok(resource.present(stored, EventType::Modified).unwrap_or_else(|| Arc::clone(stored)))
@@ -242,16 +239,16 @@ impl Store {
     }
 
     /// Converts objects with the webhook and caches the results.
-    async fn ask_for(
+    async fn convert_and_cache(
         &self,
         resource: &Resource,
         objects: &[&Arc<Stored>],
     ) -> Result<Vec<Arc<Stored>>, ApiError> {
         let Some(converter) = &resource.converter else { return Ok(Vec::new()) };
-        let asked: Vec<Object> = objects.iter().filter_map(|stored| object(stored)).collect();
-        let answered = self.convert(converter, &asked, &resource.kind).await?;
-        let kept = objects.iter().zip(answered);
-        Ok(kept.map(|(stored, object)| converter.keep(&resource.kind, stored, &object)).collect())
+        let sent: Vec<Object> = objects.iter().filter_map(|stored| object(stored)).collect();
+        let converted = self.convert(converter, &sent, &resource.kind).await?;
+        let pairs = objects.iter().zip(converted);
+        Ok(pairs.map(|(stored, object)| converter.keep(&resource.kind, stored, &object)).collect())
     }
 
     /// Converts an object to the storage version, and the result back to the version of the request.
@@ -263,10 +260,10 @@ impl Store {
         let (Some(converter), Some(stored_as)) = (&resource.converter, &resource.stored_as) else {
             return Ok(Converted { stored: object.clone(), back: Ok(object.clone()), object });
         };
-        let mut asked = object.clone();
-        asked.insert("apiVersion".into(), resource.kind.api_version.clone().into());
-        asked.insert("kind".into(), resource.kind.kind.clone().into());
-        let mut stored = self.convert(converter, &[asked], stored_as).await?.remove(0);
+        let mut sent = object.clone();
+        sent.insert("apiVersion".into(), resource.kind.api_version.clone().into());
+        sent.insert("kind".into(), resource.kind.kind.clone().into());
+        let mut stored = self.convert(converter, &[sent], stored_as).await?.remove(0);
         if let Some(schema) = &stored_as.schema {
             schema.shape(&mut stored);
         }
@@ -281,7 +278,7 @@ impl Store {
         object: &Object,
     ) -> Result<Object, ApiError> {
         let Some(converter) = &resource.converter else { return Ok(object.clone()) };
-        let mut all = self.ask(converter, std::slice::from_ref(object), &resource.kind).await?;
+        let mut all = self.call_webhook(converter, std::slice::from_ref(object), &resource.kind).await?;
         Ok(all.remove(0))
     }
 
@@ -292,7 +289,7 @@ impl Store {
         objects: &[Object],
         to: &Kind,
     ) -> Result<Vec<Object>, ApiError> {
-        let mut converted = self.ask(converter, objects, to).await?;
+        let mut converted = self.call_webhook(converter, objects, to).await?;
         if let Some(schema) = &to.schema {
             converted.iter_mut().for_each(|object| schema.prune(object));
         }
@@ -300,7 +297,7 @@ impl Store {
     }
 
     /// Calls the webhook once.
-    async fn ask(
+    async fn call_webhook(
         &self,
         converter: &Converter,
         objects: &[Object],
@@ -312,8 +309,8 @@ impl Store {
             return Err(ApiError::new(500, "", "no supported conversion review versions"));
         };
         let uid = uuid::Uuid::new_v4().to_string();
-        let asked: Vec<Value> = objects.iter().map(shown).collect();
-        let mut body = review(version, &uid, &to.api_version, &asked).to_string().into_bytes();
+        let sent: Vec<Value> = objects.iter().map(shown).collect();
+        let mut body = review(version, &uid, &to.api_version, &sent).to_string().into_bytes();
         body.push(b'\n');
         let post = Post { config: &converter.client, user_agent: USER_AGENT, timeout: TIMEOUT };
         let answer = self.webhooks.post(&*self.clock, &post, body).await;

@@ -1,8 +1,7 @@
 //! Expiry of events, which kube-apiserver implements with etcd leases.
 //!
 //! There is no background task. Due objects are removed when a request arrives, when a watch of events waits
-//! for the expiry, and when
-//! the clock is advanced. Clients cannot observe the difference.
+//! for the expiry, and when the clock is advanced. Clients cannot observe the difference.
 //!
 //! # Lock order
 //!
@@ -19,9 +18,9 @@ use crate::registry::storage::Stored;
 use crate::registry::{Resource, Store};
 
 /// Minimum number of entries before outdated ones are purged. The next purge is due when the number has
-/// doubled. There are thus at most about
-/// twice as many entries as objects, and a purge has amortized constant cost per write.
-const LOOK_FROM: usize = 1024;
+/// doubled. There are thus at most about twice as many entries as objects, and a purge has amortized constant
+/// cost per write.
+const MIN_PURGE_LEN: usize = 1024;
 
 /// The expiry times of objects.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ struct Queue {
     /// Ordered by time, because all entries have the same lifetime.
     entries: VecDeque<Due>,
     /// The number of entries at which the next purge is due.
-    look_at: usize,
+    purge_at: usize,
 }
 
 #[derive(Debug)]
@@ -70,7 +69,7 @@ impl Store {
             Due { at, resource: Arc::clone(resource), key: stored.key.clone(), version: stored.version };
         let mut queue = self.expiry.due.lock();
         queue.entries.push_back(due);
-        if queue.entries.len() < queue.look_at.max(LOOK_FROM) {
+        if queue.entries.len() < queue.purge_at.max(MIN_PURGE_LEN) {
             return;
         }
         let mut entries = std::mem::take(&mut queue.entries);
@@ -84,7 +83,7 @@ impl Store {
         let mut queue = self.expiry.due.lock();
         // Entries that were added meanwhile expire later.
         entries.append(&mut queue.entries);
-        queue.look_at = 2 * entries.len();
+        queue.purge_at = 2 * entries.len();
         queue.entries = entries;
     }
 

@@ -66,7 +66,7 @@ impl Resource {
             return Some(Arc::clone(stored));
         }
         if let Some(converter) = &self.converter {
-            return converter.known(&self.kind, stored, event);
+            return converter.cached(&self.kind, stored, event);
         }
         let Value::Object(mut object) = parse(stored.as_slice()) else {
             return Some(Arc::clone(stored));

@@ -46,8 +46,10 @@ impl Filter {
         labels: &str,
         fields: &str,
     ) -> Result<Self, ApiError> {
-        let labels = labels.parse().map_err(|error| ApiError::bad_request(messages::of_labels(&error)))?;
-        let selector: FieldSelector = fields.parse().map_err(|error| messages::of_fields(kind, &error))?;
+        let labels =
+            labels.parse().map_err(|error| ApiError::bad_request(messages::label_selector_error(&error)))?;
+        let selector: FieldSelector =
+            fields.parse().map_err(|error| messages::field_selector_error(kind, &error))?;
         let terms = selector.requirements().iter().map(|requirement| {
             Ok(FieldTerm {
                 field: resolve(kind, requirement.field())?,

@@ -7,8 +7,7 @@
 //! `Table::dropped`.
 //! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
 //! 4. An object is encoded to JSON once, at its commit. Its event, its list item and its metadata are slices
-//! of that encoding. It is encoded
-//!    to protobuf at most once, on the first request.
+//!    of that encoding. It is encoded to protobuf at most once, on the first request.
 
 mod encode;
 mod event;
@@ -29,10 +28,10 @@ pub(crate) use wire::{WireBytes, Wiring};
 mod tests;
 
 /// Maximum number of snapshots kept for paged lists, so that the next page need not replay the history.
-const PAGED_SNAPSHOTS_MAX: usize = 8;
+const MAX_PAGED_SNAPSHOTS: usize = 8;
 
 /// Maximum number of removed kinds whose history is kept for watches that have not seen all of it.
-const CLOSED_HISTORIES_MAX: usize = 8;
+const MAX_CLOSED_HISTORIES: usize = 8;
 
 /// Size of the history of each kind. A watch or an exact list before its start fails with 410.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +39,13 @@ pub struct History {
     /// Maximum number of changes kept per kind.
     pub events: usize,
     /// Maximum size in bytes of the changes kept per kind, as encoded JSON. Objects of built-in kinds count
-    /// twice, because they may also be
-    /// cached as protobuf. History is dropped when either limit is reached.
+    /// twice, because they may also be cached as protobuf. History is dropped when either limit is reached.
     pub bytes: usize,
 }
 
 impl Default for History {
     /// 16,384 changes or 256 MiB: about eight seconds of 2,000 writes per second of 6 KB objects. That is
-    /// longer than a client takes to
-    /// list 100,000 of them, in bounded memory.
+    /// longer than a client takes to list 100,000 of them, in bounded memory.
     fn default() -> Self {
         Self { events: 16_384, bytes: 256 << 20 }
     }
@@ -280,7 +277,7 @@ impl Storage {
         if paged.iter().any(|(at, _)| *at == version) {
             return;
         }
-        if paged.len() == PAGED_SNAPSHOTS_MAX {
+        if paged.len() == MAX_PAGED_SNAPSHOTS {
             paged.pop_front();
         }
         paged.push_back((version, map));
@@ -349,7 +346,7 @@ impl Storage {
     pub(crate) fn close(&mut self, table: usize) {
         self.tables[table].closed = true;
         self.closed.push_back(table);
-        if self.closed.len() > CLOSED_HISTORIES_MAX
+        if self.closed.len() > MAX_CLOSED_HISTORIES
             && let Some(oldest) = self.closed.pop_front()
         {
             let table = &mut self.tables[oldest];

@@ -18,7 +18,7 @@ use crate::http::Frontend;
 use crate::http::watch::Lagging;
 use crate::model::kinds::{Kind, built_in};
 use crate::pipeline::allocations::Allocations;
-use crate::pipeline::{Books, ControllerQueues, Pipeline};
+use crate::pipeline::{ControllerQueues, Pipeline, QuotaUsage};
 use crate::registry::expiry::Expiry;
 use crate::registry::storage::{History, Storage, WireBytes};
 use crate::registry::{Controllers, Store};
@@ -201,7 +201,7 @@ impl ApiServerBuilder {
         let auth = Auth { store, access, policy: PolicyCache::default() };
         let admission = Admission { auth, hooks: HookCache::default() };
         let (allocations, queues) = (Allocations::default(), ControllerQueues::default());
-        let pipeline = Pipeline { admission, books: Books::default(), allocations, queues };
+        let pipeline = Pipeline { admission, quota_usage: QuotaUsage::default(), allocations, queues };
         let manager = Arc::new_cyclic(|this| ControllerManager {
             pipeline,
             crd_names: Mutex::default(),

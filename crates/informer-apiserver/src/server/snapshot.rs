@@ -144,7 +144,7 @@ impl ApiServer {
             tables.insert(resource.table, drafts.ok_or(RestoreError::Nameless { gvr })?);
         }
         self.shared.storage.write().restore(snapshot.version, tables);
-        self.shared.forget_versions();
+        self.shared.clear_version_caches();
         for resource in self.shared.registry.read().iter().filter(|resource| resource.kind.is("", "Event")) {
             let live = self.shared.storage.read().live(resource.table);
             live.iter().for_each(|stored| self.shared.note_written(resource, stored));

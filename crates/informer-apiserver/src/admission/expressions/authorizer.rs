@@ -7,7 +7,7 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::Opaque;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-use crate::admission::expressions::Asker;
+use crate::admission::expressions::AuthorizerInput;
 use crate::auth::{Attributes, Permissions};
 use crate::model::user::User;
 
@@ -17,7 +17,7 @@ pub(crate) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// An authorization check that is being built.
 #[derive(Debug, Clone)]
-struct Question {
+struct AuthorizationCheck {
     user: User,
     permissions: Permissions,
     attributes: Attributes,
@@ -25,37 +25,37 @@ struct Question {
 
 /// The reason of a decision: `Ok` if allowed, `Err` if denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Answer(Result<String, String>);
+struct Decision(Result<String, String>);
 
-impl PartialEq for Question {
+impl PartialEq for AuthorizationCheck {
     fn eq(&self, other: &Self) -> bool {
         self.user == other.user && self.attributes == other.attributes
     }
 }
 
-impl Eq for Question {}
+impl Eq for AuthorizationCheck {}
 
-impl Opaque for Question {
+impl Opaque for AuthorizationCheck {
     fn runtime_type_name(&self) -> &'static str {
         "kubernetes.authorization.Authorizer"
     }
 }
 
-impl Opaque for Answer {
+impl Opaque for Decision {
     fn runtime_type_name(&self) -> &'static str {
         "kubernetes.authorization.Decision"
     }
 }
 
 /// Returns the value of `authorizer`.
-pub(crate) fn of(asker: &Asker<'_>) -> Value {
-    let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
-    Value::Opaque(Arc::new(Question { user, permissions, attributes: Attributes::default() }))
+pub(crate) fn of(authorizer_input: &AuthorizerInput<'_>) -> Value {
+    let (user, permissions) = (authorizer_input.user.clone(), authorizer_input.permissions.clone());
+    Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes: Attributes::default() }))
 }
 
 /// Returns the value of `authorizer.requestResource`.
-pub(crate) fn of_resource(asker: &Asker<'_>) -> Value {
-    let write = asker.attributes;
+pub(crate) fn of_resource(authorizer_input: &AuthorizerInput<'_>) -> Value {
+    let write = authorizer_input.attributes;
     let resource = match write.subresource.as_str() {
         "" => write.gvr.resource.to_string(),
         sub => format!("{}/{sub}", write.gvr.resource),
@@ -67,68 +67,70 @@ pub(crate) fn of_resource(asker: &Asker<'_>) -> Value {
         name: write.name.clone(),
         ..Attributes::default()
     };
-    let (user, permissions) = (asker.user.clone(), asker.permissions.clone());
-    Value::Opaque(Arc::new(Question { user, permissions, attributes }))
+    let (user, permissions) = (authorizer_input.user.clone(), authorizer_input.permissions.clone());
+    Value::Opaque(Arc::new(AuthorizationCheck { user, permissions, attributes }))
 }
 
 /// Sets one attribute of an authorization check.
 type SetPart = fn(&mut Attributes, &str);
 
 pub(crate) fn register(context: &mut Context<'static>) {
-    let parts: [(&str, SetPart); 6] = [
-        ("path", |question, text| text.clone_into(&mut question.path)),
-        ("group", |question, text| text.clone_into(&mut question.group)),
-        ("resource", |question, text| text.clone_into(&mut question.resource)),
-        ("subresource", |question, text| question.resource = format!("{}/{text}", question.resource)),
-        ("namespace", |question, text| text.clone_into(&mut question.namespace)),
-        ("name", |question, text| text.clone_into(&mut question.name)),
+    let setters: [(&str, SetPart); 6] = [
+        ("path", |pending_check, text| text.clone_into(&mut pending_check.path)),
+        ("group", |pending_check, text| text.clone_into(&mut pending_check.group)),
+        ("resource", |pending_check, text| text.clone_into(&mut pending_check.resource)),
+        ("subresource", |pending_check, text| {
+            pending_check.resource = format!("{}/{text}", pending_check.resource)
+        }),
+        ("namespace", |pending_check, text| text.clone_into(&mut pending_check.namespace)),
+        ("name", |pending_check, text| text.clone_into(&mut pending_check.name)),
     ];
-    for (name, set) in parts {
+    for (name, set) in setters {
         context.add_function(name, move |This(this): This<Value>, text: Arc<String>| -> ResolveResult {
-            let mut question = question(&this)?.clone();
-            set(&mut question.attributes, &text);
-            Ok(Value::Opaque(Arc::new(question)))
+            let mut pending_check = pending_check(&this)?.clone();
+            set(&mut pending_check.attributes, &text);
+            Ok(Value::Opaque(Arc::new(pending_check)))
         });
     }
     context.add_function("serviceAccount", service_account);
     context.add_function("check", check);
     context.add_function("allowed", |This(this): This<Value>| -> ResolveResult {
-        Ok(Value::Bool(answer(&this)?.0.is_ok()))
+        Ok(Value::Bool(decision(&this)?.0.is_ok()))
     });
     context.add_function("reason", |This(this): This<Value>| -> ResolveResult {
-        let (Ok(reason) | Err(reason)) = &answer(&this)?.0;
+        let (Ok(reason) | Err(reason)) = &decision(&this)?.0;
         Ok(Value::String(Arc::new(reason.clone())))
     });
     // The embedded authorizer never fails.
     context.add_function("errored", |This(this): This<Value>| -> ResolveResult {
-        answer(&this).map(|_| Value::Bool(false))
+        decision(&this).map(|_| Value::Bool(false))
     });
     context.add_function("error", |This(this): This<Value>| -> ResolveResult {
-        answer(&this).map(|_| Value::String(Arc::default()))
+        decision(&this).map(|_| Value::String(Arc::default()))
     });
 }
 
 fn service_account(This(this): This<Value>, namespace: Arc<String>, name: Arc<String>) -> ResolveResult {
     let user = User::new(format!("system:serviceaccount:{namespace}:{name}"))
         .groups(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
-    Ok(Value::Opaque(Arc::new(Question { user, ..question(&this)?.clone() })))
+    Ok(Value::Opaque(Arc::new(AuthorizationCheck { user, ..pending_check(&this)?.clone() })))
 }
 
 fn check(This(this): This<Value>, verb: Arc<String>) -> ResolveResult {
-    let Question { user, permissions, mut attributes } = question(&this)?.clone();
+    let AuthorizationCheck { user, permissions, mut attributes } = pending_check(&this)?.clone();
     attributes.verb = verb.to_string();
-    Ok(Value::Opaque(Arc::new(Answer(permissions.allows(&user, &attributes)))))
+    Ok(Value::Opaque(Arc::new(Decision(permissions.allows(&user, &attributes)))))
 }
 
-fn question(value: &Value) -> Result<&Question, ExecutionError> {
-    part(value)
+fn pending_check(value: &Value) -> Result<&AuthorizationCheck, ExecutionError> {
+    downcast(value)
 }
 
-fn answer(value: &Value) -> Result<&Answer, ExecutionError> {
-    part(value)
+fn decision(value: &Value) -> Result<&Decision, ExecutionError> {
+    downcast(value)
 }
 
-fn part<T: Opaque>(value: &Value) -> Result<&T, ExecutionError> {
+fn downcast<T: Opaque>(value: &Value) -> Result<&T, ExecutionError> {
     match value {
         Value::Opaque(opaque) => opaque.downcast_ref().ok_or(ExecutionError::NoSuchOverload),
         _ => Err(ExecutionError::NoSuchOverload),

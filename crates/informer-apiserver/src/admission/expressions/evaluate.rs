@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::admission::expressions::authorizer::{self, AUTHORIZER, REQUEST_RESOURCE};
 use crate::admission::expressions::values::{
-    extent, index_fields, missing, no_member, to_cel, to_json, worded,
+    cel_go_message, field_of_scalar, index_fields, missing_argument, size_equivalent, to_cel, to_json,
 };
-use crate::admission::expressions::{Asker, Failure, Outcome, Subject};
+use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
 use crate::model::cel::check::parse;
 use crate::model::cel::made::as_maps;
 use crate::model::crd::{
@@ -22,16 +22,16 @@ use crate::model::crd::{
 
 /// Costs are estimated before evaluation and are upper bounds. The limits of kube-apiserver are therefore
 /// doubled.
-const LENIENCE: u64 = 2;
+const COST_FACTOR: u64 = 2;
 /// Cost limit of one expression, as in kube-apiserver.
-const ONE_MAX: u64 = 1_000_000;
+const MAX_EXPRESSION_COST: u64 = 1_000_000;
 
 /// Maximum depth of variables that use each other, and of nested values. Both are processed by recursion.
-const NESTING_MAX: usize = 128;
+const MAX_NESTING: usize = 128;
 
 /// Deeper expressions are evaluated on a separate large stack. One level needs tens of kilobytes in
 /// unoptimized builds.
-const LEVELS_MAX: usize = 16;
+const MAX_LEVELS: usize = 16;
 /// The context with all functions that expressions may call.
 static FUNCTIONS: LazyLock<cel::Context<'static>> = LazyLock::new(|| {
     let mut context = cel::Context::default().with_all();
@@ -72,7 +72,7 @@ struct Compiled {
 
 impl Compiled {
     fn new(written: IdedExpr) -> Self {
-        let is_deep = is_deeper(&written, LEVELS_MAX);
+        let is_deep = is_deeper(&written, MAX_LEVELS);
         let strict = || {
             let mut strict = written.clone();
             index_fields(&mut strict);
@@ -100,7 +100,7 @@ impl Expression {
     }
 
     /// Compiles an expression that may construct `Object` and `JSONPatch` values.
-    pub(crate) fn making(text: &str) -> Self {
+    pub(crate) fn with_patch_types(text: &str) -> Self {
         let program = match parse(text) {
             Ok(mut expression) => as_maps(&mut expression).map(|()| Compiled::new(expression)),
             Err(errors) => Err(errors.to_string()),
@@ -109,9 +109,9 @@ impl Expression {
     }
 
     /// Returns true if one of the expressions uses `authorizer`.
-    pub(crate) fn asks(all: &[Self]) -> bool {
-        let asks = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
-        all.iter().any(|one| one.program.as_ref().is_ok_and(asks))
+    pub(crate) fn uses_authorizer(all: &[Self]) -> bool {
+        let uses_authorizer = |program: &Compiled| names_of(&program.written).contains(&AUTHORIZER);
+        all.iter().any(|one| one.program.as_ref().is_ok_and(uses_authorizer))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -132,7 +132,7 @@ struct Variables<'a> {
     all: &'a [(String, Expression)],
     known: HashMap<String, cel::Value>,
     /// JSON values of the same size as those in `known`, for cost estimates.
-    extents: Value,
+    sizes: Value,
     broken: HashMap<String, String>,
     /// Depth of the current evaluation.
     nesting: usize,
@@ -145,21 +145,21 @@ impl<'a> Run<'a> {
             context.add_variable_from_value(*name, to_cel(value));
         }
         context.add_variable_from_value("variables", HashMap::<String, cel::Value>::new());
-        let extents = Value::Object(Map::new());
+        let sizes = Value::Object(Map::new());
         let (known, broken) = (HashMap::new(), HashMap::new());
-        let variables = Variables { all: variables, known, extents, broken, nesting: 0 };
+        let variables = Variables { all: variables, known, sizes, broken, nesting: 0 };
         Self { context, subject: subject.to_vec(), variables, left: 0 }
     }
 
     /// Defines the `authorizer` variables.
-    pub(crate) fn tell(&mut self, asker: &Asker<'_>) {
-        self.context.add_variable_from_value(AUTHORIZER, authorizer::of(asker));
-        self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(asker));
+    pub(crate) fn bind_authorizer(&mut self, authorizer_input: &AuthorizerInput<'_>) {
+        self.context.add_variable_from_value(AUTHORIZER, authorizer::of(authorizer_input));
+        self.context.add_variable_from_value(REQUEST_RESOURCE, authorizer::of_resource(authorizer_input));
     }
 
     /// Sets the cost budget of the following expressions.
-    pub(crate) fn refill(&mut self, budget: u64) {
-        self.left = budget.saturating_mul(LENIENCE);
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.left = budget.saturating_mul(COST_FACTOR);
     }
 
     /// Evaluates an expression.
@@ -173,50 +173,50 @@ impl<'a> Run<'a> {
     }
 
     /// Evaluates an expression to JSON. Objects carry the [name of their type](crate::model::cel::TYPE_NAME).
-    pub(crate) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
+    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, Failure> {
         to_json(&self.value_of(expression)?).map_err(Failure::new)
     }
 
     fn value_of(&mut self, expression: &Expression) -> Result<cel::Value, Failure> {
         let program = expression.program.as_ref();
         let program = program.map_err(|why| Failure::new(format!("compilation error: {why}")))?;
-        let said = |why: String| {
+        let with_expression = |why: String| {
             Failure::new(format!("expression '{}' resulted in error: {why}", expression.text()))
         };
-        self.execute(program)?.map_err(said)
+        self.execute(program)?.map_err(with_expression)
     }
 
     /// Runs a program after evaluating its variables. The outer error means that the budget is exhausted.
     fn execute(&mut self, program: &Compiled) -> Result<Result<cel::Value, String>, Failure> {
         self.prepare(program)?;
-        let mut about = self.subject.clone();
-        about.push(("variables", &self.variables.extents));
-        let cost = || cost_of_expression(&program.written, &about);
+        let mut subject = self.subject.clone();
+        subject.push(("variables", &self.variables.sizes));
+        let cost = || cost_of_expression(&program.written, &subject);
         let cost = if program.is_deep { on_large_stack(cost) } else { cost() };
-        if cost > ONE_MAX.saturating_mul(LENIENCE) {
+        if cost > MAX_EXPRESSION_COST.saturating_mul(COST_FACTOR) {
             return Ok(Err("operation cancelled: actual cost limit exceeded".to_owned()));
         }
         let Some(left) = self.left.checked_sub(cost) else {
             let why = "validation failed due to running out of cost budget, no further validation rules will be \
                        run";
-            return Err(Failure { why: why.to_owned(), ends_all: true });
+            return Err(Failure { why: why.to_owned(), budget_exhausted: true });
         };
         self.left = left;
-        Ok(program.resolve(&self.context).map_err(|error| self.reason(program, &about, &error)))
+        Ok(program.resolve(&self.context).map_err(|error| self.reason(program, &subject, &error)))
     }
 
-    fn reason(&self, program: &Compiled, about: &Subject<'_>, error: &cel::ExecutionError) -> String {
+    fn reason(&self, program: &Compiled, subject: &Subject<'_>, error: &cel::ExecutionError) -> String {
         let key = match error {
             cel::ExecutionError::NoSuchKey(key) => Some(key.as_str()),
             // The interpreter does not name a missing key in a function argument.
-            cel::ExecutionError::MissingArgumentOrTarget => missing(&program.written, about),
-            cel::ExecutionError::NoSuchOverload => no_member(&program.written, about),
+            cel::ExecutionError::MissingArgumentOrTarget => missing_argument(&program.written, subject),
+            cel::ExecutionError::NoSuchOverload => field_of_scalar(&program.written, subject),
             _ => None,
         };
         match key.map(|key| (key, self.variables.broken.get(key))) {
             Some((_, Some(why))) => why.clone(),
             Some((key, None)) => format!("no such key: {key}"),
-            None => worded(error),
+            None => cel_go_message(error),
         }
     }
 
@@ -234,9 +234,9 @@ impl<'a> Run<'a> {
             self.variables.all = &all[..place];
             self.variables.nesting += 1;
             let outcome = match &expression.program {
-                Ok(_) if self.variables.nesting > NESTING_MAX => Ok(Err(too_deep())),
+                Ok(_) if self.variables.nesting > MAX_NESTING => Ok(Err(too_deep())),
                 Ok(program) => self.execute(program).map(|value| match value {
-                    Ok(value) if nests_deeper(&value, NESTING_MAX) => Err(too_deep()),
+                    Ok(value) if nests_deeper(&value, MAX_NESTING) => Err(too_deep()),
                     value => value.map_err(|why| format!("evaluate: {why}")),
                 }),
                 Err(why) => Ok(Err(format!("compile: {why}"))),
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
             self.variables.all = all;
             match outcome? {
                 Ok(value) => {
-                    self.variables.extents[name] = extent(&value);
+                    self.variables.sizes[name] = size_equivalent(&value);
                     self.variables.known.insert(name.to_owned(), value);
                     self.context.add_variable_from_value("variables", self.variables.known.clone());
                 }
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
 }
 
 fn too_deep() -> String {
-    format!("evaluate: it nests deeper than {NESTING_MAX}")
+    format!("evaluate: it nests deeper than {MAX_NESTING}")
 }
 
 fn nests_deeper(value: &cel::Value, levels: usize) -> bool {

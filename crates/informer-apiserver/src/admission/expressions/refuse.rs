@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::admission::expressions::{Asker, Failure, Outcome, Subject};
+use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
 
 /// An expression that is never evaluated.
 pub(crate) struct Expression {
@@ -14,11 +14,11 @@ impl Expression {
         Self { text: text.to_owned() }
     }
 
-    pub(crate) fn making(text: &str) -> Self {
+    pub(crate) fn with_patch_types(text: &str) -> Self {
         Self::new(text)
     }
 
-    pub(crate) fn asks(_: &[Self]) -> bool {
+    pub(crate) fn uses_authorizer(_: &[Self]) -> bool {
         false
     }
 
@@ -37,9 +37,9 @@ impl<'a> Run<'a> {
         Self { _of: &() }
     }
 
-    pub(crate) fn tell(&mut self, _: &Asker<'_>) {}
+    pub(crate) fn bind_authorizer(&mut self, _: &AuthorizerInput<'_>) {}
 
-    pub(crate) fn refill(&mut self, _: u64) {}
+    pub(crate) fn set_budget(&mut self, _: u64) {}
 
     #[expect(clippy::unused_self, reason = "as where there is CEL")]
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
     }
 
     #[expect(clippy::unused_self, reason = "as where there is CEL")]
-    pub(crate) fn make(&mut self, expression: &Expression) -> Result<Value, Failure> {
+    pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, Failure> {
         Err(Self::refusal(expression))
     }
 

@@ -62,11 +62,11 @@ fn unsupported(what: &str) -> String {
 }
 
 /// Returns a JSON value of the same size, for cost estimates.
-pub(crate) fn extent(value: &cel::Value) -> Value {
+pub(crate) fn size_equivalent(value: &cel::Value) -> Value {
     match value {
         cel::Value::String(text) => Value::from(text.as_str()),
         cel::Value::Bytes(bytes) => Value::from("-".repeat(bytes.len())),
-        cel::Value::List(items) => items.iter().map(extent).collect(),
+        cel::Value::List(items) => items.iter().map(size_equivalent).collect(),
         cel::Value::Map(members) => {
             let name = |key: &Key| match key {
                 Key::String(text) => text.to_string(),
@@ -74,7 +74,7 @@ pub(crate) fn extent(value: &cel::Value) -> Value {
                 Key::Uint(number) => number.to_string(),
                 Key::Bool(is) => is.to_string(),
             };
-            members.map.iter().map(|(key, value)| (name(key), extent(value))).collect()
+            members.map.iter().map(|(key, value)| (name(key), size_equivalent(value))).collect()
         }
         cel::Value::Int(number) => Value::from(*number),
         cel::Value::UInt(number) => Value::from(*number),
@@ -83,7 +83,7 @@ pub(crate) fn extent(value: &cel::Value) -> Value {
 }
 
 /// Returns cel-go's message for an evaluation error.
-pub(crate) fn worded(error: &cel::ExecutionError) -> String {
+pub(crate) fn cel_go_message(error: &cel::ExecutionError) -> String {
     use cel::ExecutionError as Error;
     match error {
         Error::NoSuchOverload
@@ -93,8 +93,8 @@ pub(crate) fn worded(error: &cel::ExecutionError) -> String {
         | Error::UnsupportedTargetType { .. } => "no such overload".to_owned(),
         Error::DivisionByZero(_) => "division by zero".to_owned(),
         Error::RemainderByZero(_) => "modulus by zero".to_owned(),
-        Error::FunctionError { function, .. } if converted(function).is_some() => {
-            let to = converted(function).unwrap_or_default();
+        Error::FunctionError { function, .. } if conversion_target(function).is_some() => {
+            let to = conversion_target(function).unwrap_or_default();
             format!("type conversion error from 'string' to '{to}'")
         }
         Error::IndexOutOfBounds(cel::Value::Int(index)) => format!("index out of bounds: {index}"),
@@ -103,7 +103,7 @@ pub(crate) fn worded(error: &cel::ExecutionError) -> String {
 }
 
 /// Returns the target type of a conversion function.
-fn converted(function: &str) -> Option<&'static str> {
+fn conversion_target(function: &str) -> Option<&'static str> {
     Some(match function {
         "int" => "int",
         "uint" => "uint",
@@ -115,29 +115,29 @@ fn converted(function: &str) -> Option<&'static str> {
 }
 
 /// Returns the first missing field that is passed to a function.
-pub(crate) fn missing<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
-    let handed = |part: &&'e IdedExpr| match &part.expr {
+pub(crate) fn missing_argument<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+    let missing_field = |part: &&'e IdedExpr| match &part.expr {
         Expr::Select(select) if !select.test => {
-            found(&select.operand, subject)?.get(&select.field).is_none().then_some(select.field.as_str())
+            resolve(&select.operand, subject)?.get(&select.field).is_none().then_some(select.field.as_str())
         }
         _ => None,
     };
     let own = match &expr.expr {
-        Expr::Call(call) if !call.func_name.contains('_') => parts(expr).iter().find_map(handed),
+        Expr::Call(call) if !call.func_name.contains('_') => parts(expr).iter().find_map(missing_field),
         _ => None,
     };
-    own.or_else(|| parts(expr).into_iter().find_map(|part| missing(part, subject)))
+    own.or_else(|| parts(expr).into_iter().find_map(|part| missing_argument(part, subject)))
 }
 
 /// Returns the first field that is selected from a value without fields.
-pub(crate) fn no_member<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
+pub(crate) fn field_of_scalar<'e>(expr: &'e IdedExpr, subject: &Subject<'_>) -> Option<&'e str> {
     let own = match &expr.expr {
-        Expr::Select(select) if !select.test => found(&select.operand, subject)
+        Expr::Select(select) if !select.test => resolve(&select.operand, subject)
             .filter(|operand| !operand.is_object())
             .map(|_| select.field.as_str()),
         _ => None,
     };
-    own.or_else(|| parts(expr).into_iter().find_map(|part| no_member(part, subject)))
+    own.or_else(|| parts(expr).into_iter().find_map(|part| field_of_scalar(part, subject)))
 }
 
 /// Rewrites field selections to index operations, and `authorizer.requestResource` to its variable.
@@ -169,10 +169,10 @@ pub(crate) fn index_fields(expr: &mut IdedExpr) {
 }
 
 /// Resolves a path of fields.
-fn found<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
+fn resolve<'a>(expr: &IdedExpr, subject: &Subject<'a>) -> Option<&'a Value> {
     match &expr.expr {
         Expr::Ident(name) => subject.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
-        Expr::Select(select) => found(&select.operand, subject)?.get(&select.field),
+        Expr::Select(select) => resolve(&select.operand, subject)?.get(&select.field),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use informer_core::Gvr;
 use serde_json::Value;
 
-use super::{Coming, part, set};
+use super::{PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -22,7 +22,7 @@ const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 impl Admission {
     /// The `DefaultStorageClass` plugin.
-    pub(super) fn name_storage_class(&self, claim: &mut Object) {
+    pub(super) fn set_default_storage_class(&self, claim: &mut Object) {
         if class_of_claim(claim).is_none()
             && let Some(name) = self.default_class_of(&storage_classes(), &STORAGE_DEFAULT)
         {
@@ -31,7 +31,7 @@ impl Admission {
     }
 
     /// The `DefaultIngressClass` plugin.
-    pub(super) fn name_ingress_class(&self, ingress: &mut Object) {
+    pub(super) fn set_default_ingress_class(&self, ingress: &mut Object) {
         let named = part(ingress, "spec")["ingressClassName"].is_string()
             || annotation(ingress, INGRESS_ANNOTATION).is_some();
         let classes = Gvr::new("networking.k8s.io", "v1", "ingressclasses");
@@ -41,22 +41,22 @@ impl Admission {
     }
 
     /// The `PersistentVolumeClaimResize` plugin: a PVC may only grow if its StorageClass allows expansion.
-    pub(super) fn judge_growth(&self, coming: Coming<'_>, old: &Object) -> Result<(), ApiError> {
+    pub(super) fn check_expansion(&self, write: PendingWrite<'_>, old: &Object) -> Result<(), ApiError> {
         let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
-        if !exceeds(size(coming.object), size(old)) {
+        if !exceeds(size(write.object), size(old)) {
             return Ok(());
         }
         let why = if part(old, "status")["phase"] != "Bound" {
             "Only bound persistent volume claims can be expanded"
-        } else if !self.may_grow(coming.object, old) {
+        } else if !self.may_expand(write.object, old) {
             "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
         } else {
             return Ok(());
         };
-        Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, why))
+        Err(ApiError::forbidden(&write.scope.resource.kind, write.name, why))
     }
 
-    fn may_grow(&self, claim: &Object, old: &Object) -> bool {
+    fn may_expand(&self, claim: &Object, old: &Object) -> bool {
         let named =
             class_of_claim(claim).filter(|name| !name.is_empty() && class_of_claim(old) == Some(name));
         let class = named.and_then(|name| self.class_of(&storage_classes(), name));

@@ -1,4 +1,5 @@
-//! The mutating admission plugins: LimitRanger, Priority, DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition.
+//! The mutating admission plugins: LimitRanger, Priority, DefaultTolerationSeconds,
+//! StorageObjectInUseProtection, TaintNodesByCondition.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -11,11 +12,11 @@ use crate::model::metadata::{Object, told_name};
 use crate::model::rules::{add_finalizer, add_toleration, get, set, taint_new_node, with_value};
 
 /// The default preemption policy.
-const PREEMPTS: &str = "PreemptLowerPriority";
+const DEFAULT_PREEMPTION_POLICY: &str = "PreemptLowerPriority";
 
 impl Admission {
     /// Runs the mutating plugins on a new object, before the mutating webhooks.
-    pub(crate) fn plug_in(
+    pub(crate) fn run_mutating_plugins(
         &self,
         kind: &Kind,
         namespace: Option<&str>,
@@ -23,7 +24,7 @@ impl Admission {
     ) -> Result<(), ApiError> {
         match (kind.gvr.group.as_str(), kind.kind.as_str()) {
             ("", "Pod") => {
-                with_value(object, |pod| self.fill_limits(namespace, pod));
+                with_value(object, |pod| self.apply_limit_defaults(namespace, pod));
                 self.set_priority(kind, object)?;
                 with_value(object, add_toleration);
             }
@@ -36,7 +37,7 @@ impl Admission {
             ("", "Node") => with_value(object, taint_new_node),
             _ => {}
         }
-        self.fill_from_others(kind, object)
+        self.apply_object_defaults(kind, object)
     }
 
     fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
@@ -44,8 +45,12 @@ impl Admission {
         let name = name.unwrap_or_default().to_owned();
         let class = match name.as_str() {
             "" => self.default_class(),
-            "system-cluster-critical" => Some(json!({"value": 2_000_000_000, "preemptionPolicy": PREEMPTS})),
-            "system-node-critical" => Some(json!({"value": 2_000_001_000, "preemptionPolicy": PREEMPTS})),
+            "system-cluster-critical" => {
+                Some(json!({"value": 2_000_000_000, "preemptionPolicy": DEFAULT_PREEMPTION_POLICY}))
+            }
+            "system-node-critical" => {
+                Some(json!({"value": 2_000_001_000, "preemptionPolicy": DEFAULT_PREEMPTION_POLICY}))
+            }
             name => match self.class(name) {
                 Some(class) => Some(class),
                 None => {
@@ -54,7 +59,8 @@ impl Admission {
                 }
             },
         };
-        let class = class.unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": PREEMPTS}));
+        let class =
+            class.unwrap_or_else(|| json!({"value": 0, "preemptionPolicy": DEFAULT_PREEMPTION_POLICY}));
         self.check_priority(kind, object, &class)?;
         with_value(object, |pod| {
             if name.is_empty()
@@ -64,7 +70,7 @@ impl Admission {
             }
             set(pod, "spec.priority", class["value"].clone());
             if get(pod, "spec.preemptionPolicy").is_none() {
-                let policy = class["preemptionPolicy"].as_str().unwrap_or(PREEMPTS);
+                let policy = class["preemptionPolicy"].as_str().unwrap_or(DEFAULT_PREEMPTION_POLICY);
                 set(pod, "spec.preemptionPolicy", policy.into());
             }
         });
@@ -74,11 +80,11 @@ impl Admission {
     /// Rejects a priority or preemption policy that differs from that of the class.
     fn check_priority(&self, kind: &Kind, pod: &Object, class: &Value) -> Result<(), ApiError> {
         let spec = pod.get("spec").unwrap_or(&Value::Null);
-        let told = [
+        let checked = [
             ("priority", "integer value of priority"),
             ("preemptionPolicy", "string value of PreemptionPolicy"),
         ];
-        for (name, what) in told {
+        for (name, what) in checked {
             let (given, computed) = (&spec[name], &class[name.replace("priority", "value").as_str()]);
             if given.is_null() || computed.is_null() || given == computed {
                 continue;

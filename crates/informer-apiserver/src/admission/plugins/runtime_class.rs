@@ -3,7 +3,7 @@
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-use super::{Coming, part, set};
+use super::{PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
@@ -13,7 +13,7 @@ use crate::model::quantity::read;
 const DIFFERENT: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 impl Admission {
-    pub(super) fn fill_from_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
+    pub(super) fn apply_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
         let refusal = |pod: &Object, why: &str| Err(ApiError::forbidden(kind, told_name(pod), why));
         let class = match self.runtime_class(pod) {
             Ok(None) => return Ok(()),
@@ -36,13 +36,13 @@ impl Admission {
     }
 
     /// Checks the overhead again, because webhooks may have changed it.
-    pub(super) fn judge_overhead(&self, coming: Coming<'_>) -> Result<(), ApiError> {
-        let refusal = |why: &str| Err(ApiError::forbidden(&coming.scope.resource.kind, coming.name, why));
-        let class = match self.runtime_class(coming.object) {
+    pub(super) fn check_overhead(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
+        let refusal = |why: &str| Err(ApiError::forbidden(&write.scope.resource.kind, write.name, why));
+        let class = match self.runtime_class(write.object) {
             Ok(class) => class.unwrap_or_default(),
             Err(why) => return refusal(&why),
         };
-        let overhead = &part(coming.object, "spec")["overhead"];
+        let overhead = &part(write.object, "spec")["overhead"];
         if class["overhead"].is_object() {
             let same = is_same(&class["overhead"]["podFixed"], overhead);
             return if same { Ok(()) } else { refusal(DIFFERENT) };

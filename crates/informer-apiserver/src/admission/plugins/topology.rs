@@ -7,17 +7,17 @@ use super::part;
 use crate::admission::Admission;
 use crate::model::metadata::Object;
 
-const TOLD: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+const COPIED_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 impl Admission {
     /// Labels a pod that is created with a `nodeName`.
-    pub(super) fn label_placed(&self, pod: &mut Object) {
+    pub(super) fn add_topology_labels(&self, pod: &mut Object) {
         let Some(node) = part(pod, "spec")["nodeName"].as_str().filter(|node| !node.is_empty()) else {
             return;
         };
         let labels = self.topology_of(node);
         if !labels.is_empty() {
-            put(pod.entry("metadata").or_insert(Value::Null), labels);
+            add_labels(pod.entry("metadata").or_insert(Value::Null), labels);
         }
     }
 
@@ -28,7 +28,7 @@ impl Admission {
         }
         let labels = self.topology_of(binding["target"]["name"].as_str().unwrap_or_default());
         if !labels.is_empty() {
-            put(&mut binding["metadata"], labels);
+            add_labels(&mut binding["metadata"], labels);
         }
     }
 
@@ -36,16 +36,16 @@ impl Admission {
     fn topology_of(&self, node: &str) -> Vec<(&'static str, String)> {
         let Ok(nodes) = self.resource(&Gvr::new("", "v1", "nodes")) else { return Vec::new() };
         let Some(node) = self.storage.read().get(nodes.table, node).cloned() else { return Vec::new() };
-        TOLD.into_iter().filter_map(|name| Some((name, node.labels.get(name)?.to_owned()))).collect()
+        COPIED_LABELS.into_iter().filter_map(|name| Some((name, node.labels.get(name)?.to_owned()))).collect()
     }
 }
 
-fn put(metadata: &mut Value, labels: Vec<(&str, String)>) {
-    let held = &mut metadata["labels"];
-    if !held.is_object() {
-        *held = json!({});
+fn add_labels(metadata: &mut Value, labels: Vec<(&str, String)>) {
+    let existing = &mut metadata["labels"];
+    if !existing.is_object() {
+        *existing = json!({});
     }
     for (name, value) in labels {
-        held[name] = value.into();
+        existing[name] = value.into();
     }
 }

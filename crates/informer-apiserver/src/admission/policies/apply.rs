@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::mutating::Made;
+use super::mutating::PatchValue;
 use super::patches;
-use crate::admission::matching::Seen;
+use crate::admission::matching::Invocation;
 use crate::admission::{Admission, Object};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
@@ -12,7 +12,7 @@ use crate::model::managed_fields::{Type, atomics, laid_over, validate};
 use crate::registry::Resource;
 
 /// The reason why a patch could not be applied.
-pub(super) enum Failed {
+pub(super) enum ApplyError {
     /// `failurePolicy` decides.
     Denied(String),
     /// The write is rejected.
@@ -20,37 +20,49 @@ pub(super) enum Failed {
 }
 
 /// The object that is patched.
-pub(super) struct Target<'a> {
+pub(super) struct PatchTarget<'a> {
     pub(super) resource: &'a Resource,
     /// The object is the resource itself (main resource or `status`), not the kind of another subresource.
     pub(super) whole: bool,
-    pub(super) seen: &'a Seen,
+    pub(super) invocation: &'a Invocation,
 }
 
 impl Admission {
     /// Returns the object after a patch.
-    pub(super) fn changed(&self, target: &Target<'_>, object: &Object, made: Made) -> Result<Object, Failed> {
-        match made {
-            Made::Object(made) => self.applied_by(target, object, made).map_err(Failed::Denied),
-            Made::Operations(made) => self.patched_by(target, object, made),
+    pub(super) fn changed(
+        &self,
+        target: &PatchTarget<'_>,
+        object: &Object,
+        patch: PatchValue,
+    ) -> Result<Object, ApplyError> {
+        match patch {
+            PatchValue::Object(patch) => {
+                self.apply_configuration(target, object, patch).map_err(ApplyError::Denied)
+            }
+            PatchValue::Operations(patch) => self.apply_json_patch(target, object, patch),
         }
     }
 
     /// Merges an apply configuration into the object, as server-side apply does.
-    fn applied_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, String> {
-        let mut made = patches::object(made)?;
+    fn apply_configuration(
+        &self,
+        target: &PatchTarget<'_>,
+        object: &Object,
+        patch: Value,
+    ) -> Result<Object, String> {
+        let mut patch = patches::object(patch)?;
         for name in ["apiVersion", "kind"] {
-            made[name] = object.get(name).cloned().unwrap_or_default();
+            patch[name] = object.get(name).cloned().unwrap_or_default();
         }
         let failed = |why: &str| format!("error applying patch: {why}");
-        let of = self.type_of_target(target);
-        if let Some(why) = validate(of, &made, false) {
+        let of = self.target_type(target);
+        if let Some(why) = validate(of, &patch, false) {
             return Err(failed(&format!(
                 "failed to convert patch object to typed object: {}",
-                in_full(&why)
+                with_go_value(&why)
             )));
         }
-        let whole = atomics(of, &made);
+        let whole = atomics(of, &patch);
         if !whole.is_empty() {
             return Err(failed(&format!(
                 "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
@@ -61,11 +73,11 @@ impl Admission {
         if let Some(why) = validate(of, &live, true) {
             return Err(failed(&format!(
                 "failed to convert original object to typed object: {}",
-                in_full(&why)
+                with_go_value(&why)
             )));
         }
         let merged =
-            laid_over(of, &live, &made).map_err(|why| failed(&format!("failed to merge patch: {why}")))?;
+            laid_over(of, &live, &patch).map_err(|why| failed(&format!("failed to merge patch: {why}")))?;
         if let Some(why) = crate::model::json_patch::too_deep(&merged) {
             return Err(failed(&why));
         }
@@ -77,26 +89,31 @@ impl Admission {
     }
 
     /// Applies a JSON patch. If a `test` operation fails, the object stays unchanged.
-    fn patched_by(&self, target: &Target<'_>, object: &Object, made: Value) -> Result<Object, Failed> {
-        let patch = patches::operations(made).map_err(Failed::Denied)?;
+    fn apply_json_patch(
+        &self,
+        target: &PatchTarget<'_>,
+        object: &Object,
+        patch: Value,
+    ) -> Result<Object, ApplyError> {
+        let patch = patches::operations(patch).map_err(ApplyError::Denied)?;
         let patched = match patch.apply(Value::Object(object.clone())) {
             Ok(patched) => patched,
             Err(why) if crate::model::json_patch::is_failed_test(&why) => return Ok(object.clone()),
-            Err(why) => return Err(Failed::Denied(format!("JSON Patch: {why}"))),
+            Err(why) => return Err(ApplyError::Denied(format!("JSON Patch: {why}"))),
         };
-        let internal = |why: &str| Failed::Refused(ApiError::internal(why));
+        let internal = |why: &str| ApplyError::Refused(ApiError::internal(why));
         let kind = &target.resource.kind;
         match patched {
             Value::Object(patched) if !target.whole => Ok(patched),
             patched if !kind.is_custom() && !is_of(kind, &patched) => {
-                Err(internal(&converted(kind, &patched)))
+                Err(internal(&conversion_message(kind, &patched)))
             }
             patched => self.refit_strictly(target.resource, patched).map_err(|why| internal(&why)),
         }
     }
 
-    fn type_of_target<'a>(&'a self, target: &Target<'a>) -> Type<'a> {
-        let kind = &target.seen.kind;
+    fn target_type<'a>(&'a self, target: &PatchTarget<'a>) -> Type<'a> {
+        let kind = &target.invocation.kind;
         let api_version = match kind.group.as_str() {
             "" => kind.version.clone(),
             group => format!("{group}/{}", kind.version),
@@ -113,7 +130,7 @@ fn is_of(kind: &Kind, object: &Value) -> bool {
 }
 
 /// Returns kube-apiserver's message for a patch that changes `apiVersion` or `kind`.
-fn converted(kind: &Kind, object: &Value) -> String {
+fn conversion_message(kind: &Kind, object: &Value) -> String {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
     let package = match kind.gvr.group.split('.').next() {
@@ -128,7 +145,7 @@ fn converted(kind: &Kind, object: &Value) -> String {
 }
 
 /// Formats the value in a type error as kube-apiserver does, which prints its Go type.
-fn in_full(why: &str) -> String {
+fn with_go_value(why: &str) -> String {
     let Some((before, value)) =
         why.split_once("got &{").and_then(|(before, rest)| Some((before, rest.strip_suffix('}')?)))
     else {

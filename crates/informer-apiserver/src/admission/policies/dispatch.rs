@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::validating::{Objection, View};
-use super::{Binding, Judge, Policy};
-use crate::admission::dispatch::Asked;
-use crate::admission::expressions::Asker;
-use crate::admission::matching::Seen;
+use super::validating::{View, Violation};
+use super::{Binding, Policy, Validator};
+use crate::admission::dispatch::PhaseContext;
+use crate::admission::expressions::AuthorizerInput;
+use crate::admission::matching::Invocation;
 use crate::admission::versions::Versions;
 use crate::admission::{Admission, Object, review};
 use crate::model::error::{ApiError, Cause};
@@ -22,35 +22,35 @@ struct Denial {
 
 impl Admission {
     /// Evaluates all policies. The error reports the first denial.
-    pub(in crate::admission) async fn ask_policies(
+    pub(in crate::admission) async fn evaluate_validating_policies(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         versions: &mut Versions<'_>,
     ) -> Result<(), ApiError> {
         let mut first = None;
-        for policy in self.policies::<Judge>().iter() {
-            let denial = self.ask_policy(asked, policy, versions).await?;
+        for policy in self.policies::<Validator>().iter() {
+            let denial = self.evaluate_policy(context, policy, versions).await?;
             first = first.or(denial);
         }
         match first {
             None => Ok(()),
             Some(denial) => {
-                let forbidden = self.forbidden(&asked.write(versions.now()), &denial.message);
+                let forbidden = self.forbidden(&context.write(versions.current()), &denial.message);
                 Err(denial.error(forbidden))
             }
         }
     }
 
-    async fn ask_policy(
+    async fn evaluate_policy(
         &self,
-        asked: &Asked<'_>,
-        policy: &Policy<Judge>,
+        context: &PhaseContext<'_>,
+        policy: &Policy<Validator>,
         versions: &mut Versions<'_>,
     ) -> Result<Option<Denial>, ApiError> {
         let definition = &policy.definition;
-        let seen = match self.seen_by(&definition.criteria, &asked.write(versions.now())) {
+        let invocation = match self.invocation_for(&definition.criteria, &context.write(versions.current())) {
             Ok(None) => return Ok(None),
-            Ok(Some(seen)) => seen,
+            Ok(Some(invocation)) => invocation,
             Err(error) => return Ok(policy.misconfigured(None, error.message())),
         };
         let params = match self.param_resource(definition) {
@@ -59,22 +59,22 @@ impl Admission {
         };
         let mut first = None;
         for binding in &policy.bindings {
-            let matched = Matched { policy, binding, seen: &seen, params: params.as_ref() };
-            let denial = self.ask_bound(asked, &matched, versions).await?;
+            let matched = Matched { policy, binding, invocation: &invocation, params: params.as_ref() };
+            let denial = self.evaluate_binding(context, &matched, versions).await?;
             first = first.or(denial);
         }
         Ok(first)
     }
 
-    async fn ask_bound(
+    async fn evaluate_binding(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         matched: &Matched<'_>,
         versions: &mut Versions<'_>,
     ) -> Result<Option<Denial>, ApiError> {
-        let Matched { policy, binding, seen, params } = matched;
-        let attributes = &asked.request.attributes;
-        match self.seen_by(&binding.criteria, &asked.write(versions.now())) {
+        let Matched { policy, binding, invocation, params } = matched;
+        let attributes = &context.request.attributes;
+        match self.invocation_for(&binding.criteria, &context.write(versions.current())) {
             Ok(None) => return Ok(None),
             Ok(Some(_)) => {}
             Err(error) => return Ok(policy.misconfigured(Some(binding), error.message())),
@@ -86,18 +86,19 @@ impl Admission {
         if params.is_empty() {
             return Ok(None);
         }
-        if let Err(error) = self.turn_to(versions, &asked.own, seen).await {
+        if let Err(error) = self.convert_for(versions, &context.resource, invocation).await {
             let why = format!("failed to convert object version: {}", error.message());
             return Ok(policy.misconfigured(Some(binding), &why));
         }
-        let (object, old) = versions.seen(seen);
-        let write = asked.write((object, old));
-        let request = review::request(&write, seen);
-        let judge = &policy.definition.work;
-        let asker = judge.asks().then(|| Asker::of(&write, self.permissions()));
+        let (object, old) = versions.view(invocation);
+        let write = context.write((object, old));
+        let request = review::request(&write, invocation);
+        let validator = &policy.definition.evaluator;
+        let authorizer_input =
+            validator.uses_authorizer().then(|| AuthorizerInput::of(&write, self.permissions()));
         let value = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
         let (object, old) = (value(object), value(old));
-        let namespace = &self.namespace_seen(attributes)?;
+        let namespace = &self.namespace_object(attributes)?;
         let mut first = None;
         for params in &params {
             let view = View {
@@ -106,10 +107,10 @@ impl Admission {
                 request: &request,
                 params,
                 namespace,
-                asker: asker.as_ref(),
+                authorizer_input: authorizer_input.as_ref(),
             };
-            for objection in judge.objections(&view) {
-                let denial = matched.follow(asked, objection);
+            for violation in validator.violations(&view) {
+                let denial = matched.enforce(context, violation);
                 first = first.or(denial);
             }
         }
@@ -119,31 +120,31 @@ impl Admission {
 
 /// A policy and a binding that match a write.
 struct Matched<'a> {
-    policy: &'a Policy<Judge>,
+    policy: &'a Policy<Validator>,
     binding: &'a Binding,
-    seen: &'a Seen,
+    invocation: &'a Invocation,
     params: Option<&'a Arc<Resource>>,
 }
 
 impl Matched<'_> {
     /// Carries out the `validationActions` of the binding. Returns a denial if the write is rejected.
-    fn follow(&self, asked: &Asked<'_>, objection: Objection) -> Option<Denial> {
+    fn enforce(&self, context: &PhaseContext<'_>, violation: Violation) -> Option<Denial> {
         let (policy, binding) = (&self.policy.name, &self.binding.name);
-        let does = |action: &str| self.binding.actions.iter().any(|known| known == action);
-        if does("Warn") && !objection.refuses {
-            asked.request.warn(format!(
+        let has_action = |action: &str| self.binding.actions.iter().any(|known| known == action);
+        if has_action("Warn") && !violation.unconditional {
+            context.request.warn(format!(
                 "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {}",
-                objection.message
+                violation.message
             ));
         }
-        (objection.refuses || does("Deny")).then(|| Denial {
-            message: denied(policy, Some(self.binding), &objection.message),
-            reason: objection.reason,
+        (violation.unconditional || has_action("Deny")).then(|| Denial {
+            message: denied(policy, Some(self.binding), &violation.message),
+            reason: violation.reason,
         })
     }
 }
 
-impl Policy<Judge> {
+impl Policy<Validator> {
     /// Returns the denial for a policy that cannot be evaluated, unless `failurePolicy` is `Ignore`.
     fn misconfigured(&self, binding: Option<&Binding>, why: &str) -> Option<Denial> {
         let what = if binding.is_some() { "binding" } else { "policy" };

@@ -1,21 +1,20 @@
 //! Evaluates MutatingAdmissionPolicies.
 //!
 //! All policies are matched before the first of them changes the object. Failures are reported together after
-//! all policies
-//! have run. Both are as in kube-apiserver.
+//! all policies have run. Both are as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::apply::{Failed, Target};
+use super::apply::{ApplyError, PatchTarget};
 use super::mutating::{Mutation, Mutator};
 use super::validating::View;
 use super::{Binding, Policy};
-use crate::admission::dispatch::Asked;
-use crate::admission::expressions::Asker;
-use crate::admission::matching::Seen;
+use crate::admission::dispatch::PhaseContext;
+use crate::admission::expressions::AuthorizerInput;
+use crate::admission::matching::Invocation;
 use crate::admission::versions::Versions;
 use crate::admission::{Admission, Object, Operation, review};
 use crate::model::error::{ApiError, Cause};
@@ -25,9 +24,9 @@ use crate::registry::Resource;
 #[derive(Default)]
 pub(in crate::admission) struct Reinvocation {
     /// The second round is running.
-    again: bool,
+    second_round: bool,
     /// Policies called so far that must be reinvoked if the object changes.
-    asked: BTreeSet<Key>,
+    called: BTreeSet<Key>,
     /// Policies to reinvoke.
     due: BTreeSet<Key>,
 }
@@ -38,27 +37,27 @@ type Key = (String, String, String);
 impl Reinvocation {
     /// Starts the second round. `changed` is true if webhooks or plugins changed the object after the first
     /// round.
-    pub(in crate::admission) fn again(&mut self, changed: bool) {
-        self.again = true;
+    pub(in crate::admission) fn start_second_round(&mut self, changed: bool) {
+        self.second_round = true;
         if changed {
-            self.require();
+            self.require_reinvocation();
         }
     }
 
-    fn require(&mut self) {
-        self.due.append(&mut self.asked);
+    fn require_reinvocation(&mut self) {
+        self.due.append(&mut self.called);
     }
 
-    fn leaves_out(&self, key: &Key) -> bool {
-        self.again && !self.due.contains(key)
+    fn skips(&self, key: &Key) -> bool {
+        self.second_round && !self.due.contains(key)
     }
 }
 
 /// The effect of one round of policies.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::admission) struct Acted {
+pub(in crate::admission) struct RoundOutcome {
     /// A policy has applied a patch, possibly without effect.
-    pub(in crate::admission) at_all: bool,
+    pub(in crate::admission) patched: bool,
     /// The object differs from the one before.
     pub(in crate::admission) changed: bool,
 }
@@ -67,7 +66,7 @@ pub(in crate::admission) struct Acted {
 struct Call<'a> {
     policy: &'a Policy<Mutator>,
     binding: &'a Binding,
-    seen: Arc<Seen>,
+    invocation: Arc<Invocation>,
     params: Value,
 }
 
@@ -122,56 +121,58 @@ impl Refusals {
 
 impl Admission {
     /// Applies the mutating policies to the object of a write.
-    pub(in crate::admission) async fn change_by_policies(
+    pub(in crate::admission) async fn apply_mutating_policies(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         versions: &mut Versions<'_>,
-        rounds: &mut Reinvocation,
-    ) -> Result<Acted, ApiError> {
+        reinvocation: &mut Reinvocation,
+    ) -> Result<RoundOutcome, ApiError> {
         let policies = self.policies::<Mutator>();
-        let is_for_none = asked.operation == Operation::Delete || asked.request.attributes.is_question();
+        let is_for_none = context.operation == Operation::Delete || context.request.attributes.is_review();
         if policies.is_empty() || is_for_none {
-            return Ok(Acted::default());
+            return Ok(RoundOutcome::default());
         }
         let mut refusals = Refusals::default();
-        let calls = self.mutators_for(asked, &policies, versions, &mut refusals).await;
+        let calls = self.matching_policies(context, &policies, versions, &mut refusals).await;
         let namespace = match calls.is_empty() {
             true => Value::Null,
-            false => self.namespace_seen(&asked.request.attributes)?,
+            false => self.namespace_object(&context.request.attributes)?,
         };
-        let acted = Acted::default();
-        let mut round = Round { shared: self, asked, namespace, versions, rounds, refusals, acted };
+        let outcome = RoundOutcome::default();
+        let mut round =
+            PolicyRound { shared: self, context, namespace, versions, reinvocation, refusals, outcome };
         for call in &calls {
             round.call(call).await?;
         }
-        let Round { acted, refusals, .. } = round;
-        if acted.at_all {
-            rounds.require();
+        let PolicyRound { outcome, refusals, .. } = round;
+        if outcome.patched {
+            reinvocation.require_reinvocation();
         }
         match refusals.0.is_empty() {
-            true => Ok(acted),
-            false => Err(refusals.error(self.forbidden(&asked.write(versions.now()), ""))),
+            true => Ok(outcome),
+            false => Err(refusals.error(self.forbidden(&context.write(versions.current()), ""))),
         }
     }
 
     /// Returns the matching policies with their bindings and parameters.
-    async fn mutators_for<'p>(
+    async fn matching_policies<'p>(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         policies: &'p [Policy<Mutator>],
         versions: &Versions<'_>,
         refusals: &mut Refusals,
     ) -> Vec<Call<'p>> {
         let mut calls = Vec::new();
         for policy in policies {
-            let seen = match self.seen_by(&policy.definition.criteria, &asked.write(versions.now())) {
-                Ok(None) => continue,
-                Ok(Some(seen)) => Arc::new(seen),
-                Err(error) => {
-                    refusals.misconfigured(policy, None, error.message());
-                    continue;
-                }
-            };
+            let invocation =
+                match self.invocation_for(&policy.definition.criteria, &context.write(versions.current())) {
+                    Ok(None) => continue,
+                    Ok(Some(invocation)) => Arc::new(invocation),
+                    Err(error) => {
+                        refusals.misconfigured(policy, None, error.message());
+                        continue;
+                    }
+                };
             let of = match self.param_resource(&policy.definition) {
                 Ok(of) => of,
                 Err(why) => {
@@ -180,11 +181,11 @@ impl Admission {
                 }
             };
             for binding in &policy.bindings {
-                match self.bound(asked, of.as_ref(), binding, versions).await {
+                match self.matching_params(context, of.as_ref(), binding, versions).await {
                     Ok(all) => calls.extend(all.into_iter().map(|params| Call {
                         policy,
                         binding,
-                        seen: Arc::clone(&seen),
+                        invocation: Arc::clone(&invocation),
                         params,
                     })),
                     Err(why) => refusals.misconfigured(policy, Some(binding), &why),
@@ -195,43 +196,43 @@ impl Admission {
     }
 
     /// Returns the parameter objects of a binding for a write; empty if the binding does not match.
-    async fn bound(
+    async fn matching_params(
         &self,
-        asked: &Asked<'_>,
+        context: &PhaseContext<'_>,
         of: Option<&Arc<Resource>>,
         binding: &Binding,
         versions: &Versions<'_>,
     ) -> Result<Vec<Value>, String> {
-        match self.seen_by(&binding.criteria, &asked.write(versions.now())) {
+        match self.invocation_for(&binding.criteria, &context.write(versions.current())) {
             Ok(None) => Ok(Vec::new()),
-            Ok(Some(_)) => self.params(of, binding, &asked.request.attributes).await,
+            Ok(Some(_)) => self.params(of, binding, &context.request.attributes).await,
             Err(error) => Err(error.message().to_owned()),
         }
     }
 }
 
 /// One round of mutating policies, run in sequence.
-struct Round<'a, 'v> {
+struct PolicyRound<'a, 'v> {
     shared: &'a Admission,
-    asked: &'a Asked<'a>,
+    context: &'a PhaseContext<'a>,
     /// `namespaceObject` of the expressions.
     namespace: Value,
     versions: &'a mut Versions<'v>,
-    rounds: &'a mut Reinvocation,
+    reinvocation: &'a mut Reinvocation,
     refusals: Refusals,
-    acted: Acted,
+    outcome: RoundOutcome,
 }
 
-impl Round<'_, '_> {
+impl PolicyRound<'_, '_> {
     /// Runs one policy.
     async fn call(&mut self, call: &Call<'_>) -> Result<(), ApiError> {
-        let Call { policy, binding, seen, params } = call;
-        let mutator = &policy.definition.work;
-        if let Err(error) = self.shared.turn_to(self.versions, &self.asked.own, seen).await {
+        let Call { policy, binding, invocation, params } = call;
+        let mutator = &policy.definition.evaluator;
+        if let Err(error) = self.shared.convert_for(self.versions, &self.context.resource, invocation).await {
             self.refusals.misconfigured(policy, None, error.message());
             return Ok(());
         }
-        match self.told(call, |view| mutator.applies(view)) {
+        match self.with_view(call, |view| mutator.applies(view)) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(why) => {
@@ -240,59 +241,61 @@ impl Round<'_, '_> {
             }
         }
         let key = (policy.name.clone(), binding.name.clone(), name_of(params));
-        if self.rounds.leaves_out(&key) {
+        if self.reinvocation.skips(&key) {
             return Ok(());
         }
-        let before = self.versions.seen(seen).0.cloned();
+        let before = self.versions.view(invocation).0.cloned();
         for mutation in &mutator.mutations {
             match self.change(call, mutation) {
                 Ok(()) => {}
-                Err(Failed::Refused(error)) => return Err(error),
-                Err(Failed::Denied(why)) => self.refusals.add(policy, Some(binding), &why, "Invalid"),
+                Err(ApplyError::Refused(error)) => return Err(error),
+                Err(ApplyError::Denied(why)) => self.refusals.add(policy, Some(binding), &why, "Invalid"),
             }
         }
-        if self.versions.seen(seen).0 != before.as_ref() {
-            self.acted.changed = true;
-            self.rounds.require();
+        if self.versions.view(invocation).0 != before.as_ref() {
+            self.outcome.changed = true;
+            self.reinvocation.require_reinvocation();
         }
         if mutator.reinvoked {
-            self.rounds.asked.insert(key);
+            self.reinvocation.called.insert(key);
         }
         Ok(())
     }
 
     /// Applies one mutation, unless there is no object.
-    fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), Failed> {
-        let Some(object) = self.versions.seen(&call.seen).0 else { return Ok(()) };
-        let mutator = &call.policy.definition.work;
-        let made = self.told(call, |view| mutator.make(mutation, view)).map_err(Failed::Denied)?;
-        let target = Target {
-            resource: call.seen.converted.as_ref().unwrap_or(&self.asked.own),
+    fn change(&mut self, call: &Call<'_>, mutation: &Mutation) -> Result<(), ApplyError> {
+        let Some(object) = self.versions.view(&call.invocation).0 else { return Ok(()) };
+        let mutator = &call.policy.definition.evaluator;
+        let patch =
+            self.with_view(call, |view| mutator.evaluate(mutation, view)).map_err(ApplyError::Denied)?;
+        let target = PatchTarget {
+            resource: call.invocation.converted.as_ref().unwrap_or(&self.context.resource),
             // `status` is the only subresource whose object is the resource itself.
-            whole: matches!(self.asked.request.attributes.subresource.as_str(), "" | "status"),
-            seen: &call.seen,
+            whole: matches!(self.context.request.attributes.subresource.as_str(), "" | "status"),
+            invocation: &call.invocation,
         };
-        let changed = self.shared.changed(&target, object, made)?;
-        self.versions.change(&call.seen, changed);
-        self.acted.at_all = true;
+        let changed = self.shared.changed(&target, object, patch)?;
+        self.versions.set_object(&call.invocation, changed);
+        self.outcome.patched = true;
         Ok(())
     }
 
     /// Calls `evaluate` with the current objects.
-    fn told<T>(&self, call: &Call<'_>, say: impl FnOnce(&View<'_>) -> T) -> T {
-        let (object, old) = self.versions.seen(&call.seen);
-        let write = self.asked.write((object, old));
-        let request = review::request(&write, &call.seen);
-        let asks = call.policy.definition.work.asks();
-        let asker = asks.then(|| Asker::of(&write, self.shared.permissions()));
+    fn with_view<T>(&self, call: &Call<'_>, evaluate: impl FnOnce(&View<'_>) -> T) -> T {
+        let (object, old) = self.versions.view(&call.invocation);
+        let write = self.context.write((object, old));
+        let request = review::request(&write, &call.invocation);
+        let uses_authorizer = call.policy.definition.evaluator.uses_authorizer();
+        let authorizer_input =
+            uses_authorizer.then(|| AuthorizerInput::of(&write, self.shared.permissions()));
         let value = |object: Option<&Object>| object.cloned().map_or(Value::Null, Value::Object);
-        say(&View {
+        evaluate(&View {
             object: &value(object),
             old: &value(old),
             request: &request,
             params: &call.params,
             namespace: &self.namespace,
-            asker: asker.as_ref(),
+            authorizer_input: authorizer_input.as_ref(),
         })
     }
 }

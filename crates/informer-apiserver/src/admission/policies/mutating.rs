@@ -5,31 +5,31 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::validating::{BUDGET, View};
-use super::{Compiled, StatedVariable, Work};
+use super::{Compiled, PolicyEvaluator, VariableSpec};
 use crate::admission::expressions::Expression;
-use crate::admission::hooks::{HookCache, StatedCondition};
+use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
 /// The `spec` of a policy as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Stated {
-    match_conditions: Vec<StatedCondition>,
-    variables: Vec<StatedVariable>,
-    mutations: Vec<StatedMutation>,
+struct MutatingPolicySpec {
+    match_conditions: Vec<MatchConditionSpec>,
+    variables: Vec<VariableSpec>,
+    mutations: Vec<MutationSpec>,
     reinvocation_policy: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedMutation {
+struct MutationSpec {
     patch_type: String,
-    json_patch: Option<StatedExpression>,
-    apply_configuration: Option<StatedExpression>,
+    json_patch: Option<ExpressionSpec>,
+    apply_configuration: Option<ExpressionSpec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatedExpression {
+struct ExpressionSpec {
     expression: String,
 }
 
@@ -52,37 +52,37 @@ pub(super) enum Mutation {
 }
 
 /// The value of a mutation's expression.
-pub(super) enum Made {
+pub(super) enum PatchValue {
     Object(Value),
     Operations(Value),
 }
 
-impl Work for Mutator {
+impl PolicyEvaluator for Mutator {
     const POLICIES: &'static str = "mutatingadmissionpolicies";
     const BINDINGS: &'static str = "mutatingadmissionpolicybindings";
 
     fn read(spec: Value, fails_open: bool) -> Option<Self> {
-        let stated: Stated = serde_json::from_value(spec).ok()?;
+        let spec: MutatingPolicySpec = serde_json::from_value(spec).ok()?;
         Some(Self {
             fails_open,
-            reinvoked: stated.reinvocation_policy == "IfNeeded",
-            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
-            variables: stated.variables.iter().map(StatedVariable::read).collect(),
-            mutations: stated.mutations.into_iter().filter_map(Mutation::read).collect(),
+            reinvoked: spec.reinvocation_policy == "IfNeeded",
+            conditions: spec.match_conditions.iter().map(MatchConditionSpec::read).collect(),
+            variables: spec.variables.iter().map(VariableSpec::read).collect(),
+            mutations: spec.mutations.into_iter().filter_map(Mutation::read).collect(),
         })
     }
 
-    fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>> {
+    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>> {
         &cache.mutators
     }
 }
 
 impl Mutation {
-    fn read(stated: StatedMutation) -> Option<Self> {
-        let making = |stated: StatedExpression| Expression::making(&stated.expression);
-        match stated.patch_type.as_str() {
-            "ApplyConfiguration" => stated.apply_configuration.map(making).map(Self::Apply),
-            "JSONPatch" => stated.json_patch.map(making).map(Self::Patch),
+    fn read(spec: MutationSpec) -> Option<Self> {
+        let compile = |spec: ExpressionSpec| Expression::with_patch_types(&spec.expression);
+        match spec.patch_type.as_str() {
+            "ApplyConfiguration" => spec.apply_configuration.map(compile).map(Self::Apply),
+            "JSONPatch" => spec.json_patch.map(compile).map(Self::Patch),
             _ => None,
         }
     }
@@ -96,11 +96,11 @@ impl Mutation {
 
 impl Mutator {
     /// Returns true if an expression uses `authorizer`.
-    pub(super) fn asks(&self) -> bool {
-        let one = |expression: &Expression| Expression::asks(std::slice::from_ref(expression));
-        Expression::asks(&self.conditions)
-            || self.variables.iter().any(|(_, expression)| one(expression))
-            || self.mutations.iter().any(|mutation| one(mutation.expression()))
+    pub(super) fn uses_authorizer(&self) -> bool {
+        let uses = |expression: &Expression| Expression::uses_authorizer(std::slice::from_ref(expression));
+        Expression::uses_authorizer(&self.conditions)
+            || self.variables.iter().any(|(_, expression)| uses(expression))
+            || self.mutations.iter().any(|mutation| uses(mutation.expression()))
     }
 
     /// Evaluates the match conditions. Returns an error if they cannot be decided.
@@ -109,13 +109,13 @@ impl Mutator {
     }
 
     /// Evaluates the expression of a mutation.
-    pub(super) fn make(&self, mutation: &Mutation, view: &View<'_>) -> Result<Made, String> {
+    pub(super) fn evaluate(&self, mutation: &Mutation, view: &View<'_>) -> Result<PatchValue, String> {
         let mut run = view.run(view.namespace, &self.variables);
-        run.refill(BUDGET);
-        let made = run.make(mutation.expression()).map_err(|failure| failure.why)?;
+        run.set_budget(BUDGET);
+        let value = run.evaluate_to_json(mutation.expression()).map_err(|failure| failure.why)?;
         Ok(match mutation {
-            Mutation::Apply(_) => Made::Object(made),
-            Mutation::Patch(_) => Made::Operations(made),
+            Mutation::Apply(_) => PatchValue::Object(value),
+            Mutation::Patch(_) => PatchValue::Operations(value),
         })
     }
 }

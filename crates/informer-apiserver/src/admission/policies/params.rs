@@ -34,22 +34,23 @@ impl Admission {
         binding: &Binding,
         attributes: &Attributes,
     ) -> Result<Vec<Value>, String> {
-        let (Some(of), Some(wanted)) = (of, &binding.params) else { return Ok(vec![Value::Null]) };
-        let namespace = param_namespace(of, wanted, attributes)?;
+        let (Some(of), Some(param_ref)) = (of, &binding.params) else { return Ok(vec![Value::Null]) };
+        let namespace = param_namespace(of, param_ref, attributes)?;
         let mut found = Vec::new();
-        for stored in self.chosen(of, wanted, namespace) {
-            let shown = self.presented_anew(of, &stored).await.map_err(|error| error.message().to_owned())?;
+        for stored in self.selected(of, param_ref, namespace) {
+            let shown =
+                self.present_from_webhook(of, &stored).await.map_err(|error| error.message().to_owned())?;
             found.push(parse(shown.as_slice()));
         }
-        match found.is_empty() && wanted.needed {
+        match found.is_empty() && param_ref.needed {
             true => Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()),
             false => Ok(found),
         }
     }
 
-    fn chosen(&self, of: &Resource, wanted: &ParamRef, namespace: Option<&str>) -> Vec<Arc<Stored>> {
-        let Some(selector) = &wanted.selector else {
-            return self.find(of, namespace, &wanted.name).into_iter().collect();
+    fn selected(&self, of: &Resource, param_ref: &ParamRef, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        let Some(selector) = &param_ref.selector else {
+            return self.find(of, namespace, &param_ref.name).into_iter().collect();
         };
         let live = self.storage.read().live(of.table);
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -63,7 +64,7 @@ impl Admission {
 
     /// Returns `namespaceObject` for a write: `null` for cluster-scoped objects and for namespaces
     /// themselves.
-    pub(super) fn namespace_seen(&self, attributes: &Attributes) -> Result<Value, ApiError> {
+    pub(super) fn namespace_object(&self, attributes: &Attributes) -> Result<Value, ApiError> {
         let name = attributes.namespace.as_str();
         let itself = attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace";
         if name.is_empty() || itself {
@@ -71,7 +72,7 @@ impl Admission {
         }
         let namespaces = self.resource(&Gvr::new("", "v1", "namespaces"))?;
         match self.find(&namespaces, None, name) {
-            Ok(stored) => Ok(told(parse(stored.as_slice()))),
+            Ok(stored) => Ok(visible_part(parse(stored.as_slice()))),
             Err(missing) if self.require_namespaces => Err(missing),
             // Without namespace enforcement a missing namespace is shown with its default fields.
             Err(_) => Ok(json!({
@@ -83,7 +84,7 @@ impl Admission {
 }
 
 /// Removes the fields of a namespace that are not part of `namespaceObject`.
-fn told(mut namespace: Value) -> Value {
+fn visible_part(mut namespace: Value) -> Value {
     if let Some(members) = namespace.as_object_mut() {
         members.retain(|name, _| matches!(name.as_str(), "metadata" | "spec" | "status"));
     }
@@ -95,10 +96,10 @@ fn told(mut namespace: Value) -> Value {
 
 fn param_namespace<'a>(
     of: &Resource,
-    wanted: &'a ParamRef,
+    param_ref: &'a ParamRef,
     attributes: &'a Attributes,
 ) -> Result<Option<&'a str>, String> {
-    match (of.kind.namespaced, wanted.namespace.as_str(), attributes.namespace.as_str()) {
+    match (of.kind.namespaced, param_ref.namespace.as_str(), attributes.namespace.as_str()) {
         (false, "", _) => Ok(None),
         (false, _, _) => {
             Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned())

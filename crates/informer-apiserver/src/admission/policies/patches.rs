@@ -10,32 +10,32 @@ use crate::model::json_patch::JsonPatch;
 /// # Errors
 ///
 /// If the value is no `Object`, or the name of a nested type does not match its field path.
-pub(super) fn object(made: Value) -> Result<Value, String> {
-    if !is_a(&made, "Object") {
+pub(super) fn object(value: Value) -> Result<Value, String> {
+    if !is_a(&value, "Object") {
         return Err("type mismatch: ApplyConfiguration.expression should evaluate to Object".to_owned());
     }
-    named(&made)?;
-    Ok(plain(made))
+    check_type_names(&value)?;
+    Ok(without_type_names(value))
 }
 
 /// Returns the operations of a JSON patch.
-pub(super) fn operations(made: Value) -> Result<JsonPatch, String> {
-    let Value::Array(made) = made else {
+pub(super) fn operations(value: Value) -> Result<JsonPatch, String> {
+    let Value::Array(value) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
     };
-    let operations = made.into_iter().map(operation).collect::<Result<_, _>>()?;
+    let operations = value.into_iter().map(operation).collect::<Result<_, _>>()?;
     JsonPatch::of(operations).map_err(|count| format!("JSON Patch: {count} operations are too many"))
 }
 
-fn operation(made: Value) -> Result<Value, String> {
-    let (true, Value::Object(mut made)) = (is_a(&made, "JSONPatch"), made) else {
+fn operation(value: Value) -> Result<Value, String> {
+    let (true, Value::Object(mut value)) = (is_a(&value, "JSONPatch"), value) else {
         return Err(
             "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".to_owned()
         );
     };
     let mut operation = Map::new();
     for name in ["op", "path", "from"] {
-        match made.remove(name) {
+        match value.remove(name) {
             Some(Value::String(text)) => drop(operation.insert(name.to_owned(), text.into())),
             None if name == "from" => {}
             None => drop(operation.insert(name.to_owned(), "".into())),
@@ -45,43 +45,43 @@ fn operation(made: Value) -> Result<Value, String> {
     if operation.get("from").is_some_and(|from| from == "") {
         operation.remove("from");
     }
-    if let Some(value) = made.remove("value") {
+    if let Some(value) = value.remove("value") {
         if value.get(TYPE_NAME).is_some() {
-            named(&value)?;
+            check_type_names(&value)?;
         }
-        operation.insert("value".to_owned(), plain(value));
+        operation.insert("value".to_owned(), without_type_names(value));
     }
     Ok(Value::Object(operation))
 }
 
-fn is_a(made: &Value, name: &str) -> bool {
-    made.get(TYPE_NAME).is_some_and(|known| known == name)
+fn is_a(value: &Value, name: &str) -> bool {
+    value.get(TYPE_NAME).is_some_and(|known| known == name)
 }
 
 /// Checks that each type name matches its field path.
-fn named(made: &Value) -> Result<(), String> {
-    let mut wrong = Vec::new();
-    let root = made.get(TYPE_NAME).and_then(Value::as_str).unwrap_or_default();
-    check(made, root, &mut wrong);
-    if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n"))) }
+fn check_type_names(value: &Value) -> Result<(), String> {
+    let mut mismatches = Vec::new();
+    let root = value.get(TYPE_NAME).and_then(Value::as_str).unwrap_or_default();
+    check(value, root, &mut mismatches);
+    if mismatches.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", mismatches.join("\n"))) }
 }
 
 /// Lists and untyped objects add nothing to the path.
-fn check(made: &Value, path: &str, wrong: &mut Vec<String>) {
-    match made {
-        Value::Array(items) => items.iter().for_each(|item| check(item, path, wrong)),
+fn check(value: &Value, path: &str, mismatches: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| check(item, path, mismatches)),
         Value::Object(members) => {
             let name = members.get(TYPE_NAME).and_then(Value::as_str);
             if let Some(name) = name.filter(|name| *name != path) {
-                wrong.push(format!(
+                mismatches.push(format!(
                     "unexpected type name {name:?}, expected {path:?}, which matches field name path from root Object \
                      type"
                 ));
             }
             for (field, value) in members.iter().filter(|(field, _)| *field != TYPE_NAME) {
                 match name {
-                    Some(_) => check(value, &format!("{path}.{field}"), wrong),
-                    None => check(value, path, wrong),
+                    Some(_) => check(value, &format!("{path}.{field}"), mismatches),
+                    None => check(value, path, mismatches),
                 }
             }
         }
@@ -89,12 +89,12 @@ fn check(made: &Value, path: &str, wrong: &mut Vec<String>) {
     }
 }
 
-fn plain(made: Value) -> Value {
-    match made {
-        Value::Array(items) => items.into_iter().map(plain).collect(),
+fn without_type_names(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(without_type_names).collect(),
         Value::Object(members) => {
-            let kept = members.into_iter().filter(|(name, _)| name != TYPE_NAME);
-            Value::Object(kept.map(|(name, value)| (name, plain(value))).collect())
+            let cache_slot = members.into_iter().filter(|(name, _)| name != TYPE_NAME);
+            Value::Object(cache_slot.map(|(name, value)| (name, without_type_names(value))).collect())
         }
         other => other,
     }

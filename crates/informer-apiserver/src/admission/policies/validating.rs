@@ -4,30 +4,30 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Compiled, StatedVariable, Work};
+use super::{Compiled, PolicyEvaluator, VariableSpec};
 use crate::admission::conditions;
-use crate::admission::expressions::{Asker, Expression, Failure, Outcome, Run};
-use crate::admission::hooks::{HookCache, StatedCondition};
+use crate::admission::expressions::{AuthorizerInput, Expression, Failure, Outcome, Run};
+use crate::admission::hooks::{HookCache, MatchConditionSpec};
 
 /// CEL cost limit of all validations of one policy, as in kube-apiserver. The audit annotations have the same
 /// limit.
 pub(super) const BUDGET: u64 = 10_000_000;
 /// Longer results of a `messageExpression` are ignored, as in kube-apiserver.
-const MESSAGE_MAX: usize = 5 * 1024;
+const MAX_MESSAGE_LEN: usize = 5 * 1024;
 
 /// The `spec` of a policy as stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Rulings {
-    match_conditions: Vec<StatedCondition>,
-    variables: Vec<StatedVariable>,
-    validations: Vec<StatedValidation>,
-    audit_annotations: Vec<StatedAnnotation>,
+struct ValidatingPolicySpec {
+    match_conditions: Vec<MatchConditionSpec>,
+    variables: Vec<VariableSpec>,
+    validations: Vec<ValidationSpec>,
+    audit_annotations: Vec<AuditAnnotationSpec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedValidation {
+struct ValidationSpec {
     expression: String,
     message: String,
     message_expression: String,
@@ -36,12 +36,12 @@ struct StatedValidation {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct StatedAnnotation {
+struct AuditAnnotationSpec {
     value_expression: String,
 }
 
 /// The compiled expressions of a policy.
-pub(in crate::admission) struct Judge {
+pub(in crate::admission) struct Validator {
     fails_open: bool,
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
@@ -65,19 +65,19 @@ pub(super) struct View<'a> {
     pub(super) params: &'a Value,
     pub(super) namespace: &'a Value,
     /// Present if the policy uses `authorizer`.
-    pub(super) asker: Option<&'a Asker<'a>>,
+    pub(super) authorizer_input: Option<&'a AuthorizerInput<'a>>,
 }
 
 /// A failed validation or expression.
-pub(super) struct Objection {
+pub(super) struct Violation {
     pub(super) message: String,
     /// Empty if the policy sets no reason.
     pub(super) reason: String,
     /// Rejects the write regardless of the binding's `validationActions`.
-    pub(super) refuses: bool,
+    pub(super) unconditional: bool,
 }
 
-impl Work for Judge {
+impl PolicyEvaluator for Validator {
     const POLICIES: &'static str = "validatingadmissionpolicies";
     const BINDINGS: &'static str = "validatingadmissionpolicybindings";
 
@@ -85,42 +85,42 @@ impl Work for Judge {
         Some(Self::new(&serde_json::from_value(spec).ok()?, fails_open))
     }
 
-    fn kept(cache: &HookCache) -> &Mutex<Compiled<Self>> {
-        &cache.judges
+    fn cache_slot(cache: &HookCache) -> &Mutex<Compiled<Self>> {
+        &cache.validators
     }
 }
 
-impl Judge {
-    fn new(stated: &Rulings, fails_open: bool) -> Self {
-        let validation = |stated: &StatedValidation| Validation {
-            expression: Expression::new(&stated.expression),
-            message: stated.message.trim().to_owned(),
-            message_expression: Some(stated.message_expression.as_str())
+impl Validator {
+    fn new(spec: &ValidatingPolicySpec, fails_open: bool) -> Self {
+        let validation = |spec: &ValidationSpec| Validation {
+            expression: Expression::new(&spec.expression),
+            message: spec.message.trim().to_owned(),
+            message_expression: Some(spec.message_expression.as_str())
                 .filter(|text| !text.is_empty())
                 .map(Expression::new),
-            reason: stated.reason.clone(),
+            reason: spec.reason.clone(),
         };
-        let annotations = stated.audit_annotations.iter();
+        let annotations = spec.audit_annotations.iter();
         Self {
             fails_open,
-            conditions: stated.match_conditions.iter().map(StatedCondition::read).collect(),
-            variables: stated.variables.iter().map(StatedVariable::read).collect(),
-            validations: stated.validations.iter().map(validation).collect(),
-            annotations: annotations.map(|stated| Expression::new(&stated.value_expression)).collect(),
+            conditions: spec.match_conditions.iter().map(MatchConditionSpec::read).collect(),
+            variables: spec.variables.iter().map(VariableSpec::read).collect(),
+            validations: spec.validations.iter().map(validation).collect(),
+            annotations: annotations.map(|spec| Expression::new(&spec.value_expression)).collect(),
         }
     }
 
     /// Returns true if an expression uses `authorizer`.
-    pub(super) fn asks(&self) -> bool {
-        let one = |expression: &Expression| Expression::asks(std::slice::from_ref(expression));
-        Expression::asks(&self.conditions)
-            || Expression::asks(&self.annotations)
-            || self.variables.iter().any(|(_, expression)| one(expression))
-            || self.validations.iter().any(|validation| one(&validation.expression))
+    pub(super) fn uses_authorizer(&self) -> bool {
+        let uses = |expression: &Expression| Expression::uses_authorizer(std::slice::from_ref(expression));
+        Expression::uses_authorizer(&self.conditions)
+            || Expression::uses_authorizer(&self.annotations)
+            || self.variables.iter().any(|(_, expression)| uses(expression))
+            || self.validations.iter().any(|validation| uses(&validation.expression))
     }
 
     /// Evaluates the policy and returns its violations.
-    pub(super) fn objections(&self, view: &View<'_>) -> Vec<Objection> {
+    pub(super) fn violations(&self, view: &View<'_>) -> Vec<Violation> {
         match self.applies(view) {
             Ok(true) => {}
             Ok(false) => return Vec::new(),
@@ -139,20 +139,22 @@ impl Judge {
         view.meets(&self.conditions, self.fails_open)
     }
 
-    fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Objection>, Failure> {
-        run.refill(BUDGET);
+    fn validated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, Failure> {
+        run.set_budget(BUDGET);
         let mut outcomes = Vec::new();
         for validation in &self.validations {
             match run.evaluate(&validation.expression) {
-                Err(failure) if failure.ends_all => return Err(failure),
+                Err(failure) if failure.budget_exhausted => return Err(failure),
                 outcome => outcomes.push(outcome),
             }
         }
         // Message expressions are evaluated after all validations, with the rest of the budget.
         let found = self.validations.iter().zip(outcomes).filter_map(|(validation, outcome)| match outcome {
             Ok(Outcome::Bool(true)) => None,
-            Ok(_) => match validation.told(run) {
-                Ok(message) => Some(Objection { message, reason: validation.reason.clone(), refuses: false }),
+            Ok(_) => match validation.evaluate_message(run) {
+                Ok(message) => {
+                    Some(Violation { message, reason: validation.reason.clone(), unconditional: false })
+                }
                 Err(failure) => self.failed(format!("failed messageExpression: {}", failure.why)),
             },
             Err(failure) => self.failed(failure.why),
@@ -160,8 +162,8 @@ impl Judge {
         Ok(found.collect())
     }
 
-    fn annotated(&self, run: &mut Run<'_>) -> Result<Vec<Objection>, Failure> {
-        run.refill(BUDGET);
+    fn annotated(&self, run: &mut Run<'_>) -> Result<Vec<Violation>, Failure> {
+        run.set_budget(BUDGET);
         let mut found = Vec::new();
         for annotation in &self.annotations {
             let why = match run.evaluate(annotation) {
@@ -169,33 +171,37 @@ impl Judge {
                 Ok(_) => {
                     format!("valueExpression '{}' resulted in an unsupported return type", annotation.text())
                 }
-                Err(failure) if failure.ends_all => return Err(failure),
+                Err(failure) if failure.budget_exhausted => return Err(failure),
                 Err(_) if self.fails_open => continue,
                 Err(failure) => failure.why,
             };
-            found.push(Objection { message: why, reason: String::new(), refuses: true });
+            found.push(Violation { message: why, reason: String::new(), unconditional: true });
         }
         Ok(found)
     }
 
     /// Returns a violation for an evaluation error, unless `failurePolicy` is `Ignore`.
-    fn failed(&self, message: String) -> Option<Objection> {
-        (!self.fails_open).then(|| Objection { message, reason: String::new(), refuses: false })
+    fn failed(&self, message: String) -> Option<Violation> {
+        (!self.fails_open).then(|| Violation { message, reason: String::new(), unconditional: false })
     }
 }
 
 impl Validation {
     /// Returns the message for a violation.
-    fn told(&self, run: &mut Run<'_>) -> Result<String, Failure> {
-        let made = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
-        let made = match made {
-            Some(Err(failure)) if failure.ends_all => return Err(failure),
+    fn evaluate_message(&self, run: &mut Run<'_>) -> Result<String, Failure> {
+        let evaluated = self.message_expression.as_ref().map(|expression| run.evaluate(expression));
+        let evaluated = match evaluated {
+            Some(Err(failure)) if failure.budget_exhausted => return Err(failure),
             Some(Ok(Outcome::Text(text))) => text.trim().to_owned(),
             _ => String::new(),
         };
-        Ok(match (made.as_str(), self.message.as_str()) {
-            (made, _) if !made.is_empty() && made.len() <= MESSAGE_MAX && !made.contains('\n') => {
-                made.to_owned()
+        Ok(match (evaluated.as_str(), self.message.as_str()) {
+            (evaluated, _)
+                if !evaluated.is_empty()
+                    && evaluated.len() <= MAX_MESSAGE_LEN
+                    && !evaluated.contains('\n') =>
+            {
+                evaluated.to_owned()
             }
             (_, "") => format!("failed expression: {}", self.expression.text().trim()),
             (_, message) => message.to_owned(),
@@ -211,7 +217,7 @@ impl<'a> View<'a> {
         }
         // Match conditions have no `namespaceObject` and no variables.
         let mut run = self.run(&Value::Null, &[]);
-        run.refill(conditions::BUDGET);
+        run.set_budget(conditions::BUDGET);
         conditions::hold(conditions, fails_open, &mut run)
     }
 
@@ -224,8 +230,8 @@ impl<'a> View<'a> {
             ("namespaceObject", namespace),
         ];
         let mut run = Run::new(&subject, variables);
-        if let Some(asker) = self.asker {
-            run.tell(asker);
+        if let Some(authorizer_input) = self.authorizer_input {
+            run.bind_authorizer(authorizer_input);
         }
         run
     }

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::evaluator::Measure;
+use super::evaluator::Evaluator;
 use super::pod::add;
 use super::scopes::all_match;
-use super::{Amounts, amounts};
+use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
 /// A write that is charged to quotas.
 pub(crate) struct Charge<'a> {
-    pub(crate) measure: &'a Measure,
+    pub(crate) evaluator: &'a Evaluator,
     pub(crate) object: &'a Value,
     /// The object before an update.
     pub(crate) old: Option<&'a Value>,
@@ -20,116 +20,121 @@ pub(crate) struct Charge<'a> {
 
 /// Returns the new usage of each quota that changes, with its index. Returns an error message if a quota is
 /// exceeded.
-pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize, Amounts)>, String> {
-    let Charge { measure, object, old, .. } = charge;
-    let counting = counting(quotas, measure, object)?;
-    let usage = measure.usage(object);
+pub(crate) fn check(quotas: &[Value], charge: &Charge<'_>) -> Result<Vec<(usize, ResourceList)>, String> {
+    let Charge { evaluator, object, old, .. } = charge;
+    let matching_quotas = matching_quotas(quotas, evaluator, object)?;
+    let usage = evaluator.usage(object);
     let negative = usage.iter().filter(|(_, amount)| amount.is_negative());
     let negative: Vec<&str> = negative.map(|(name, _)| name.as_str()).collect();
     if !negative.is_empty() {
         return Err(format!("quota usage is negative for resource(s): {}", negative.join(",")));
     }
-    let before = old.map(|old| (old, measure.usage(old)));
+    let before = old.map(|old| (old, evaluator.usage(old)));
     let mut used = Vec::new();
-    for place in counting {
-        let quota = &quotas[place];
-        let more = match &before {
-            Some((old, before)) if all_match(quota, measure, old) => more_than(&usage, before),
+    for index in matching_quotas {
+        let quota = &quotas[index];
+        let delta = match &before {
+            Some((old, before)) if all_match(quota, evaluator, old) => difference(&usage, before),
             _ => usage.clone(),
         };
-        if let Some(now) = charged(quota, more, charge.unbounded)? {
-            used.push((place, now));
+        if let Some(now) = usage_with(quota, delta, charge.unbounded)? {
+            used.push((index, now));
         }
     }
     Ok(used)
 }
 
 /// Returns the indices of the quotas that count an object.
-fn counting(quotas: &[Value], measure: &Measure, object: &Value) -> Result<Vec<usize>, String> {
-    let mut counting = Vec::new();
-    for (place, quota) in quotas.iter().enumerate() {
-        let hard = amounts(&quota["status"]["hard"]);
-        let names: Vec<&str> = hard.keys().map(String::as_str).filter(|name| measure.counts(name)).collect();
-        if names.is_empty() || !all_match(quota, measure, object) {
+fn matching_quotas(quotas: &[Value], evaluator: &Evaluator, object: &Value) -> Result<Vec<usize>, String> {
+    let mut matching_quotas = Vec::new();
+    for (index, quota) in quotas.iter().enumerate() {
+        let hard = resource_list(&quota["status"]["hard"]);
+        let names: Vec<&str> =
+            hard.keys().map(String::as_str).filter(|name| evaluator.counts(name)).collect();
+        if names.is_empty() || !all_match(quota, evaluator, object) {
             continue;
         }
         let name = name_of(quota);
-        if let Some(why) = measure.unsaid(&names, object) {
+        if let Some(why) = evaluator.missing_resources(&names, object) {
             return Err(format!("failed quota: {name}: {why}"));
         }
         if names.iter().any(|name| quota["status"]["used"].get(*name).is_none()) {
             return Err(format!("status unknown for quota: {name}, resources: {}", names.join(",")));
         }
-        counting.push(place);
+        matching_quotas.push(index);
     }
-    Ok(counting)
+    Ok(matching_quotas)
 }
 
-/// Returns the usage of a quota after adding `more`, or `None` if it does not change.
-fn charged(quota: &Value, mut more: Amounts, unbounded: bool) -> Result<Option<Amounts>, String> {
-    more.retain(|_, amount| !amount.is_zero());
-    if more.is_empty() {
+/// Returns the usage of a quota after adding `delta`, or `None` if it does not change.
+fn usage_with(
+    quota: &Value,
+    mut delta: ResourceList,
+    unbounded: bool,
+) -> Result<Option<ResourceList>, String> {
+    delta.retain(|_, amount| !amount.is_zero());
+    if delta.is_empty() {
         return Ok(None);
     }
-    let [hard, before] = ["hard", "used"].map(|list| amounts(&quota["status"][list]));
-    more.retain(|name, _| hard.contains_key(name));
+    let [hard, before] = ["hard", "used"].map(|list| resource_list(&quota["status"][list]));
+    delta.retain(|name, _| hard.contains_key(name));
     let mut used = before.clone();
-    add(&mut used, &more);
+    add(&mut used, &delta);
     let exceeded: Vec<&String> =
-        more.keys().filter(|name| !unbounded && used.get(*name) > hard.get(*name)).collect();
+        delta.keys().filter(|name| !unbounded && used.get(*name) > hard.get(*name)).collect();
     if exceeded.is_empty() {
         return Ok((used != before).then_some(used));
     }
-    let told = |all: &Amounts| {
+    let format_list = |all: &ResourceList| {
         let each = exceeded.iter().filter_map(|name| Some(format!("{name}={}", all.get(*name)?.text())));
         each.collect::<Vec<_>>().join(",")
     };
     Err(format!(
         "exceeded quota: {}, requested: {}, used: {}, limited: {}",
         name_of(quota),
-        told(&more),
-        told(&before),
-        told(&hard)
+        format_list(&delta),
+        format_list(&before),
+        format_list(&hard)
     ))
 }
 
-fn more_than(usage: &Amounts, before: &Amounts) -> Amounts {
-    let more = |(name, amount): (&String, &Amount)| {
+fn difference(usage: &ResourceList, before: &ResourceList) -> ResourceList {
+    let delta = |(name, amount): (&String, &Amount)| {
         (name.clone(), amount.less(before.get(name).copied().unwrap_or(Amount::ZERO)))
     };
-    usage.iter().map(more).collect()
+    usage.iter().map(delta).collect()
 }
 
 /// Returns the usage of a quota after an object was created, updated or deleted, or `None` if it would become
 /// negative.
-pub(crate) fn moved(
+pub(crate) fn usage_after_change(
     quota: &Value,
-    measure: &Measure,
+    evaluator: &Evaluator,
     (before, after): (Option<&Value>, Option<&Value>),
-) -> Option<Amounts> {
+) -> Option<ResourceList> {
     let usage = |object: Option<&Value>| {
-        let counted = object.filter(|object| all_match(quota, measure, object));
-        counted.map(|object| measure.usage(object)).unwrap_or_default()
+        let total_usage = object.filter(|object| all_match(quota, evaluator, object));
+        total_usage.map(|object| evaluator.usage(object)).unwrap_or_default()
     };
     let [before, after] = [before, after].map(usage);
-    let moved = |(name, held): (String, Amount)| {
-        let of = |usage: &Amounts| usage.get(&name).copied().unwrap_or(Amount::ZERO);
-        let (more, less) = (held.plus(of(&after)), of(&before));
-        (more >= less).then(|| (name, more.less(less)))
+    let usage_after_change = |(name, held): (String, Amount)| {
+        let of = |usage: &ResourceList| usage.get(&name).copied().unwrap_or(Amount::ZERO);
+        let (delta, less) = (held.plus(of(&after)), of(&before));
+        (delta >= less).then(|| (name, delta.less(less)))
     };
-    amounts(&quota["status"]["used"]).into_iter().map(moved).collect()
+    resource_list(&quota["status"]["used"]).into_iter().map(usage_after_change).collect()
 }
 
 /// Computes the usage of a quota from all objects.
-pub(crate) fn counted<'a>(
+pub(crate) fn total_usage<'a>(
     quota: &Value,
-    measure: &Measure,
+    evaluator: &Evaluator,
     objects: impl Iterator<Item = &'a Value>,
-) -> Amounts {
-    let mut used = Amounts::new();
+) -> ResourceList {
+    let mut used = ResourceList::new();
     objects
-        .filter(|object| all_match(quota, measure, object))
-        .for_each(|object| add(&mut used, &measure.usage(object)));
+        .filter(|object| all_match(quota, evaluator, object))
+        .for_each(|object| add(&mut used, &evaluator.usage(object)));
     used
 }
 

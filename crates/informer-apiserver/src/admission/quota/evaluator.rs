@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::pod::{List, add, containers, total_with_overhead};
-use super::{Amounts, amounts};
+use super::{ResourceList, resource_list};
 use crate::model::kinds::Kind;
 use crate::model::quantity::Amount;
 
 /// Resources with a quota name without the prefix `count/`.
-const OLD_NAMES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
+const SHORT_NAMES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 const POD: [&str; 11] = [
     "count/pods",
     "cpu",
@@ -23,11 +23,11 @@ const POD: [&str; 11] = [
     "pods",
 ];
 /// Names of resources that each container must specify if a quota limits them.
-const MUST_BE_SAID: [&str; 6] =
+const REQUIRED_IF_LIMITED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const SERVICE: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];
-const CLAIM: [&str; 3] = ["count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"];
-const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+const PVC: [&str; 3] = ["count/persistentvolumeclaims", "persistentvolumeclaims", "requests.storage"];
+const CLASS_SUFFIX: &str = ".storageclass.storage.k8s.io/";
 /// The deprecated storage class annotation.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const HUGE_PAGES: &str = "hugepages-";
@@ -35,7 +35,7 @@ const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// The quota evaluator of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Measure {
+pub(crate) enum Evaluator {
     Pods,
     Services,
     Claims,
@@ -43,7 +43,7 @@ pub(crate) enum Measure {
     Objects(Vec<String>),
 }
 
-impl Measure {
+impl Evaluator {
     /// Returns the evaluator of a kind; `None` for events, which are not counted.
     pub(crate) fn of(kind: &Kind) -> Option<Self> {
         let (group, resource) = (kind.gvr.group.as_str(), kind.gvr.resource.as_str());
@@ -53,7 +53,7 @@ impl Measure {
             ("", "services") => Self::Services,
             ("", "persistentvolumeclaims") => Self::Claims,
             ("", resource) => {
-                let old = OLD_NAMES.contains(&resource).then(|| resource.to_owned());
+                let old = SHORT_NAMES.contains(&resource).then(|| resource.to_owned());
                 Self::Objects([format!("count/{resource}")].into_iter().chain(old).collect())
             }
             (group, resource) => Self::Objects(vec![format!("count/{resource}.{group}")]),
@@ -63,59 +63,62 @@ impl Measure {
     /// Returns true if the evaluator handles a quota resource.
     pub(crate) fn counts(&self, name: &str) -> bool {
         match self {
-            Self::Pods => POD.contains(&name) || is_more_of_pods(name),
+            Self::Pods => POD.contains(&name) || is_other_pod_resource(name),
             Self::Services => SERVICE.contains(&name),
-            Self::Claims => CLAIM.contains(&name) || is_of_class(name),
+            Self::Claims => PVC.contains(&name) || is_of_class(name),
             Self::Objects(names) => names.iter().any(|known| known == name),
         }
     }
 
     /// Returns an error message if a container does not specify a resource that a quota limits.
-    pub(crate) fn unsaid(&self, required: &[&str], object: &Value) -> Option<String> {
-        let says = |list: List| list.of(&object["spec"]).keys().any(|name| is_said_by_pods(name));
-        if *self != Self::Pods || says(List::Requests) || says(List::Limits) {
+    pub(crate) fn missing_resources(&self, required: &[&str], object: &Value) -> Option<String> {
+        let specifies = |list: List| list.of(&object["spec"]).keys().any(|name| is_pod_level_resource(name));
+        if *self != Self::Pods || specifies(List::Requests) || specifies(List::Limits) {
             return None;
         }
         let all = ["containers", "initContainers"].into_iter().flat_map(|list| containers(object, list));
-        let said: Vec<(&str, Amounts)> = all
+        let specified: Vec<(&str, ResourceList)> = all
             .map(|container| {
-                let said = computed(&List::Requests.of(container), &List::Limits.of(container));
-                (container["name"].as_str().unwrap_or_default(), said)
+                let specified = quota_names(&List::Requests.of(container), &List::Limits.of(container));
+                (container["name"].as_str().unwrap_or_default(), specified)
             })
             .collect();
-        let missing = required.iter().filter(|name| MUST_BE_SAID.contains(name)).filter_map(|name| {
-            let mut silent: Vec<&str> =
-                said.iter().filter(|(_, said)| !said.contains_key(*name)).map(|(name, _)| *name).collect();
-            silent.sort_unstable();
-            silent.dedup();
-            (!silent.is_empty()).then(|| format!("{name} for: {}", silent.join(",")))
+        let missing = required.iter().filter(|name| REQUIRED_IF_LIMITED.contains(name)).filter_map(|name| {
+            let mut missing_in: Vec<&str> = specified
+                .iter()
+                .filter(|(_, specified)| !specified.contains_key(*name))
+                .map(|(name, _)| *name)
+                .collect();
+            missing_in.sort_unstable();
+            missing_in.dedup();
+            (!missing_in.is_empty()).then(|| format!("{name} for: {}", missing_in.join(",")))
         });
         let missing: Vec<String> = missing.collect();
         (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
     }
 
     /// Computes the usage of an object.
-    pub(crate) fn usage(&self, object: &Value) -> Amounts {
+    pub(crate) fn usage(&self, object: &Value) -> ResourceList {
         match self {
             Self::Pods => pod(object),
             Self::Services => service(object),
-            Self::Claims => claim(object),
+            Self::Claims => pvc(object),
             Self::Objects(names) => names.iter().map(|name| (name.clone(), Amount::count(1))).collect(),
         }
     }
 }
 
-fn one(name: &str) -> (String, Amount) {
+fn count_one(name: &str) -> (String, Amount) {
     (name.to_owned(), Amount::count(1))
 }
 
-fn pod(pod: &Value) -> Amounts {
-    let mut usage = Amounts::from([one("count/pods")]);
-    if !is_over(pod) {
+fn pod(pod: &Value) -> ResourceList {
+    let mut usage = ResourceList::from([count_one("count/pods")]);
+    if !is_terminated(pod) {
         let [requests, limits] =
-            [List::Requests, List::Limits].map(|list| total_with_overhead(pod, list, is_said_by_pods));
-        add(&mut usage, &computed(&requests, &limits));
-        usage.extend([one("pods")]);
+            [List::Requests, List::Limits].map(|list| total_with_overhead(pod, list, is_pod_level_resource));
+        add(&mut usage, &quota_names(&requests, &limits));
+        usage.extend([count_one("pods")]);
     }
     usage
 }
@@ -123,15 +126,14 @@ fn pod(pod: &Value) -> Amounts {
 /// Returns true for a terminated pod, which needs no compute resources.
 ///
 /// kube-apiserver also excludes pods whose deletion is overdue. Here they count until they are removed,
-/// because the usage of an object
-/// must only change when the object is written.
-fn is_over(pod: &Value) -> bool {
+/// because the usage of an object must only change when the object is written.
+fn is_terminated(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
 }
 
 /// Returns requests and limits under their quota names.
-fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
-    let mut named = Amounts::new();
+fn quota_names(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
+    let mut named = ResourceList::new();
     for (name, request) in requests {
         match name.as_str() {
             "cpu" | "memory" | "ephemeral-storage" => {
@@ -154,57 +156,57 @@ fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
     named
 }
 
-fn service(service: &Value) -> Amounts {
+fn service(service: &Value) -> ResourceList {
     let spec = &service["spec"];
     let ports = || spec["ports"].as_array().into_iter().flatten();
-    let of_nodes = match spec["type"].as_str() {
+    let node_ports = match spec["type"].as_str() {
         Some("LoadBalancer") if spec["allocateLoadBalancerNodePorts"] == false => {
             ports().filter(|port| port["nodePort"].as_i64().is_some_and(|number| number != 0)).count()
         }
         Some("NodePort" | "LoadBalancer") => ports().count(),
         _ => 0,
     };
-    let balanced = usize::from(spec["type"] == "LoadBalancer");
-    Amounts::from([
-        one("count/services"),
-        one("services"),
-        ("services.nodeports".to_owned(), Amount::count(of_nodes)),
-        ("services.loadbalancers".to_owned(), Amount::count(balanced)),
+    let load_balancers = usize::from(spec["type"] == "LoadBalancer");
+    ResourceList::from([
+        count_one("count/services"),
+        count_one("services"),
+        ("services.nodeports".to_owned(), Amount::count(node_ports)),
+        ("services.loadbalancers".to_owned(), Amount::count(load_balancers)),
     ])
 }
 
-fn claim(claim: &Value) -> Amounts {
-    let mut usage = Amounts::from([one("count/persistentvolumeclaims"), one("persistentvolumeclaims")]);
-    let class = claim["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
-    let class =
-        class.or_else(|| claim["spec"]["storageClassName"].as_str()).filter(|class| !class.is_empty());
-    let requested = amounts(&claim["spec"]["resources"]["requests"]).remove("storage");
-    let allocated = amounts(&claim["status"]["allocatedResources"]).remove("storage");
+fn pvc(pvc: &Value) -> ResourceList {
+    let mut usage =
+        ResourceList::from([count_one("count/persistentvolumeclaims"), count_one("persistentvolumeclaims")]);
+    let class = pvc["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
+    let class = class.or_else(|| pvc["spec"]["storageClassName"].as_str()).filter(|class| !class.is_empty());
+    let requested = resource_list(&pvc["spec"]["resources"]["requests"]).remove("storage");
+    let allocated = resource_list(&pvc["status"]["allocatedResources"]).remove("storage");
     // During a volume expansion the larger of both counts.
     let storage =
         requested.map(|requested| allocated.map_or(requested, |more| more.max(requested)).rounded());
     usage.extend(storage.map(|storage| ("requests.storage".to_owned(), storage)));
     if let Some(class) = class {
-        usage.extend([one(&format!("{class}{OF_CLASS}persistentvolumeclaims"))]);
-        usage.extend(storage.map(|storage| (format!("{class}{OF_CLASS}requests.storage"), storage)));
+        usage.extend([count_one(&format!("{class}{CLASS_SUFFIX}persistentvolumeclaims"))]);
+        usage.extend(storage.map(|storage| (format!("{class}{CLASS_SUFFIX}requests.storage"), storage)));
     }
     usage
 }
 
 fn is_of_class(name: &str) -> bool {
-    name.split_once(OF_CLASS)
+    name.split_once(CLASS_SUFFIX)
         .is_some_and(|(_, rest)| matches!(rest, "persistentvolumeclaims" | "requests.storage"))
 }
 
 /// Returns true if pod-level resources may specify the resource.
-fn is_said_by_pods(name: &str) -> bool {
+fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
 /// Returns true for huge pages, device classes and extended resources.
-fn is_more_of_pods(name: &str) -> bool {
-    let Some(asked) = name.strip_prefix("requests.") else { return name.starts_with(HUGE_PAGES) };
-    asked.starts_with(HUGE_PAGES) || asked.starts_with(DEVICE_CLASS) || !is_native(name)
+fn is_other_pod_resource(name: &str) -> bool {
+    let Some(requested) = name.strip_prefix("requests.") else { return name.starts_with(HUGE_PAGES) };
+    requested.starts_with(HUGE_PAGES) || requested.starts_with(DEVICE_CLASS) || !is_native(name)
 }
 
 fn is_native(name: &str) -> bool {

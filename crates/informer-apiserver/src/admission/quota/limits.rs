@@ -6,23 +6,23 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::pod::{List, containers, total};
-use super::{Amounts, amounts};
+use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
 /// Annotation that lists the applied defaults.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Larger values are compared as integers instead of thousandths, as in kube-apiserver.
-const THOUSANDTHS_MAX: i64 = i64::MAX / 1000;
+const MAX_THOUSANDTHS: i64 = i64::MAX / 1000;
 const LISTS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
 /// Applies the default requests and limits of a LimitRange to the containers of a pod.
 pub(super) fn fill(range: &Value, pod: &mut Value) {
-    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
     for item in items(range, "Container") {
-        requests.extend(amounts(&item["defaultRequest"]));
-        limits.extend(amounts(&item["default"]));
+        requests.extend(resource_list(&item["defaultRequest"]));
+        limits.extend(resource_list(&item["default"]));
     }
-    let mut told = Vec::new();
+    let mut applied = Vec::new();
     for (list, called) in LISTS {
         for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
@@ -30,24 +30,24 @@ pub(super) fn fill(range: &Value, pod: &mut Value) {
             {
                 let filled = fill_list(container, which, defaults);
                 if !filled.is_empty() {
-                    told.push(format!("{} {what} for {called} {name}", filled.join(", ")));
+                    applied.push(format!("{} {what} for {called} {name}", filled.join(", ")));
                 }
             }
         }
     }
-    if !told.is_empty() {
+    if !applied.is_empty() {
         let annotations = &mut pod["metadata"]["annotations"];
         if !annotations.is_object() {
             *annotations = json!({});
         }
-        annotations[ANNOTATION] = format!("LimitRanger plugin set: {}", told.join("; ")).into();
+        annotations[ANNOTATION] = format!("LimitRanger plugin set: {}", applied.join("; ")).into();
     }
 }
 
 /// Applies missing defaults and returns the names of the resources that were set.
-fn fill_list(container: &mut Value, which: &str, defaults: &Amounts) -> Vec<String> {
-    let held = container["resources"].get(which).filter(|held| held.is_object());
-    let missing = |name: &&String| held.is_none_or(|held| held.get(name.as_str()).is_none());
+fn fill_list(container: &mut Value, which: &str, defaults: &ResourceList) -> Vec<String> {
+    let existing = container["resources"].get(which).filter(|existing| existing.is_object());
+    let missing = |name: &&String| existing.is_none_or(|existing| existing.get(name.as_str()).is_none());
     let missing: Vec<String> = defaults.keys().filter(missing).cloned().collect();
     for name in &missing {
         container["resources"][which][name] = defaults[name].text().into();
@@ -62,17 +62,19 @@ pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
         match item["type"].as_str() {
             Some("Container") => {
                 for container in LISTS.iter().flat_map(|(list, _)| containers(pod, list)) {
-                    let asked =
-                        Asked { requests: List::Requests.of(container), limits: List::Limits.of(container) };
-                    problems.extend(asked.problems(item, "Container"));
+                    let resources = Resources {
+                        requests: List::Requests.of(container),
+                        limits: List::Limits.of(container),
+                    };
+                    problems.extend(resources.problems(item, "Container"));
                 }
             }
             Some("Pod") => {
-                let asked = Asked {
-                    requests: total(pod, List::Requests, is_said_by_pods),
-                    limits: total(pod, List::Limits, is_said_by_pods),
+                let resources = Resources {
+                    requests: total(pod, List::Requests, is_pod_level_resource),
+                    limits: total(pod, List::Limits, is_pod_level_resource),
                 };
-                problems.extend(asked.problems(item, "Pod"));
+                problems.extend(resources.problems(item, "Pod"));
             }
             _ => {}
         }
@@ -83,19 +85,19 @@ pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
 /// Validates the requests of a PVC against a LimitRange.
 pub(super) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     let kind = "PersistentVolumeClaim";
-    let asked = Asked { requests: List::Requests.of(&claim["spec"]), limits: Amounts::new() };
+    let resources = Resources { requests: List::Requests.of(&claim["spec"]), limits: ResourceList::new() };
     let problems = items(range, kind).flat_map(|item| {
-        let least = amounts(&item["min"]);
-        let most = amounts(&item["max"]);
-        let least = least.iter().filter_map(|(name, least)| asked.too_little(name, *least, kind));
-        let most = most.iter().filter_map(|(name, most)| asked.too_much_requested(name, *most, kind));
-        least.chain(most).collect::<Vec<_>>()
+        let min = resource_list(&item["min"]);
+        let max = resource_list(&item["max"]);
+        let min = min.iter().filter_map(|(name, min)| resources.below_min(name, *min, kind));
+        let max = max.iter().filter_map(|(name, max)| resources.request_above_max(name, *max, kind));
+        min.chain(max).collect::<Vec<_>>()
     });
     problems.collect()
 }
 
 /// Joins the errors into one message without duplicates.
-pub(super) fn told(problems: &[String]) -> String {
+pub(super) fn join_errors(problems: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let all: Vec<&str> =
         problems.iter().map(String::as_str).filter(|problem| seen.insert(*problem)).collect();
@@ -109,79 +111,80 @@ fn items<'a>(range: &'a Value, of: &'a str) -> impl Iterator<Item = &'a Value> {
     range["spec"]["limits"].as_array().into_iter().flatten().filter(move |item| item["type"] == of)
 }
 
-fn is_said_by_pods(name: &str) -> bool {
+fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 
-struct Asked {
-    requests: Amounts,
-    limits: Amounts,
+struct Resources {
+    requests: ResourceList,
+    limits: ResourceList,
 }
 
-impl Asked {
+impl Resources {
     fn problems(&self, item: &Value, kind: &str) -> Vec<String> {
-        let [least, most, ratio] = ["min", "max", "maxLimitRequestRatio"].map(|bound| amounts(&item[bound]));
-        let least = least.iter().filter_map(|(name, least)| self.too_little(name, *least, kind));
-        let most = most.iter().filter_map(|(name, most)| self.too_much(name, *most, kind));
-        let ratio = ratio.iter().filter_map(|(name, ratio)| self.too_far_apart(name, *ratio, kind));
-        least.chain(most).chain(ratio).collect()
+        let [min, max, ratio] =
+            ["min", "max", "maxLimitRequestRatio"].map(|bound| resource_list(&item[bound]));
+        let min = min.iter().filter_map(|(name, min)| self.below_min(name, *min, kind));
+        let max = max.iter().filter_map(|(name, max)| self.above_max(name, *max, kind));
+        let ratio = ratio.iter().filter_map(|(name, ratio)| self.ratio_above_max(name, *ratio, kind));
+        min.chain(max).chain(ratio).collect()
     }
 
-    fn too_little(&self, name: &str, least: Amount, kind: &str) -> Option<String> {
-        let said = format!("minimum {name} usage per {kind} is {}", least.text());
+    fn below_min(&self, name: &str, min: Amount, kind: &str) -> Option<String> {
+        let message = format!("minimum {name} usage per {kind} is {}", min.text());
         let (request, limit) = (self.requests.get(name), self.limits.get(name));
-        let Some(asked) = request else { return Some(format!("{said}.  No request is specified")) };
-        let [requested, limited, least] = in_common(request, limit, least);
-        if requested < least {
-            return Some(format!("{said}, but request is {}", asked.text()));
+        let Some(given) = request else { return Some(format!("{message}.  No request is specified")) };
+        let [requested, limited, min] = to_common_scale(request, limit, min);
+        if requested < min {
+            return Some(format!("{message}, but request is {}", given.text()));
         }
-        let limit = limit.filter(|_| limited < least)?;
-        Some(format!("{said}, but limit is {}", limit.text()))
+        let limit = limit.filter(|_| limited < min)?;
+        Some(format!("{message}, but limit is {}", limit.text()))
     }
 
-    fn too_much(&self, name: &str, most: Amount, kind: &str) -> Option<String> {
-        let said = format!("maximum {name} usage per {kind} is {}", most.text());
+    fn above_max(&self, name: &str, max: Amount, kind: &str) -> Option<String> {
+        let message = format!("maximum {name} usage per {kind} is {}", max.text());
         let (request, limit) = (self.requests.get(name), self.limits.get(name));
-        let Some(given) = limit else { return Some(format!("{said}.  No limit is specified")) };
-        let [requested, limited, most] = in_common(request, limit, most);
-        if limited > most {
-            return Some(format!("{said}, but limit is {}", given.text()));
+        let Some(given) = limit else { return Some(format!("{message}.  No limit is specified")) };
+        let [requested, limited, max] = to_common_scale(request, limit, max);
+        if limited > max {
+            return Some(format!("{message}, but limit is {}", given.text()));
         }
-        let request = request.filter(|_| requested > most)?;
-        Some(format!("{said}, but request is {}", request.text()))
+        let request = request.filter(|_| requested > max)?;
+        Some(format!("{message}, but request is {}", request.text()))
     }
 
-    fn too_much_requested(&self, name: &str, most: Amount, kind: &str) -> Option<String> {
-        let said = format!("maximum {name} usage per {kind} is {}", most.text());
+    fn request_above_max(&self, name: &str, max: Amount, kind: &str) -> Option<String> {
+        let message = format!("maximum {name} usage per {kind} is {}", max.text());
         let request = self.requests.get(name);
-        let Some(asked) = request else { return Some(format!("{said}.  No request is specified")) };
-        let [requested, _, most] = in_common(request, None, most);
-        (requested > most).then(|| format!("{said}, but request is {}", asked.text()))
+        let Some(given) = request else { return Some(format!("{message}.  No request is specified")) };
+        let [requested, _, max] = to_common_scale(request, None, max);
+        (requested > max).then(|| format!("{message}, but request is {}", given.text()))
     }
 
-    fn too_far_apart(&self, name: &str, most: Amount, kind: &str) -> Option<String> {
-        let said = format!("{name} max limit to request ratio per {kind} is {}", most.text());
-        let [requested, limited, _] = in_common(self.requests.get(name), self.limits.get(name), most);
+    fn ratio_above_max(&self, name: &str, max: Amount, kind: &str) -> Option<String> {
+        let message = format!("{name} max limit to request ratio per {kind} is {}", max.text());
+        let [requested, limited, _] = to_common_scale(self.requests.get(name), self.limits.get(name), max);
         for (amount, what) in [(requested, "request"), (limited, "limit")] {
             if amount == 0 {
-                return Some(format!("{said}, but no {what} is specified or {what} is 0"));
+                return Some(format!("{message}, but no {what} is specified or {what} is 0"));
             }
         }
         let ratio = as_float(limited) / as_float(requested);
-        let too_far = match most.whole() <= THOUSANDTHS_MAX {
-            true => ratio * 1000.0 > as_float(most.thousandths()),
-            false => ratio > as_float(most.whole()),
+        let exceeds = match max.whole() <= MAX_THOUSANDTHS {
+            true => ratio * 1000.0 > as_float(max.thousandths()),
+            false => ratio > as_float(max.whole()),
         };
-        too_far.then(|| format!("{said}, but provided ratio is {ratio:.6}"))
+        exceeds.then(|| format!("{message}, but provided ratio is {ratio:.6}"))
     }
 }
 
 /// Converts the quantities to thousandths, or to integers if one is too large for that. A missing quantity is
 /// zero.
-fn in_common(request: Option<&Amount>, limit: Option<&Amount>, bound: Amount) -> [i64; 3] {
+fn to_common_scale(request: Option<&Amount>, limit: Option<&Amount>, bound: Amount) -> [i64; 3] {
     let all = [request.copied().unwrap_or(Amount::ZERO), limit.copied().unwrap_or(Amount::ZERO), bound];
     let whole = all.map(Amount::whole);
-    match whole.iter().all(|amount| *amount <= THOUSANDTHS_MAX) {
+    match whole.iter().all(|amount| *amount <= MAX_THOUSANDTHS) {
         true => all.map(Amount::thousandths),
         false => whole,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Amounts, amounts};
+use super::{ResourceList, resource_list};
 use crate::model::quantity::Amount;
 
 /// Selects `requests` or `limits`.
@@ -13,8 +13,8 @@ pub(crate) enum List {
 }
 
 impl List {
-    pub(crate) fn of(self, holder: &Value) -> Amounts {
-        amounts(&holder["resources"][self.name()])
+    pub(crate) fn of(self, holder: &Value) -> ResourceList {
+        resource_list(&holder["resources"][self.name()])
     }
 
     fn name(self) -> &'static str {
@@ -32,34 +32,34 @@ pub(crate) fn containers<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item =
 
 /// Returns the total resources of a pod. Pod-level resources replace the sum of the containers for resources
 /// that `itself` accepts.
-pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amounts {
-    let mut all = Amounts::new();
+pub(crate) fn total(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
+    let mut all = ResourceList::new();
     containers(pod, "containers").for_each(|container| add(&mut all, &list.of(container)));
-    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    let (mut sidecars, mut peak) = (ResourceList::new(), ResourceList::new());
     for container in containers(pod, "initContainers") {
-        let asked = list.of(container);
+        let requested = list.of(container);
         if container["restartPolicy"] == "Always" {
             // A sidecar keeps running alongside all later containers.
-            add(&mut all, &asked);
-            add(&mut beside, &asked);
-            raise(&mut most, &beside);
+            add(&mut all, &requested);
+            add(&mut sidecars, &requested);
+            raise(&mut peak, &sidecars);
         } else {
-            let mut now = asked;
-            add(&mut now, &beside);
-            raise(&mut most, &now);
+            let mut phase = requested;
+            add(&mut phase, &sidecars);
+            raise(&mut peak, &phase);
         }
     }
-    raise(&mut all, &most);
-    let said = list.of(&pod["spec"]).into_iter().filter(|(name, _)| itself(name));
-    all.extend(said);
+    raise(&mut all, &peak);
+    let pod_level = list.of(&pod["spec"]).into_iter().filter(|(name, _)| itself(name));
+    all.extend(pod_level);
     all
 }
 
 /// Returns the total including `spec.overhead`. Overhead is added to limits only for resources that have a
 /// limit.
-pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> bool) -> Amounts {
+pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> bool) -> ResourceList {
     let mut all = total(pod, list, itself);
-    let mut overhead = amounts(&pod["spec"]["overhead"]);
+    let mut overhead = resource_list(&pod["spec"]["overhead"]);
     if list == List::Limits {
         overhead.retain(|name, _| all.contains_key(name));
     }
@@ -67,14 +67,14 @@ pub(crate) fn total_with_overhead(pod: &Value, list: List, itself: fn(&str) -> b
     all
 }
 
-pub(crate) fn add(all: &mut Amounts, more: &Amounts) {
+pub(crate) fn add(all: &mut ResourceList, more: &ResourceList) {
     for (name, amount) in more {
         let held = all.entry(name.clone()).or_insert(Amount::ZERO);
         *held = held.plus(*amount);
     }
 }
 
-fn raise(all: &mut Amounts, other: &Amounts) {
+fn raise(all: &mut ResourceList, other: &ResourceList) {
     for (name, amount) in other {
         let held = all.entry(name.clone()).or_insert(*amount);
         *held = (*held).max(*amount);

@@ -2,36 +2,36 @@
 
 use serde_json::Value;
 
-use super::evaluator::Measure;
+use super::evaluator::Evaluator;
 use crate::model::rules::qos;
 
 const CLASS: &str = "PriorityClass";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
 /// Returns true if an object matches all scopes of a quota.
-pub(crate) fn all_match(quota: &Value, measure: &Measure, object: &Value) -> bool {
+pub(crate) fn all_match(quota: &Value, evaluator: &Evaluator, object: &Value) -> bool {
     let spec = &quota["spec"];
     let mut plain = entries(&spec["scopes"]);
     let mut selected = entries(&spec["scopeSelector"]["matchExpressions"]);
-    plain.all(|scope| matches(measure, object, text(scope), ("Exists", &[])))
+    plain.all(|scope| matches(evaluator, object, text(scope), ("Exists", &[])))
         && selected.all(|selector| {
             let values: Vec<&str> = entries(&selector["values"]).map(text).collect();
-            matches(measure, object, text(&selector["scopeName"]), (text(&selector["operator"]), &values))
+            matches(evaluator, object, text(&selector["scopeName"]), (text(&selector["operator"]), &values))
         })
 }
 
-fn matches(measure: &Measure, object: &Value, scope: &str, (operator, values): (&str, &[&str])) -> bool {
-    match (measure, scope) {
-        (Measure::Pods, "Terminating") => is_terminating(object),
-        (Measure::Pods, "NotTerminating") => !is_terminating(object),
-        (Measure::Pods, "BestEffort") => quality(object) == "BestEffort",
-        (Measure::Pods, "NotBestEffort") => quality(object) != "BestEffort",
-        (Measure::Pods, "CrossNamespacePodAffinity") => looks_elsewhere(object),
-        (Measure::Pods, CLASS) => {
+fn matches(evaluator: &Evaluator, object: &Value, scope: &str, (operator, values): (&str, &[&str])) -> bool {
+    match (evaluator, scope) {
+        (Evaluator::Pods, "Terminating") => is_terminating(object),
+        (Evaluator::Pods, "NotTerminating") => !is_terminating(object),
+        (Evaluator::Pods, "BestEffort") => qos_class(object) == "BestEffort",
+        (Evaluator::Pods, "NotBestEffort") => qos_class(object) != "BestEffort",
+        (Evaluator::Pods, "CrossNamespacePodAffinity") => has_cross_namespace_affinity(object),
+        (Evaluator::Pods, CLASS) => {
             let class = object["spec"]["priorityClassName"].as_str().filter(|class| !class.is_empty());
             is_selected(class.as_slice(), operator, values)
         }
-        (Measure::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
+        (Evaluator::Claims, ATTRIBUTES_CLASS) => is_selected(&attributes_classes(object), operator, values),
         // Other kinds match no scope, so a quota with scopes does not count them.
         _ => false,
     }
@@ -54,21 +54,21 @@ pub(crate) fn is_terminating(pod: &Value) -> bool {
     pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
 }
 
-fn quality(pod: &Value) -> &str {
+fn qos_class(pod: &Value) -> &str {
     pod["status"]["qosClass"].as_str().filter(|class| !class.is_empty()).unwrap_or_else(|| qos(pod))
 }
 
 /// Returns true if a pod's affinity refers to pods of other namespaces.
-fn looks_elsewhere(pod: &Value) -> bool {
-    let elsewhere = |term: &Value| {
+fn has_cross_namespace_affinity(pod: &Value) -> bool {
+    let is_cross_namespace = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|all| !all.is_empty())
             || term["namespaceSelector"].is_object()
     };
     ["podAffinity", "podAntiAffinity"].into_iter().any(|affinity| {
         let affinity = &pod["spec"]["affinity"][affinity];
-        entries(&affinity["requiredDuringSchedulingIgnoredDuringExecution"]).any(elsewhere)
+        entries(&affinity["requiredDuringSchedulingIgnoredDuringExecution"]).any(is_cross_namespace)
             || entries(&affinity["preferredDuringSchedulingIgnoredDuringExecution"])
-                .any(|weighted| elsewhere(&weighted["podAffinityTerm"]))
+                .any(|weighted| is_cross_namespace(&weighted["podAffinityTerm"]))
     })
 }
 

@@ -4,13 +4,13 @@ use super::Attributes;
 use crate::model::query::Query;
 
 /// Returns verb, resource and name of a request.
-fn asked(method: &str, path: &str, query: &str) -> (String, String, String) {
+fn attributes(method: &str, path: &str, query: &str) -> (String, String, String) {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let Attributes { verb, resource, name, .. } = Attributes::of_request(&method, path, &Query::parse(query));
     (verb, resource, name)
 }
 
-fn is(verb: &str, resource: &str, name: &str) -> (String, String, String) {
+fn expected(verb: &str, resource: &str, name: &str) -> (String, String, String) {
     (verb.to_owned(), resource.to_owned(), name.to_owned())
 }
 
@@ -19,15 +19,15 @@ const PODS: &str = "/api/v1/namespaces/n/pods";
 #[test]
 fn metadata_name_selector_sets_the_name_of_reads_only() {
     let selector = "fieldSelector=metadata.name%3Dweb";
-    assert_eq!(asked("GET", PODS, selector), is("list", "pods", "web"));
-    assert_eq!(asked("GET", PODS, &format!("{selector}&watch=1")), is("watch", "pods", "web"));
-    assert_eq!(asked("POST", PODS, selector), is("create", "pods", ""));
-    assert_eq!(asked("DELETE", PODS, selector), is("deletecollection", "pods", ""));
+    assert_eq!(attributes("GET", PODS, selector), expected("list", "pods", "web"));
+    assert_eq!(attributes("GET", PODS, &format!("{selector}&watch=1")), expected("watch", "pods", "web"));
+    assert_eq!(attributes("POST", PODS, selector), expected("create", "pods", ""));
+    assert_eq!(attributes("DELETE", PODS, selector), expected("deletecollection", "pods", ""));
 }
 
 #[test]
 fn name_is_taken_from_equality_requirements_only() {
-    let named = |selector: &str| asked("GET", PODS, &format!("fieldSelector={selector}")).2;
+    let named = |selector: &str| attributes("GET", PODS, &format!("fieldSelector={selector}")).2;
     assert_eq!(named("metadata.name%3D%3Dweb"), "web");
     assert_eq!(named("status.phase%3DRunning,metadata.name%3Dweb"), "web");
     assert_eq!(named("metadata.name!%3Dweb"), "");
@@ -36,6 +36,6 @@ fn name_is_taken_from_equality_requirements_only() {
 #[test]
 fn legacy_watch_path_with_a_name_is_a_watch() {
     let path = "/api/v1/watch/namespaces/n/pods";
-    assert_eq!(asked("GET", path, ""), is("watch", "pods", ""));
-    assert_eq!(asked("GET", &format!("{path}/web"), ""), is("watch", "pods", "web"));
+    assert_eq!(attributes("GET", path, ""), expected("watch", "pods", ""));
+    assert_eq!(attributes("GET", &format!("{path}/web"), ""), expected("watch", "pods", "web"));
 }

@@ -13,26 +13,26 @@ use crate::registry::Resource;
 use crate::registry::storage::Stored;
 
 const INSTALLING: (&str, &str, &str) = ("False", "Installing", "the initial names have been accepted");
-const WAITS: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
+const NOT_ACCEPTED: (&str, &str, &str) = ("False", "NotAccepted", "not all names are accepted");
 
 /// Cached names of CRDs. CRDs are large, and the names of all CRDs of a group are read whenever one of them
 /// requests names.
 #[derive(Debug, Default)]
-pub(crate) struct NameCache(HashMap<String, Named>);
+pub(crate) struct NameCache(HashMap<String, CachedNames>);
 
 #[derive(Debug)]
-struct Named {
+struct CachedNames {
     of: Arc<Stored>,
     wanted: Value,
     accepted: Value,
 }
 
 impl NameCache {
-    fn names_of(&mut self, stored: &Arc<Stored>) -> &Named {
+    fn names_of(&mut self, stored: &Arc<Stored>) -> &CachedNames {
         let read = || {
             let definition = parse(stored.as_slice());
             let (wanted, accepted) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
-            Named { of: Arc::clone(stored), wanted: wanted.clone(), accepted: accepted.clone() }
+            CachedNames { of: Arc::clone(stored), wanted: wanted.clone(), accepted: accepted.clone() }
         };
         let named = self.0.entry(stored.key.name().to_owned()).or_insert_with(read);
         if !Arc::ptr_eq(&named.of, stored) {
@@ -45,18 +45,18 @@ impl NameCache {
 impl ControllerManager {
     /// Reconciles a CRD. Names that it releases go to the CRDs that wait for them.
     pub(crate) fn sync_definition(&self, name: &str) {
-        if self.follow_definition(name) {
-            self.waiting_beside(name).iter().for_each(|waiting| self.settle_definition(waiting));
+        if self.reconcile_definition(name) {
+            self.waiting_for_names(name).iter().for_each(|waiting| self.queue_definition(waiting));
         }
     }
 
     /// Queues the CRDs that wait for names of one that was removed.
     pub(crate) fn release_names(&self, removed: &str) {
-        self.waiting_beside(removed).iter().for_each(|waiting| self.settle_definition(waiting));
+        self.waiting_for_names(removed).iter().for_each(|waiting| self.queue_definition(waiting));
     }
 
     /// Returns the other CRDs of the same group that wait for names, ordered by name.
-    fn waiting_beside(&self, name: &str) -> Vec<String> {
+    fn waiting_for_names(&self, name: &str) -> Vec<String> {
         let mut waiting = Vec::new();
         self.each_in_group(name, &mut self.crd_names.lock(), |other, named| {
             if other != name && !names::has_all(&named.wanted, &named.accepted) {
@@ -67,7 +67,7 @@ impl ControllerManager {
     }
 
     /// Calls `look` for all CRDs of the group of `name`.
-    fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &Named)) {
+    fn each_in_group(&self, name: &str, cache: &mut NameCache, mut look: impl FnMut(&str, &CachedNames)) {
         let Ok(resource) = self.resource(&definitions()) else { return };
         let live = self.storage.read().live(resource.table);
         cache.0.retain(|known, _| live.get(known).is_some());
@@ -77,7 +77,7 @@ impl ControllerManager {
     }
 
     /// Accepts the names of a CRD that are free, and sets its conditions.
-    pub(crate) fn name_definition(
+    pub(crate) fn accept_names(
         &self,
         resource: &Arc<Resource>,
         stored: &Arc<Stored>,
@@ -95,15 +95,15 @@ impl ControllerManager {
         let mut named = definition.clone();
         named["status"]["acceptedNames"] = decision.accepted;
         let now = self.now();
-        let told = match &decision.conflict {
+        let condition = match &decision.conflict {
             Some((reason, message)) => ("False", *reason, message.as_str()),
             None => ("True", "NoConflicts", "no conflicts found"),
         };
-        names::set_condition(&mut named, "NamesAccepted", told, &now);
+        names::set_condition(&mut named, "NamesAccepted", condition, &now);
         if decision.conflict.is_none() && !names::is_true(definition, "Established") {
             names::set_condition(&mut named, "Established", INSTALLING, &now);
         } else if names::condition(definition, "Established").is_none() {
-            names::set_condition(&mut named, "Established", WAITS, &now);
+            names::set_condition(&mut named, "Established", NOT_ACCEPTED, &now);
         }
         match named == *definition {
             true => Step::Nothing,

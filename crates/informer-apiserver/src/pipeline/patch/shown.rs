@@ -8,23 +8,23 @@ const EXPONENT_FROM: f64 = 1e21;
 const EXPONENT_BELOW: f64 = 1e-4;
 
 /// Formats a value as Go does after decoding it from JSON: `map[a:[1 x] b:<nil>]`.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn go_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => shown_number(number),
+        Value::Number(number) => format_number(number),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_format).collect::<Vec<_>>().join(" ")),
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_unstable_by_key(|(name, _)| *name);
-            let members = members.into_iter().map(|(name, value)| format!("{name}:{}", shown(value)));
+            let members = members.into_iter().map(|(name, value)| format!("{name}:{}", go_format(value)));
             format!("map[{}]", members.collect::<Vec<_>>().join(" "))
         }
     }
 }
 
-fn shown_number(number: &Number) -> String {
+fn format_number(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if !number.is_i64() => {
             let size = float.abs();

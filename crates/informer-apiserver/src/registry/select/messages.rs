@@ -9,17 +9,17 @@ use crate::model::rules::qualified_problems;
 use crate::registry::select::resolve;
 
 /// Errors about these tokens do not name the requirement, as in `k8s.io/apimachinery`.
-const BETWEEN: [&str; 3] =
+const WITHOUT_REQUIREMENT: [&str; 3] =
     ["!, identifier, or 'end of string'", "identifier after ','", "',' or 'end of string'"];
 
 /// Returns the message for an invalid label selector.
-pub(crate) fn of_labels(error: &ParseLabelSelectorError) -> String {
+pub(crate) fn label_selector_error(error: &ParseLabelSelectorError) -> String {
     let detail = match error {
         ParseLabelSelectorError::Unexpected { found, expected, .. } => {
             // `k8s.io/apimachinery` has no comma in this message.
             let comma = if *expected == "'('" { "" } else { "," };
             let unexpected = format!("found '{found}'{comma} expected: {expected}");
-            if BETWEEN.contains(expected) {
+            if WITHOUT_REQUIREMENT.contains(expected) {
                 return unexpected;
             }
             unexpected
@@ -27,7 +27,9 @@ pub(crate) fn of_labels(error: &ParseLabelSelectorError) -> String {
         ParseLabelSelectorError::Key { key, .. } => {
             format!("<nil>: Invalid value: {key:?}: {}", qualified_problems(key).join("; "))
         }
-        ParseLabelSelectorError::Value { key, operator, values, .. } => of_values(key, *operator, values),
+        ParseLabelSelectorError::Value { key, operator, values, .. } => {
+            label_values_error(key, *operator, values)
+        }
         error => error.to_string(),
     };
     format!("unable to parse requirement: {detail}")
@@ -35,7 +37,7 @@ pub(crate) fn of_labels(error: &ParseLabelSelectorError) -> String {
 
 /// Returns the message for invalid values of a requirement. The integer check comes before the label value
 /// check.
-fn of_values(key: &str, operator: LabelOperator, values: &[String]) -> String {
+fn label_values_error(key: &str, operator: LabelOperator, values: &[String]) -> String {
     let compares = matches!(operator, LabelOperator::GreaterThan | LabelOperator::LessThan);
     let each = || values.iter().enumerate();
     let numbers = each().filter(|(_, value)| compares && value.parse::<i64>().is_err()).map(|(index, value)| {
@@ -52,7 +54,7 @@ fn of_values(key: &str, operator: LabelOperator, values: &[String]) -> String {
 }
 
 /// Returns the error for an invalid field selector.
-pub(crate) fn of_fields(kind: &Kind, error: &ParseFieldSelectorError) -> ApiError {
+pub(crate) fn field_selector_error(kind: &Kind, error: &ParseFieldSelectorError) -> ApiError {
     let (selector, term) = (error.selector(), error.term());
     ApiError::bad_request(match error.problem() {
         FieldSelectorProblem::Escape { sequence } => {

@@ -46,12 +46,12 @@ pub(crate) struct Event {
     /// Lines other than that of the commit, by type and form. Encoded when the first watcher needs them.
     lines: [OnceLock<Bytes>; 6],
     /// The frame of the deletion, encoded on demand. Other frames are kept with their objects.
-    farewell: OnceLock<Option<Bytes>>,
+    deletion_frame: OnceLock<Option<Bytes>>,
 }
 
 impl Event {
     pub(crate) fn new(version: u64, previous: Option<Arc<Stored>>, next: Option<Arc<Stored>>) -> Self {
-        Self { version, previous, next, lines: Default::default(), farewell: OnceLock::new() }
+        Self { version, previous, next, lines: Default::default(), deletion_frame: OnceLock::new() }
     }
 
     pub(crate) fn key(&self) -> &str {
@@ -84,7 +84,7 @@ impl Event {
     pub(crate) fn frame(&self, kind: EventType, wiring: Wiring<'_>) -> Option<Bytes> {
         match (kind, &self.next) {
             (EventType::Added | EventType::Modified, Some(next)) => next.frame(kind, wiring),
-            _ => self.farewell.get_or_init(|| self.last_frame(kind, wiring)).clone(),
+            _ => self.deletion_frame.get_or_init(|| self.last_frame(kind, wiring)).clone(),
         }
     }
 

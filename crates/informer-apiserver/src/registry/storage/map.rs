@@ -6,7 +6,7 @@ use super::Stored;
 
 /// Maximum number of objects per chunk. A write to a shared map copies one chunk of references, so this
 /// bounds its cost.
-const CHUNK_MAX: usize = 256;
+const MAX_CHUNK_LEN: usize = 256;
 
 type Chunk = Arc<Vec<Arc<Stored>>>;
 
@@ -45,9 +45,9 @@ impl OrderedMap {
             Ok(at) => return Some(std::mem::replace(&mut chunk[at], stored)),
             Err(at) => chunk.insert(at, stored),
         }
-        if chunk.len() > CHUNK_MAX {
+        if chunk.len() > MAX_CHUNK_LEN {
             // Sequential inserts append: keep the chunks before the last one full.
-            let right = chunk.split_off(if last { CHUNK_MAX } else { CHUNK_MAX / 2 });
+            let right = chunk.split_off(if last { MAX_CHUNK_LEN } else { MAX_CHUNK_LEN / 2 });
             chunks.insert(index + 1, Arc::new(right));
         }
         self.len += 1;

@@ -1,6 +1,5 @@
 //! Protobuf encodings of objects. They are created on the first request and kept with the stored object, so
-//! that all lists, watches and gets
-//! share the bytes.
+//! that all lists, watches and gets share the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +29,8 @@ pub(crate) struct Wire {
     /// The watch event of the commit, with its length prefix.
     pub(crate) frame: Bytes,
     /// Within the frame: the offset of the enveloped object, which extends to the end, and the range of the
-    /// message with its field header. The
-    /// header is the same as that of a list item, because both are field 2.
+    /// message with its field header. The header is the same as that of a list item, because both are field
+    /// 2.
     object_at: usize,
     item: Range<usize>,
     kept: WireBytes,

@@ -12,30 +12,30 @@ mod volumes;
 use super::pod::Pod;
 
 /// A violation: a short reason, and a detail that names the containers and values.
-pub(super) struct Complaint {
+pub(super) struct PodViolation {
     pub(super) reason: &'static str,
     pub(super) detail: String,
 }
 
-impl Complaint {
+impl PodViolation {
     /// Returns a violation if there is a detail.
     fn about(reason: &'static str, detail: Option<String>) -> Option<Self> {
         detail.map(|detail| Self { reason, detail })
     }
 }
 
-type Look = fn(&Pod<'_>) -> Option<Complaint>;
+type CheckFn = fn(&Pod<'_>) -> Option<PodViolation>;
 
 /// A check and its variants by Kubernetes version.
 pub(super) struct Check {
     /// The variants with their first minor version, in ascending order.
-    versions: &'static [(i64, Look)],
+    versions: &'static [(i64, CheckFn)],
     /// From this version on, a stricter check of the level `restricted` replaces this one at that level.
     pub(super) replaced_since: Option<i64>,
 }
 
 impl Check {
-    const fn new(versions: &'static [(i64, Look)]) -> Self {
+    const fn new(versions: &'static [(i64, CheckFn)]) -> Self {
         Self { versions, replaced_since: None }
     }
 
@@ -45,8 +45,8 @@ impl Check {
     }
 
     /// Returns the variant for a version, or `None` if the check does not exist yet.
-    pub(super) fn at(&self, version: i64) -> Option<Look> {
-        self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, look)| *look)
+    pub(super) fn at(&self, version: i64) -> Option<CheckFn> {
+        self.versions.iter().rev().find(|(since, _)| *since <= version).map(|(_, check_fn)| *check_fn)
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) const RESTRICTED: &[Check] = &[
     Check::new(&[(22, capabilities::dropped), (25, capabilities::dropped_unless_windows)]),
     Check::new(&[(35, privilege::proc_mount)]),
     Check::new(&[(0, volumes::restricted)]),
-    Check::new(&[(0, users::not_root), (35, users::not_root_unless_own)]),
-    Check::new(&[(23, users::by_number), (35, users::by_number_unless_own)]),
+    Check::new(&[(0, users::not_root), (35, users::not_root_unless_own_users)]),
+    Check::new(&[(23, users::run_as_user), (35, users::run_as_user_unless_own_users)]),
     Check::new(&[(19, profiles::seccomp_set), (25, profiles::seccomp_set_unless_windows)]),
 ];

@@ -50,12 +50,12 @@ impl Version {
 
 /// A level with its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct LevelVersion {
     pub(super) level: Level,
     pub(super) version: Version,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for LevelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.version {
             Version::Minor(minor) => write!(f, "{}:v1.{minor}", self.level.name()),
@@ -66,33 +66,33 @@ impl fmt::Display for Asked {
 
 /// The levels that a namespace sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(super) struct NamespaceLevels {
     /// Pods that violate this level are rejected.
-    pub(super) enforce: Asked,
+    pub(super) enforce: LevelVersion,
     /// Pods and pod templates that violate this level cause a warning.
-    pub(super) warn: Asked,
+    pub(super) warn: LevelVersion,
 }
 
-impl Policy {
+impl NamespaceLevels {
     /// Parses the labels of a namespace. Also returns the validation errors.
     ///
     /// An invalid `enforce` level is treated as `restricted`, an invalid `audit` or `warn` level as
     /// `privileged`.
     pub(super) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<Cause>) {
         let mut reader = Reader { label, causes: Vec::new() };
-        let enforce = reader.asked("enforce", Level::Restricted);
+        let enforce = reader.level_version("enforce", Level::Restricted);
         let known = enforce.known;
-        reader.asked("audit", Level::Privileged);
-        let warn = reader.asked("warn", Level::Privileged);
-        let mut policy = Self { enforce: enforce.asked, warn: warn.asked };
+        reader.level_version("audit", Level::Privileged);
+        let warn = reader.level_version("warn", Level::Privileged);
+        let mut levels = Self { enforce: enforce.level_version, warn: warn.level_version };
         // Without a `warn` label the `enforce` level applies to warnings, too.
-        if !warn.named && known && policy.enforce.level > Level::Privileged {
-            policy.warn.level = policy.enforce.level;
+        if !warn.named && known && levels.enforce.level > Level::Privileged {
+            levels.warn.level = levels.enforce.level;
             if !warn.versioned {
-                policy.warn.version = policy.enforce.version;
+                levels.warn.version = levels.enforce.version;
             }
         }
-        (policy, reader.causes)
+        (levels, reader.causes)
     }
 }
 
@@ -103,7 +103,7 @@ struct Reader<L> {
 
 /// The parsed labels of one mode.
 struct Mode {
-    asked: Asked,
+    level_version: LevelVersion,
     /// The level label is present.
     named: bool,
     /// The level is valid.
@@ -113,16 +113,21 @@ struct Mode {
 
 impl<'a, L: Fn(&str) -> Option<&'a str>> Reader<L> {
     /// `otherwise` is the level for an invalid label.
-    fn asked(&mut self, mode: &str, otherwise: Level) -> Mode {
+    fn level_version(&mut self, mode: &str, otherwise: Level) -> Mode {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
         let level = self.read(&format!("{PREFIX}{mode}"), Level::parse, LEVELS);
         let version = self.read(&format!("{PREFIX}{mode}-version"), Version::parse, VERSIONS);
-        let asked = Asked {
+        let level_version = LevelVersion {
             level: level.map_or(Level::Privileged, |level| level.unwrap_or(otherwise)),
             version: version.flatten().unwrap_or(Version::Latest),
         };
-        Mode { asked, named: level.is_some(), known: level.flatten().is_some(), versioned: version.is_some() }
+        Mode {
+            level_version,
+            named: level.is_some(),
+            known: level.flatten().is_some(),
+            versioned: version.is_some(),
+        }
     }
 
     /// Parses a label. The outer option is `None` if it is missing, the inner one if it is invalid.

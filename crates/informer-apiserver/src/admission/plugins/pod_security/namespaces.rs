@@ -6,66 +6,67 @@ use std::sync::Arc;
 
 use informer_core::Gvr;
 
-use super::labels::{Asked, Level, Policy};
+use super::labels::{Level, LevelVersion, NamespaceLevels};
 use super::pod::Pod;
-use super::{Coming, Verdict, label};
+use super::{PendingWrite, Verdict, label};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::registry::storage::Stored;
 
 /// Maximum number of pods that are checked when the labels of their namespace change.
-const PODS_MAX: usize = 3000;
+const MAX_PODS: usize = 3000;
 
 impl Admission {
-    pub(super) fn judge_namespace(&self, coming: Coming<'_>) -> Result<Vec<String>, ApiError> {
-        let Coming { object, old, name, .. } = coming;
-        let (policy, causes) = Policy::of(|name| label(object, name));
-        let (before, wrong_before) = match old {
-            Some(old) => Policy::of(|name| label(old, name)),
-            None => Policy::of(|_| None),
+    pub(super) fn check_namespace_labels(&self, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        let PendingWrite { object, old, name, .. } = write;
+        let (levels, causes) = NamespaceLevels::of(|name| label(object, name));
+        let (before, causes_before) = match old {
+            Some(old) => NamespaceLevels::of(|name| label(old, name)),
+            None => NamespaceLevels::of(|_| None),
         };
         let texts = |causes: &[crate::model::error::Cause]| {
             causes.iter().map(|cause| (cause.field.clone(), cause.message.clone())).collect::<Vec<_>>()
         };
         // Labels that were invalid before may stay unchanged.
-        if !causes.is_empty() && texts(&causes) != texts(&wrong_before) {
-            return Err(ApiError::invalid_fields(&coming.scope.resource.kind, name, causes));
+        if !causes.is_empty() && texts(&causes) != texts(&causes_before) {
+            return Err(ApiError::invalid_fields(&write.scope.resource.kind, name, causes));
         }
-        let (asked, was) = (policy.enforce, before.enforce);
-        let relaxed = asked.version == was.version && asked.level <= was.level;
-        if old.is_none() || asked.level == Level::Privileged || relaxed {
+        let (level_version, was) = (levels.enforce, before.enforce);
+        let relaxed = level_version.version == was.version && level_version.level <= was.level;
+        if old.is_none() || level_version.level == Level::Privileged || relaxed {
             return Ok(Vec::new());
         }
-        Ok(self.warn_of_pods(name, asked))
+        Ok(self.pod_warnings(name, level_version))
     }
 
     /// Returns warnings about the pods of a namespace that violate the new level.
-    fn warn_of_pods(&self, namespace: &str, asked: Asked) -> Vec<String> {
-        let (pods, all) = self.some_pods(namespace);
+    fn pod_warnings(&self, namespace: &str, level_version: LevelVersion) -> Vec<String> {
+        let (pods, all) = self.pods_to_check(namespace);
         // For each reason: the first pod name and the number of pods.
-        let mut told: BTreeMap<String, (&str, usize)> = BTreeMap::new();
+        let mut by_reason: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for stored in &pods {
             let pod = parse(stored.as_slice());
-            let verdict = Verdict::of(asked, &Pod::of(&pod));
+            let verdict = Verdict::of(level_version, &Pod::of(&pod));
             if !verdict.allows() {
-                let (first, count) = told.entry(verdict.reason()).or_insert((stored.key.name(), 0));
+                let (first, count) = by_reason.entry(verdict.reason()).or_insert((stored.key.name(), 0));
                 *first = stored.key.name().min(*first);
                 *count += 1;
             }
         }
-        let mut lines: Vec<_> = told.iter().map(|(why, (first, count))| line(first, *count, why)).collect();
+        let mut lines: Vec<_> =
+            by_reason.iter().map(|(why, (first, count))| line(first, *count, why)).collect();
         lines.sort();
         let mut warnings = Vec::new();
         if pods.len() < all {
-            let looked = pods.len();
+            let checked = pods.len();
             warnings.push(format!(
-                "new PodSecurity enforce level only checked against the first {looked} of {all} existing pods"
+                "new PodSecurity enforce level only checked against the first {checked} of {all} existing pods"
             ));
         }
         if !lines.is_empty() {
             warnings.push(format!(
-                "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{asked}\""
+                "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{level_version}\""
             ));
         }
         warnings.extend(lines);
@@ -73,9 +74,8 @@ impl Admission {
     }
 
     /// Returns up to [`MAX_PODS`] pods of a namespace, and their total number. One pod of each owner comes
-    /// before the others, because the pods of
-    /// one owner are alike.
-    fn some_pods(&self, namespace: &str) -> (Vec<Arc<Stored>>, usize) {
+    /// before the others, because the pods of one owner are alike.
+    fn pods_to_check(&self, namespace: &str) -> (Vec<Arc<Stored>>, usize) {
         let Ok(pods) = self.resource(&Gvr::new("", "v1", "pods")) else { return (Vec::new(), 0) };
         let live = self.storage.read().live(pods.table);
         let prefix = format!("{namespace}/");
@@ -86,7 +86,7 @@ impl Admission {
             .partition(|stored| stored.owners.first().is_none_or(|owner| owners.insert(owner.clone())));
         first.extend(others);
         let all = first.len();
-        first.truncate(PODS_MAX);
+        first.truncate(MAX_PODS);
         (first, all)
     }
 }

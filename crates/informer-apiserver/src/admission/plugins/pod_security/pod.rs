@@ -14,7 +14,7 @@ pub(super) struct Pod<'a> {
 }
 
 /// Returns the path of the pod template in an object, or `None` for kinds without one.
-pub(super) fn way_to_template(kind: &Kind) -> Option<&'static [&'static str]> {
+pub(super) fn template_path(kind: &Kind) -> Option<&'static [&'static str]> {
     if kind.is_custom() {
         return None;
     }
@@ -31,8 +31,8 @@ pub(super) fn way_to_template(kind: &Kind) -> Option<&'static [&'static str]> {
 
 impl<'a> Pod<'a> {
     /// Returns the pod at a path in an object.
-    pub(super) fn in_object(object: &'a Object, way: &[&str]) -> Option<Self> {
-        let Some((first, rest)) = way.split_first() else {
+    pub(super) fn in_object(object: &'a Object, path: &[&str]) -> Option<Self> {
+        let Some((first, rest)) = path.split_first() else {
             return Some(Self { metadata: part(object, "metadata"), spec: part(object, "spec") });
         };
         let template = rest.iter().fold(part(object, first), |value, name| &value[*name]);
@@ -79,7 +79,7 @@ impl<'a> Pod<'a> {
     }
 
     /// Returns true if the pod runs in its own user namespace (`hostUsers: false`).
-    pub(super) fn has_own_users(&self) -> bool {
+    pub(super) fn in_user_namespace(&self) -> bool {
         self.spec["hostUsers"] == false
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn name(part: &Value) -> &str {
 }
 
 /// Returns true if an update can affect the result of the checks: changed images or added containers.
-pub(super) fn is_significant(old: &Object, new: &Object) -> bool {
+pub(super) fn affects_checks(old: &Object, new: &Object) -> bool {
     let lists = |object, name: &str| part(object, "spec")[name].as_array().map_or(&[][..], Vec::as_slice);
     ["containers", "initContainers"].into_iter().any(|list| {
         let (before, after) = (lists(old, list), lists(new, list));

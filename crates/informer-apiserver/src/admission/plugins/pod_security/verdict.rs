@@ -1,25 +1,25 @@
 //! The result of all checks of a level.
 
-use super::checks::{BASELINE, Complaint, NEWEST, RESTRICTED};
-use super::labels::{Asked, Level, Version};
+use super::checks::{BASELINE, NEWEST, PodViolation, RESTRICTED};
+use super::labels::{Level, LevelVersion, Version};
 use super::pod::Pod;
 
 /// The violations of a pod, in the same order as in kube-apiserver.
-pub(super) struct Verdict(Vec<Complaint>);
+pub(super) struct Verdict(Vec<PodViolation>);
 
 impl Verdict {
-    pub(super) fn of(asked: Asked, pod: &Pod<'_>) -> Self {
-        let version = match asked.version {
+    pub(super) fn of(level_version: LevelVersion, pod: &Pod<'_>) -> Self {
+        let version = match level_version.version {
             Version::Minor(minor) => minor.min(NEWEST),
             Version::Latest => NEWEST,
         };
-        let restricted = asked.level == Level::Restricted;
+        let restricted = level_version.level == Level::Restricted;
         let replaced = |since: Option<i64>| restricted && since.is_some_and(|since| since <= version);
         let baseline = BASELINE.iter().filter(|check| !replaced(check.replaced_since));
-        let baseline = baseline.filter(|_| asked.level >= Level::Baseline);
+        let baseline = baseline.filter(|_| level_version.level >= Level::Baseline);
         let restricted = RESTRICTED.iter().filter(|_| restricted);
-        let complaints = baseline.chain(restricted).filter_map(|check| check.at(version)?(pod));
-        Self(complaints.collect())
+        let violations = baseline.chain(restricted).filter_map(|check| check.at(version)?(pod));
+        Self(violations.collect())
     }
 
     pub(super) fn allows(&self) -> bool {
@@ -28,13 +28,13 @@ impl Verdict {
 
     /// Returns the reasons of all violations.
     pub(super) fn reason(&self) -> String {
-        let reasons: Vec<_> = self.0.iter().map(|complaint| complaint.reason).collect();
+        let reasons: Vec<_> = self.0.iter().map(|violation| violation.reason).collect();
         reasons.join(", ")
     }
 
     /// Returns the reasons of all violations with details.
     pub(super) fn detail(&self) -> String {
-        let told = self.0.iter().map(|complaint| format!("{} ({})", complaint.reason, complaint.detail));
-        told.collect::<Vec<_>>().join(", ")
+        let details = self.0.iter().map(|violation| format!("{} ({})", violation.reason, violation.detail));
+        details.collect::<Vec<_>>().join(", ")
     }
 }

@@ -1,11 +1,11 @@
 use serde_json::json;
 
-use super::shown;
+use super::go_format;
 
 #[test]
 fn objects_are_formatted_as_go_maps() {
     let patch = json!({"b": {"d": null, "c": [1, 2.5, true, "x y", ""]}, "a": {}});
-    assert_eq!(shown(&patch), "map[a:map[] b:map[c:[1 2.5 true x y ] d:<nil>]]");
+    assert_eq!(go_format(&patch), "map[a:map[] b:map[c:[1 2.5 true x y ] d:<nil>]]");
 }
 
 #[test]
@@ -19,6 +19,6 @@ fn numbers_are_formatted_as_in_go() {
         (json!(0.0001), "0.0001"),
         (json!(1.25e300), "1.25e+300"),
     ] {
-        assert_eq!(shown(&number), text);
+        assert_eq!(go_format(&number), text);
     }
 }

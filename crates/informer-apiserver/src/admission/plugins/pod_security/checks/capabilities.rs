@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Complaint, Pod};
+use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{containers, quoted, sorted};
 
 /// The default capabilities of container runtimes.
-const COMMON: [&str; 13] = [
+const DEFAULT_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
     "DAC_OVERRIDE",
@@ -22,22 +22,22 @@ const COMMON: [&str; 13] = [
     "SYS_CHROOT",
 ];
 /// The only capability that `restricted` allows to add.
-const PORTS: [&str; 1] = ["NET_BIND_SERVICE"];
+const ADDABLE: [&str; 1] = ["NET_BIND_SERVICE"];
 
-pub(in super::super) fn added(pod: &Pod<'_>) -> Option<Complaint> {
-    Complaint::about("non-default capabilities", beyond(pod, &COMMON))
+pub(in super::super) fn added(pod: &Pod<'_>) -> Option<PodViolation> {
+    PodViolation::about("non-default capabilities", beyond(pod, &DEFAULT_CAPABILITIES))
 }
 
-pub(in super::super) fn dropped(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn dropped(pod: &Pod<'_>) -> Option<PodViolation> {
     let keeps = |container: &&Value| !listed(container, "drop").any(|name| name == "ALL");
     let keeping = pod.bad(keeps);
     let keeping = (!keeping.is_empty())
         .then(|| format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keeping)));
-    let told: Vec<_> = keeping.into_iter().chain(beyond(pod, &PORTS)).collect();
-    Complaint::about("unrestricted capabilities", (!told.is_empty()).then(|| told.join("; ")))
+    let detail: Vec<_> = keeping.into_iter().chain(beyond(pod, &ADDABLE)).collect();
+    PodViolation::about("unrestricted capabilities", (!detail.is_empty()).then(|| detail.join("; ")))
 }
 
-pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn dropped_unless_windows(pod: &Pod<'_>) -> Option<PodViolation> {
     if pod.is_windows() { None } else { dropped(pod) }
 }
 

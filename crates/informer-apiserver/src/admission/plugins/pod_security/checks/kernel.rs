@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Complaint, Pod};
+use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{plural, quoted, setters, sorted};
 use crate::admission::plugins::pod_security::pod::name;
 
@@ -10,35 +10,36 @@ const TYPES: &[&str] = &["", "container_t", "container_init_t", "container_kvm_t
 const TYPES_WITH_ENGINES: &[&str] =
     &["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
-pub(in super::super) fn se_linux(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn se_linux(pod: &Pod<'_>) -> Option<PodViolation> {
     check_se_linux(pod, TYPES)
 }
 
-pub(in super::super) fn se_linux_with_engines(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn se_linux_with_engines(pod: &Pod<'_>) -> Option<PodViolation> {
     check_se_linux(pod, TYPES_WITH_ENGINES)
 }
 
-fn check_se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Complaint> {
+fn check_se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<PodViolation> {
     let of = |container: &'_ Value| container["securityContext"]["seLinuxOptions"].clone();
     let own = pod.context("seLinuxOptions");
     let wrong_type = |options: &Value| !types.contains(&text(options, "type"));
     let is_bad = |options: &Value| {
         wrong_type(options) || !text(options, "user").is_empty() || !text(options, "role").is_empty()
     };
-    let told = setters(is_bad(own), &pod.bad(|container| is_bad(&of(container))))?;
+    let who = setters(is_bad(own), &pod.bad(|container| is_bad(&of(container))))?;
     let all: Vec<Value> = std::iter::once(own.clone()).chain(pod.containers().map(of)).collect();
-    let wrong = sorted(all.iter().filter(|options| wrong_type(options)).map(|options| text(options, "type")));
-    let mut what = Vec::new();
-    if !wrong.is_empty() {
-        what.push(format!("{} {}", plural("type", "types", wrong.len()), quoted(wrong)));
+    let wrong_types =
+        sorted(all.iter().filter(|options| wrong_type(options)).map(|options| text(options, "type")));
+    let mut parts = Vec::new();
+    if !wrong_types.is_empty() {
+        parts.push(format!("{} {}", plural("type", "types", wrong_types.len()), quoted(wrong_types)));
     }
     for part in ["user", "role"] {
         if all.iter().any(|options| !text(options, part).is_empty()) {
-            what.push(format!("{part} may not be set"));
+            parts.push(format!("{part} may not be set"));
         }
     }
-    let detail = format!("{told} set forbidden securityContext.seLinuxOptions: {}", what.join("; "));
-    Complaint::about("seLinuxOptions", Some(detail))
+    let detail = format!("{who} set forbidden securityContext.seLinuxOptions: {}", parts.join("; "));
+    PodViolation::about("seLinuxOptions", Some(detail))
 }
 
 fn text<'a>(options: &'a Value, name: &str) -> &'a str {
@@ -61,25 +62,25 @@ const SAFE: [(i64, &str); 12] = [
     (32, "net.ipv4.tcp_wmem"),
 ];
 
-pub(in super::super) fn sysctls(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn sysctls(pod: &Pod<'_>) -> Option<PodViolation> {
     check_sysctls(pod, 0)
 }
 
-pub(in super::super) fn sysctls_of_27(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn sysctls_of_27(pod: &Pod<'_>) -> Option<PodViolation> {
     check_sysctls(pod, 27)
 }
 
-pub(in super::super) fn sysctls_of_29(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn sysctls_of_29(pod: &Pod<'_>) -> Option<PodViolation> {
     check_sysctls(pod, 29)
 }
 
-pub(in super::super) fn sysctls_of_32(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn sysctls_of_32(pod: &Pod<'_>) -> Option<PodViolation> {
     check_sysctls(pod, 32)
 }
 
-fn check_sysctls(pod: &Pod<'_>, version: i64) -> Option<Complaint> {
+fn check_sysctls(pod: &Pod<'_>, version: i64) -> Option<PodViolation> {
     let safe = |name: &str| SAFE.iter().any(|(since, safe)| *since <= version && *safe == name);
     let set = pod.context("sysctls").as_array().into_iter().flatten().map(name);
     let bad: Vec<_> = set.filter(|name| !safe(name)).collect();
-    Complaint::about("forbidden sysctls", (!bad.is_empty()).then(|| bad.join(", ")))
+    PodViolation::about("forbidden sysctls", (!bad.is_empty()).then(|| bad.join(", ")))
 }

@@ -2,44 +2,45 @@
 
 use serde_json::Value;
 
-use super::{Complaint, Pod};
+use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{containers, quoted, setters, sorted};
 
-pub(in super::super) fn privileged(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn privileged(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad = pod.bad(|container| container["securityContext"]["privileged"] == true);
-    let told = setters(false, &bad).map(|who| format!("{who} must not set securityContext.privileged=true"));
-    Complaint::about("privileged", told)
+    let detail =
+        setters(false, &bad).map(|who| format!("{who} must not set securityContext.privileged=true"));
+    PodViolation::about("privileged", detail)
 }
 
-pub(in super::super) fn escalation(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn escalation(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad = pod.bad(|container| container["securityContext"]["allowPrivilegeEscalation"] != false);
-    let told = setters(false, &bad)
+    let detail = setters(false, &bad)
         .map(|who| format!("{who} must set securityContext.allowPrivilegeEscalation=false"));
-    Complaint::about("allowPrivilegeEscalation != false", told)
+    PodViolation::about("allowPrivilegeEscalation != false", detail)
 }
 
-pub(in super::super) fn escalation_unless_windows(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn escalation_unless_windows(pod: &Pod<'_>) -> Option<PodViolation> {
     if pod.is_windows() { None } else { escalation(pod) }
 }
 
-pub(in super::super) fn host_process(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn host_process(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad = pod.bad(|container| container["securityContext"]["windowsOptions"]["hostProcess"] == true);
-    let told = setters(pod.context("windowsOptions")["hostProcess"] == true, &bad)
+    let detail = setters(pod.context("windowsOptions")["hostProcess"] == true, &bad)
         .map(|who| format!("{who} must not set securityContext.windowsOptions.hostProcess=true"));
-    Complaint::about("hostProcess", told)
+    PodViolation::about("hostProcess", detail)
 }
 
-pub(in super::super) fn proc_mount(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn proc_mount(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad = pod.bad(|container| open_mount(container).is_some());
     let mounts = sorted(pod.containers().filter_map(open_mount));
-    let told = (!bad.is_empty()).then(|| {
+    let detail = (!bad.is_empty()).then(|| {
         format!("{} must not set securityContext.procMount to {}", containers(&bad), quoted(mounts))
     });
-    Complaint::about("procMount", told)
+    PodViolation::about("procMount", detail)
 }
 
-pub(in super::super) fn proc_mount_unless_own_users(pod: &Pod<'_>) -> Option<Complaint> {
-    if pod.has_own_users() { None } else { proc_mount(pod) }
+pub(in super::super) fn proc_mount_unless_own_users(pod: &Pod<'_>) -> Option<PodViolation> {
+    if pod.in_user_namespace() { None } else { proc_mount(pod) }
 }
 
 fn open_mount(container: &Value) -> Option<&str> {

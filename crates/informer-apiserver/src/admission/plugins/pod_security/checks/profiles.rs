@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Complaint, Pod};
+use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{containers, plural, quoted, setters, sorted};
 use crate::admission::plugins::pod_security::pod::name;
 
@@ -10,7 +10,7 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-pub(in super::super) fn app_armor(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     let own = bad_type(pod.context("appArmorProfile"));
     let of = |container| bad_type(member(container, "appArmorProfile"));
     let bad = pod.bad(|container| of(container).is_some());
@@ -26,9 +26,9 @@ pub(in super::super) fn app_armor(pod: &Pod<'_>) -> Option<Complaint> {
     let who: Vec<_> = setters(own.is_some(), &bad).into_iter().chain(noted).collect();
     let values: Vec<_> = types.into_iter().chain(annotations.iter().map(String::as_str)).collect();
     let reason = plural("forbidden AppArmor profile", "forbidden AppArmor profiles", values.len());
-    let told = (!who.is_empty())
+    let detail = (!who.is_empty())
         .then(|| format!("{} must not set AppArmor profile type to {}", who.join(" and "), quoted(values)));
-    Complaint::about(reason, told)
+    PodViolation::about(reason, detail)
 }
 
 fn is_harmless(annotation: &str) -> bool {
@@ -36,7 +36,7 @@ fn is_harmless(annotation: &str) -> bool {
 }
 
 /// Checks the seccomp annotations, which preceded the fields.
-pub(in super::super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<PodViolation> {
     let harmless = |value: &str| {
         matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
     };
@@ -48,37 +48,37 @@ pub(in super::super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Complaint> 
     });
     let bad: Vec<_> = bad.collect();
     let bad: Vec<_> = sorted(bad.iter().map(String::as_str)).into_iter().collect();
-    let told = (!bad.is_empty())
+    let detail = (!bad.is_empty())
         .then(|| format!("forbidden {} {}", plural("annotation", "annotations", bad.len()), bad.join(", ")));
-    Complaint::about("seccompProfile", told)
+    PodViolation::about("seccompProfile", detail)
 }
 
-pub(in super::super) fn seccomp(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn seccomp(pod: &Pod<'_>) -> Option<PodViolation> {
     let own = bad_type(pod.context("seccompProfile"));
     let of = |container| bad_type(member(container, "seccompProfile"));
     let bad = pod.bad(|container| of(container).is_some());
     let types = sorted(own.into_iter().chain(pod.containers().filter_map(of)));
-    let told = setters(own.is_some(), &bad)
+    let detail = setters(own.is_some(), &bad)
         .map(|who| format!("{who} must not set securityContext.seccompProfile.type to {}", quoted(types)));
-    Complaint::about("seccompProfile", told)
+    PodViolation::about("seccompProfile", detail)
 }
 
-pub(in super::super) fn seccomp_set(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn seccomp_set(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad = seccomp(pod);
     if bad.is_some() || pod.context("seccompProfile").is_object() {
         return bad;
     }
     let without = pod.bad(|container| !member(container, "seccompProfile").is_object());
-    let told = (!without.is_empty()).then(|| {
+    let detail = (!without.is_empty()).then(|| {
         format!(
             "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
             containers(&without)
         )
     });
-    Complaint::about("seccompProfile", told)
+    PodViolation::about("seccompProfile", detail)
 }
 
-pub(in super::super) fn seccomp_set_unless_windows(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn seccomp_set_unless_windows(pod: &Pod<'_>) -> Option<PodViolation> {
     if pod.is_windows() { None } else { seccomp_set(pod) }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Complaint, Pod};
+use super::{Pod, PodViolation};
 use crate::admission::plugins::pod_security::messages::{plural, quoted, sorted};
 use crate::admission::plugins::pod_security::pod::name;
 
 /// Volume types that the level `restricted` allows.
-const HARMLESS: [&str; 9] = [
+const ALLOWED_TYPES: [&str; 9] = [
     "configMap",
     "csi",
     "downwardAPI",
@@ -18,7 +18,7 @@ const HARMLESS: [&str; 9] = [
     "projected",
     "secret",
 ];
-const OTHERS: [&str; 21] = [
+const OTHER_TYPES: [&str; 21] = [
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -42,23 +42,23 @@ const OTHERS: [&str; 21] = [
     "storageos",
 ];
 
-pub(in super::super) fn of_the_host(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn of_the_host(pod: &Pod<'_>) -> Option<PodViolation> {
     let bad: Vec<_> = volumes(pod).filter(|volume| volume["hostPath"].is_object()).map(name).collect();
-    Complaint::about("hostPath volumes", (!bad.is_empty()).then(|| named(&bad)))
+    PodViolation::about("hostPath volumes", (!bad.is_empty()).then(|| named(&bad)))
 }
 
-pub(in super::super) fn restricted(pod: &Pod<'_>) -> Option<Complaint> {
+pub(in super::super) fn restricted(pod: &Pod<'_>) -> Option<PodViolation> {
     let is =
         |volume: &Value, names: &[&'static str]| names.iter().copied().find(|name| volume[*name].is_object());
-    let bad: Vec<_> = volumes(pod).filter(|volume| is(volume, &HARMLESS).is_none()).collect();
-    let types = sorted(bad.iter().map(|volume| is(volume, &OTHERS).unwrap_or("unknown")));
-    let told = (!bad.is_empty()).then(|| {
+    let bad: Vec<_> = volumes(pod).filter(|volume| is(volume, &ALLOWED_TYPES).is_none()).collect();
+    let types = sorted(bad.iter().map(|volume| is(volume, &OTHER_TYPES).unwrap_or("unknown")));
+    let detail = (!bad.is_empty()).then(|| {
         let names: Vec<_> = bad.iter().map(|volume| name(volume)).collect();
         let uses = plural("uses", "use", bad.len());
         let word = plural("restricted volume type", "restricted volume types", types.len());
         format!("{} {uses} {word} {}", named(&names), quoted(types))
     });
-    Complaint::about("restricted volume types", told)
+    PodViolation::about("restricted volume types", detail)
 }
 
 fn volumes<'a>(pod: &Pod<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
