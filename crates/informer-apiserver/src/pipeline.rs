@@ -58,7 +58,7 @@ use crate::model::kinds::{Kind, Traits};
 use crate::model::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
-use merge::{Origin, check_new, check_schema, fill_status, shaped};
+use merge::{Origin, check_new, check_schema, decode_typed, fill_status};
 pub(crate) use quota_usage::{Commit, QuotaUsage};
 
 /// Maximum number of names tried for one `generateName`, as in kube-apiserver.
@@ -142,8 +142,8 @@ impl Pipeline {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         self.check_prerequisites(scope, mode, metadata::text(&object, "name"))?;
-        let warnings = self.decoded(scope, &mut object, mode)?;
-        let written = self.create_fitted(scope, object, mode).await;
+        let warnings = self.decode(scope, &mut object, mode)?;
+        let written = self.create_decoded(scope, object, mode).await;
         match written {
             Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
@@ -151,7 +151,7 @@ impl Pipeline {
     }
 
     /// Creates an object that is decoded and defaulted.
-    async fn create_fitted(
+    async fn create_decoded(
         &self,
         scope: Scope<'_>,
         mut object: Object,
@@ -221,7 +221,7 @@ impl Pipeline {
             drop(allocation);
             match committed {
                 Ok(stored) => {
-                    let stored = scope.shown(stored, back);
+                    let stored = scope.in_request_version(stored, back);
                     self.after_write(scope, &name);
                     let stored = stored?;
                     let written = match unversioned {
@@ -274,14 +274,14 @@ impl Pipeline {
 
     /// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings. A raw
     /// object is not changed.
-    fn decoded(
+    fn decode(
         &self,
         scope: Scope<'_>,
         object: &mut Object,
         mode: WriteMode,
     ) -> Result<Vec<String>, ApiError> {
         if mode != WriteMode::Raw {
-            return self.shaped(scope, object, Origin::Body);
+            return self.decode_typed(scope, object, Origin::Body);
         }
         if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
             // An invalid raw CRD is stored, too. Its names are defaulted, because the server needs them.
@@ -316,13 +316,13 @@ impl Pipeline {
         }
     }
 
-    fn shaped(
+    fn decode_typed(
         &self,
         scope: Scope<'_>,
         object: &mut Object,
         origin: Origin<'_>,
     ) -> Result<Vec<String>, ApiError> {
-        shaped(&self.schema, scope, object, origin)
+        decode_typed(&self.schema, scope, object, origin)
     }
 
     fn remove(&self, scope: Scope<'_>, current: &Stored) -> Result<u64, Changed> {

@@ -6,7 +6,11 @@ use super::expressions::{Expression, Outcome, Run};
 pub(super) const BUDGET: u64 = 2_500_000;
 
 /// Returns true if all conditions evaluate to true. Returns an error if this cannot be decided.
-pub(super) fn hold(conditions: &[Expression], fails_open: bool, run: &mut Run<'_>) -> Result<bool, String> {
+pub(super) fn all_true(
+    conditions: &[Expression],
+    fails_open: bool,
+    run: &mut Run<'_>,
+) -> Result<bool, String> {
     let mut errors = Vec::new();
     for condition in conditions {
         match run.evaluate(condition) {

@@ -11,22 +11,30 @@ use crate::registry::Resource;
 
 impl Admission {
     /// Decodes and defaults a patched object. Unknown fields are dropped.
-    pub(crate) fn refit(&self, resource: &Resource, object: Value) -> Result<Object, String> {
-        self.refitted(resource, object).map(|(object, _)| object)
+    pub(crate) fn decode_patched(&self, resource: &Resource, object: Value) -> Result<Object, String> {
+        self.decode_and_default(resource, object).map(|(object, _)| object)
     }
 
     /// Decodes and defaults a patched object. An unknown field is an error.
-    pub(crate) fn refit_strictly(&self, resource: &Resource, object: Value) -> Result<Object, String> {
-        let (object, unknown) = self.refitted(resource, object)?;
+    pub(crate) fn decode_patched_strictly(
+        &self,
+        resource: &Resource,
+        object: Value,
+    ) -> Result<Object, String> {
+        let (object, unknown) = self.decode_and_default(resource, object)?;
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
         Validation::Strict.judge(unknown).map(|_| object)
     }
 
-    fn refitted(&self, resource: &Resource, object: Value) -> Result<(Object, Vec<String>), String> {
+    fn decode_and_default(
+        &self,
+        resource: &Resource,
+        object: Value,
+    ) -> Result<(Object, Vec<String>), String> {
         let Value::Object(mut object) = object else {
             return Err(format!("json: cannot unmarshal {} into Go value", json_type(&object)));
         };
-        let unknown = refit(&self.schema, &resource.kind, &mut object)?;
+        let unknown = decode_patched(&self.schema, &resource.kind, &mut object)?;
         Ok((object, unknown))
     }
 }
@@ -35,7 +43,7 @@ impl Admission {
 /// dropped.
 ///
 /// A custom resource is pruned only when it is stored, so later webhooks still receive its unknown fields.
-pub(crate) fn refit(
+pub(crate) fn decode_patched(
     kinds: &informer_schema::Schema,
     kind: &Kind,
     object: &mut Object,

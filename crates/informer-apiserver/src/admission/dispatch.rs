@@ -179,7 +179,9 @@ impl Admission {
         let resource = invocation.converted.as_ref().unwrap_or(&context.resource);
         match (context.request.attributes.subresource.as_str(), patched) {
             // `status` is the only subresource whose object is the resource itself.
-            ("" | "status", patched) => self.refit(resource, patched).map(Some).map_err(|why| internal(&why)),
+            ("" | "status", patched) => {
+                self.decode_patched(resource, patched).map(Some).map_err(|why| internal(&why))
+            }
             (_, Value::Object(patched)) => Ok(Some(patched)),
             (_, _) => Err(internal("the patched object is none")),
         }
@@ -307,7 +309,11 @@ fn check_failure_policy(hook: &Hook, failure: Failure) -> Result<(), ApiError> {
     match failure {
         Failure::Refused(error) => Err(error),
         Failure::Call(why) if hook.fails_open => {
-            tracing::debug!(webhook = hook.name, why, "a webhook is passed over");
+            tracing::debug!(
+                webhook = hook.name,
+                why,
+                "ignoring a failed webhook call: failurePolicy is Ignore"
+            );
             Ok(())
         }
         Failure::Call(why) => {

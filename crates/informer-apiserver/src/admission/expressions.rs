@@ -22,7 +22,7 @@ pub(super) use evaluate::{Expression, Run};
 pub(super) use refuse::{Expression, Run};
 
 /// The result of an expression, as far as callers distinguish it.
-#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Bool(bool),
@@ -49,7 +49,7 @@ impl Failure {
 pub(super) type Subject<'a> = [(&'static str, &'a Value)];
 
 /// The user and the attributes for the `authorizer` variable.
-#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "nothing is evaluated"))]
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only read with the cel feature"))]
 pub(super) struct AuthorizerInput<'a> {
     user: &'a User,
     permissions: Permissions,

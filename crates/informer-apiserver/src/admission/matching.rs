@@ -114,7 +114,7 @@ impl Admission {
             run.bind_authorizer(&AuthorizerInput::of(write, self.permissions()));
         }
         run.set_budget(conditions::BUDGET);
-        conditions::hold(&hook.conditions, hook.fails_open, &mut run)
+        conditions::all_true(&hook.conditions, hook.fails_open, &mut run)
             .map_err(|why| self.forbidden(write, &why))
     }
 

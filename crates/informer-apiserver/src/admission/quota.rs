@@ -12,10 +12,10 @@
 //!
 //! # Lock order
 //!
-//! [`Books`] is locked from the quota check until the object is stored and its usage recorded, so that two
-//! requests cannot use the same remaining quota. It comes after `allocating`, and before `registry` and
-//! `storage`. Code that writes a
-//! quota within that section takes the lock again.
+//! The lock of [`QuotaUsage`](crate::pipeline::QuotaUsage) is held from the quota check until the object is
+//! stored and its usage recorded, so that two requests cannot use the same remaining quota. It comes after
+//! `allocations`, and before `registry` and `storage`. Code that writes a quota within that section takes the
+//! lock again.
 
 pub(crate) mod check;
 pub(crate) mod evaluator;

@@ -25,17 +25,17 @@ enum RuleTarget<'a> {
 /// Returns the parts of `wanted` that `held` does not cover, formatted for the error message and sorted.
 /// Verbs on the same resource are combined.
 pub(super) fn missing(held: &[Rule], wanted: &[Rule]) -> BTreeSet<String> {
-    let mut message = BTreeSet::new();
+    let mut lines = BTreeSet::new();
     let mut verbs: BTreeMap<RuleTarget<'_>, Vec<&str>> = BTreeMap::new();
     let parts = wanted.iter().flat_map(parts);
     for part in parts.filter(|part| !held.iter().any(|rule| rule.covers(part))) {
         match part.target {
             RuleTarget::Resource { .. } => verbs.entry(part.target).or_default().push(part.verb),
-            RuleTarget::Path(_) => drop(message.insert(part.target.message(&[part.verb]))),
+            RuleTarget::Path(_) => drop(lines.insert(part.target.message(&[part.verb]))),
         }
     }
-    message.extend(verbs.into_iter().map(|(target, verbs)| target.message(&verbs)));
-    message
+    lines.extend(verbs.into_iter().map(|(target, verbs)| target.message(&verbs)));
+    lines
 }
 
 fn parts(rule: &Rule) -> Vec<RulePart<'_>> {

@@ -72,7 +72,7 @@ pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 #[derive(Debug, Clone)]
 pub(crate) struct Permissions {
     /// `None` if RBAC is disabled.
-    #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only expressions ask"))]
+    #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only CEL expressions read it"))]
     policy: Option<Arc<RbacPolicy>>,
 }
 

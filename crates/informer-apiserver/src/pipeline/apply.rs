@@ -109,7 +109,7 @@ impl Pipeline {
         let name = current.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != current.version) {
-            return Err(scope.outdated(self, &object, name));
+            return Err(scope.stale_version_error(self, &object, name));
         }
         let written = self.replace(scope, current, object, mode).await?;
         Ok(written.map(|written| written.warned(warnings)))
@@ -162,7 +162,7 @@ impl Pipeline {
         let mut object = metadata::checked(kind, scope.namespace, Value::Object(object))?;
         // Unknown fields were rejected with the type check of the apply.
         let lenient = Scope { validation: Validation::Ignore, ..scope };
-        self.shaped(lenient, &mut object, Origin::Apply(&apply.config))?;
+        self.decode_typed(lenient, &mut object, Origin::Apply(&apply.config))?;
         let warnings = apply.check_duplicates(scope.validation)?;
         let metadata = metadata::metadata_of_mut(&mut object);
         if let Some(fields) = fields {

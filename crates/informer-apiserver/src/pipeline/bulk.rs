@@ -72,7 +72,7 @@ impl Pipeline {
         };
         let scope = Scope::of_program(resource, namespace.as_deref(), mode);
         let mut object = metadata::checked(kind, namespace.as_deref(), object)?;
-        self.decoded(scope, &mut object, mode)?;
+        self.decode(scope, &mut object, mode)?;
         let uid = metadata::text(&object, "uid").to_owned();
         self.fill_new(kind, &mut object, mode);
         if !uid.is_empty() {

@@ -213,7 +213,7 @@ impl Pipeline {
         self.propagate(scope, &marked);
         Ok(match finalizers.is_empty() && grace == 0 {
             true => self.remove_now(scope, &marked),
-            false => Ok(pending(&*scope.shown(marked, back)?, options)),
+            false => Ok(pending(&*scope.in_request_version(marked, back)?, options)),
         })
     }
 

@@ -251,7 +251,7 @@ impl Pipeline {
     }
 
     /// Sets the managed fields of a new object. Returns their text if the object is stored without them, see
-    /// [`Scope::leaves_managers`].
+    /// [`Scope::stores_managers_as_text`].
     pub(crate) async fn manage_created(
         &self,
         scope: Scope<'_>,
@@ -259,7 +259,7 @@ impl Pipeline {
         mode: WriteMode,
     ) -> Option<String> {
         let (kind, write) = (scope.kind(), ManagedWrite::of(scope, mode));
-        if scope.leaves_managers() {
+        if scope.stores_managers_as_text() {
             return self.managers_text_of_new(kind, object, write);
         }
         if !scope.converts() {

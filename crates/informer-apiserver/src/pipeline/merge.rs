@@ -37,7 +37,7 @@ impl Origin<'_> {
 
 /// Decodes an object with the type or schema of its kind and applies defaults. Returns warnings about dropped
 /// fields.
-pub(crate) fn shaped(
+pub(crate) fn decode_typed(
     kinds: &informer_schema::Schema,
     scope: Scope<'_>,
     object: &mut Object,
@@ -94,17 +94,17 @@ pub(crate) fn check_new(
 ) -> Result<(), ApiError> {
     let named = metadata::check_name(kind, name, object);
     let Some(rules) = Rules::of(kind) else { return named };
-    let mut broken = rules.check(object, None);
+    let mut problems = rules.check(object, None);
     if mode == WriteMode::Whole {
-        broken.extend(rules.check_status(object));
+        problems.extend(rules.check_status(object));
     }
     match named {
-        Ok(()) if broken.is_empty() => Ok(()),
-        Ok(()) => Err(ApiError::invalid_fields(kind, name, broken)),
-        Err(error) if broken.is_empty() => Err(error),
+        Ok(()) if problems.is_empty() => Ok(()),
+        Ok(()) => Err(ApiError::invalid_fields(kind, name, problems)),
+        Err(error) if problems.is_empty() => Err(error),
         Err(error) => {
             let causes = error.details.map(|details| details.causes).unwrap_or_default();
-            Err(ApiError::invalid_fields(kind, name, causes.into_iter().chain(broken).collect()))
+            Err(ApiError::invalid_fields(kind, name, causes.into_iter().chain(problems).collect()))
         }
     }
 }
@@ -174,25 +174,28 @@ pub(crate) fn merge_update(
     if mode != WriteMode::Raw {
         keep_allocated(kind, old, &mut new);
     }
-    let broken = match mode {
+    let problems = match mode {
         WriteMode::Main | WriteMode::Whole => {
             plug_in_change(kind, whole, &mut new);
-            let mut broken = broken_by_change(kind, whole, &mut new);
+            let mut problems = validate_change(kind, whole, &mut new);
             if mode == WriteMode::Whole {
-                broken.extend(broken_status(kind, &mut new));
+                problems.extend(validate_status(kind, &mut new));
             }
-            broken
+            problems
         }
-        WriteMode::Status => broken_status(kind, &mut new),
+        WriteMode::Status => validate_status(kind, &mut new),
         _ => Vec::new(),
     };
-    metadata::check_update(kind, old, &new, mode, broken)?;
+    metadata::check_update(kind, old, &new, mode, problems)?;
     metadata::carry_over(old, &mut new);
     if mode != WriteMode::Raw {
         prepare_changed(kind, old, &mut new);
         check_schema(kind, &mut new, Some(whole))?;
     }
-    if kind.traits.has(Traits::GENERATION) && mode != WriteMode::Status && counts(kind, old, &new) {
+    if kind.traits.has(Traits::GENERATION)
+        && mode != WriteMode::Status
+        && increments_generation(kind, old, &new)
+    {
         let generation = metadata_of(old).and_then(|m| m.get("generation")?.as_i64()).unwrap_or_default();
         metadata_of_mut(&mut new).insert("generation".into(), (generation + 1).into());
     }
@@ -200,7 +203,7 @@ pub(crate) fn merge_update(
 }
 
 /// Validates a changed object of a built-in kind.
-fn broken_by_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
+fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
         Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
             crate::model::crd::change_definition(old, new)
@@ -210,7 +213,7 @@ fn broken_by_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
 }
 
 /// Validates the status of an object of a built-in kind.
-fn broken_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
+fn validate_status(kind: &Kind, object: &mut Object) -> Vec<Cause> {
     Rules::of(kind).map(|rules| rules.check_status(object)).unwrap_or_default()
 }
 
@@ -249,7 +252,7 @@ pub(crate) fn copy_part(name: &str, from: &Object, to: &mut Object) {
 }
 
 /// Returns true if a change increments `metadata.generation`.
-fn counts(kind: &Kind, old: &Object, new: &Object) -> bool {
+fn increments_generation(kind: &Kind, old: &Object, new: &Object) -> bool {
     let skipped = ["metadata", "status", "kind", "apiVersion"];
     // Without a status subresource, the status counts like any other field.
     let skips = |name: &str| skipped.contains(&name) && (name != "status" || kind.traits.has(Traits::STATUS));

@@ -6,5 +6,5 @@ use futures_util::FutureExt;
 ///
 /// Only admission and conversion webhooks suspend a write, and such a write calls none.
 pub(crate) fn ready<T>(write: impl Future<Output = T>) -> T {
-    write.now_or_never().expect("a write without webhooks is ready at once")
+    write.now_or_never().expect("a write without webhooks never suspends")
 }

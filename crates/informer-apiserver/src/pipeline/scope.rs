@@ -36,7 +36,7 @@ impl<'a> Scope<'a> {
 
     /// Returns true if nothing reads the managed fields of a new object before it is stored. They are then
     /// generated as text.
-    pub(crate) fn leaves_managers(&self) -> bool {
+    pub(crate) fn stores_managers_as_text(&self) -> bool {
         let plain = self.resource.stored_as.is_none() && self.resource.converter.is_none();
         plain && !self.kind().is_custom() && !self.kind().expires() && self.admission.is_none()
     }
@@ -69,7 +69,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the stored object in the version of the request.
-    pub(crate) fn shown(
+    pub(crate) fn in_request_version(
         &self,
         stored: Arc<Stored>,
         back: Option<Result<Object, ApiError>>,
@@ -106,7 +106,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the conflict error for a stale resourceVersion. The RBAC escalation check takes precedence.
-    pub(crate) fn outdated(&self, shared: &Pipeline, object: &Object, name: &str) -> ApiError {
+    pub(crate) fn stale_version_error(&self, shared: &Pipeline, object: &Object, name: &str) -> ApiError {
         let refused = self.check_escalation(shared, None, object).err();
         refused.unwrap_or_else(|| ApiError::modified(self.kind(), name))
     }
@@ -166,7 +166,7 @@ impl Pipeline {
     }
 
     /// Returns a new object as it is stored. `managers` is the JSON text of its managed fields if the object
-    /// [does not contain them](Scope::leaves_managers).
+    /// [does not contain them](Scope::stores_managers_as_text).
     pub(crate) async fn drafted_new(
         &self,
         scope: Scope<'_>,

@@ -30,15 +30,15 @@ impl Pipeline {
     ) -> Result<Written, ApiError> {
         let kind = scope.kind();
         let mut object = metadata::checked(kind, scope.namespace, object)?;
-        let warnings = self.decoded(scope, &mut object, mode)?;
-        match self.update_fitted(scope, name, &object, mode).await {
+        let warnings = self.decode(scope, &mut object, mode)?;
+        match self.update_decoded(scope, name, &object, mode).await {
             Ok(written) => Ok(written.warned(warnings)),
             Err(error) => Err(error.warned(warnings)),
         }
     }
 
     /// Updates with an object that is decoded and defaulted.
-    async fn update_fitted(
+    async fn update_decoded(
         &self,
         scope: Scope<'_>,
         name: &str,
@@ -62,7 +62,7 @@ impl Pipeline {
                 found => found?,
             };
             if given.is_some_and(|given| given != current.version) {
-                return Err(scope.outdated(self, object, name));
+                return Err(scope.stale_version_error(self, object, name));
             }
             preconditions::check_precondition(kind, &current, object)?;
             let needs_version = kind.traits.has(Traits::NEEDS_VERSION) && !mode.is_of_program();
@@ -165,7 +165,9 @@ impl Pipeline {
             self.commit(scope, draft, Expect::At(current.version))?
         };
         match committed {
-            Ok(stored) => Ok(Ok(Written::stored(scope.shown(stored, back)?, false).warned(warnings))),
+            Ok(stored) => {
+                Ok(Ok(Written::stored(scope.in_request_version(stored, back)?, false).warned(warnings)))
+            }
             Err(changed) => Ok(Err(changed)),
         }
     }
@@ -220,7 +222,7 @@ impl Pipeline {
         };
         let mut object = patched()?;
         let again = || patched().ok().map(Value::Object);
-        let warnings = self.shaped(scope, &mut object, patch.origin(&again))?;
+        let warnings = self.decode_typed(scope, &mut object, patch.origin(&again))?;
         Ok((object, warnings))
     }
 
@@ -235,7 +237,7 @@ impl Pipeline {
         let name = old.stored.key.name();
         metadata::check_url_name(&object, name)?;
         if metadata::version(&object)?.is_some_and(|version| version != old.stored.version) {
-            return Err(scope.outdated(self, &object, name));
+            return Err(scope.stale_version_error(self, &object, name));
         }
         self.manage_updated(scope, &old.object, &mut object, mode).await;
         self.replace_read(scope, old, object, mode).await

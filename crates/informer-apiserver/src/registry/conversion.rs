@@ -57,7 +57,7 @@ struct ConversionCache {
 
 impl std::fmt::Debug for ConversionCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Kept({})", self.young.len() + self.old.len())
+        write!(f, "ConversionCache({})", self.young.len() + self.old.len())
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) struct Defined {
     pub(crate) versions: Vec<Arc<Resource>>,
 }
 
-/// Whether a group is known, and whether its kinds are custom.
+/// Result of a group lookup: unknown, built-in or custom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKnown {
     No,

@@ -41,12 +41,12 @@ impl<'a> Run<'a> {
 
     pub(crate) fn set_budget(&mut self, _: u64) {}
 
-    #[expect(clippy::unused_self, reason = "as where there is CEL")]
+    #[expect(clippy::unused_self, reason = "same signature as with the cel feature")]
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
         Err(Self::refusal(expression))
     }
 
-    #[expect(clippy::unused_self, reason = "as where there is CEL")]
+    #[expect(clippy::unused_self, reason = "same signature as with the cel feature")]
     pub(crate) fn evaluate_to_json(&mut self, expression: &Expression) -> Result<Value, Failure> {
         Err(Self::refusal(expression))
     }

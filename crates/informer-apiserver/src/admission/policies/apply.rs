@@ -82,7 +82,7 @@ impl Admission {
             return Err(failed(&why));
         }
         match (target.whole, merged) {
-            (true, merged) => self.refit(target.resource, merged),
+            (true, merged) => self.decode_patched(target.resource, merged),
             (false, Value::Object(merged)) => Ok(merged),
             (false, _) => Err(failed("the merged object is none")),
         }
@@ -108,7 +108,7 @@ impl Admission {
             patched if !kind.is_custom() && !is_of(kind, &patched) => {
                 Err(internal(&conversion_message(kind, &patched)))
             }
-            patched => self.refit_strictly(target.resource, patched).map_err(|why| internal(&why)),
+            patched => self.decode_patched_strictly(target.resource, patched).map_err(|why| internal(&why)),
         }
     }
 

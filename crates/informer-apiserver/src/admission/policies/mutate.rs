@@ -84,7 +84,7 @@ impl Refusals {
     /// Adds a rejection, unless `failurePolicy` is `Ignore`.
     fn add(&mut self, policy: &Policy<Mutator>, binding: Option<&Binding>, why: &str, reason: &'static str) {
         if policy.definition.fails_open {
-            tracing::debug!(policy = policy.name, why, "a policy is passed over");
+            tracing::debug!(policy = policy.name, why, "ignoring a failed policy: failurePolicy is Ignore");
             return;
         }
         let message = match binding {

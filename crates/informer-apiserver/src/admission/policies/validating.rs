@@ -218,7 +218,7 @@ impl<'a> View<'a> {
         // Match conditions have no `namespaceObject` and no variables.
         let mut run = self.run(&Value::Null, &[]);
         run.set_budget(conditions::BUDGET);
-        conditions::hold(conditions, fails_open, &mut run)
+        conditions::all_true(conditions, fails_open, &mut run)
     }
 
     pub(super) fn run(&self, namespace: &'a Value, variables: &'a [(String, Expression)]) -> Run<'a> {

@@ -190,7 +190,7 @@ fn to_common_scale(request: Option<&Amount>, limit: Option<&Amount>, bound: Amou
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "upstream divides these numbers as floating point, too")]
+#[expect(clippy::cast_precision_loss, reason = "kube-apiserver divides these numbers as floating point, too")]
 fn as_float(number: i64) -> f64 {
     number as f64
 }

@@ -22,7 +22,7 @@ pub(crate) struct NameCache(HashMap<String, CachedNames>);
 
 #[derive(Debug)]
 struct CachedNames {
-    of: Arc<Stored>,
+    source: Arc<Stored>,
     wanted: Value,
     accepted: Value,
 }
@@ -32,10 +32,10 @@ impl NameCache {
         let read = || {
             let definition = parse(stored.as_slice());
             let (wanted, accepted) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
-            CachedNames { of: Arc::clone(stored), wanted: wanted.clone(), accepted: accepted.clone() }
+            CachedNames { source: Arc::clone(stored), wanted: wanted.clone(), accepted: accepted.clone() }
         };
         let named = self.0.entry(stored.key.name().to_owned()).or_insert_with(read);
-        if !Arc::ptr_eq(&named.of, stored) {
+        if !Arc::ptr_eq(&named.source, stored) {
             *named = read();
         }
         named

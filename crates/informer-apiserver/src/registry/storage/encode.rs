@@ -131,11 +131,11 @@ impl Encoder {
     }
 
     fn value(&mut self, value: &Value) {
-        serde_json::to_writer(&mut self.out, value).expect("a JSON value is written to memory");
+        serde_json::to_writer(&mut self.out, value).expect("writing JSON to memory does not fail");
     }
 
     fn text(&mut self, text: &str) {
-        serde_json::to_writer(&mut self.out, text).expect("a text is written to memory");
+        serde_json::to_writer(&mut self.out, text).expect("writing a string to memory does not fail");
     }
 
     fn member(&mut self, name: &str, value: &Value) {
@@ -153,7 +153,7 @@ impl Encoder {
         (metadata, managers): (&Map<String, Value>, Option<&str>),
     ) -> usize {
         write!(self.out, r#"{{"kind":"{}","apiVersion":"{}","#, kind.kind, kind.api_version)
-            .expect("memory is written to");
+            .expect("writing to memory does not fail");
         let bare_at = self.out.len();
         self.raw(r#""metadata":"#);
         let known =

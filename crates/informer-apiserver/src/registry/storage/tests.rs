@@ -52,7 +52,7 @@ fn put(storage: &mut Storage, key: usize, app: usize) {
     let Value::Object(object) = object else { unreachable!("it is an object") };
     let key = ObjectKey::new(namespace, name).expect("the keys are valid");
     let seen = storage.get(0, key.as_str()).map_or(Expect::Absent, |stored| Expect::At(stored.version));
-    storage.put(0, draft(&kind, key, &object), seen).expect("nobody else writes");
+    storage.put(0, draft(&kind, key, &object), seen).expect("there are no concurrent writes");
 }
 
 fn shown(map: &OrderedMap, filter: &Filter) -> Vec<(String, u64)> {
