@@ -119,8 +119,8 @@ impl Admission {
             let changed = match patched {
                 Ok(Some(object)) => {
                     round.versions.set_object(&invocation, object);
-                    // Every patch counts as a change. A comparison would report false changes, because
-                    // conversion drops the fractional seconds of the times in `managedFields`.
+                    // kube-apiserver compares the objects, but loses the fractional seconds of the times in
+                    // `managedFields` on the way. Each patch therefore counts as a change, there and here.
                     true
                 }
                 Ok(None) => false,

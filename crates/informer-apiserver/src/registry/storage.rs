@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. `Storage::version` is the version of the last commit; every commit takes the next number.
+//! 1. `Storage::version` is the version of the last commit. Every commit takes the next number.
 //! 2. A ring holds the commits of its kind in strictly increasing order, without a gap above
-//! `Table::dropped`.
+//!    `Table::dropped`.
 //! 3. `state at X` + `events in (X, Y]` = `state at Y` for `floor <= X <= Y <= version`.
 //! 4. An object is encoded to JSON once, at its commit. Its event, its list item and its metadata are slices
 //!    of that encoding. It is encoded to protobuf at most once, on the first request.
