@@ -194,7 +194,6 @@ impl Pipeline {
             if let Some(Requester { user, name: Some(_) }) = scope.requester {
                 self.authorize_creation(user, kind, (scope.namespace, &name))?;
             }
-            self.check_limits(scope.quota_write(mode, None), &mut object)?;
             let write = PendingWrite { scope, mode, name: &name, object: &object, old: None };
             let warnings = self.run_validating_plugins(write, api_warnings)?;
             let warned = |error: ApiError| error.warned(warnings.clone());

@@ -1,12 +1,14 @@
-//! Admission plugins that read other objects: PodSecurity, default StorageClass/IngressClass/RuntimeClass,
-//! priority classes, topology labels.
+//! The admission plugins that are enabled by default, in the order of kube-apiserver.
 //!
-//! The plugins are enabled by default. They hold no lock while they decide, and internal writes skip them.
-//! Each first checks the kind, and then whether the labels or classes that it needs exist.
+//! A new plugin is a file below this module that implements [`AdmissionPlugin`], and an entry of [`PLUGINS`]. Plugins hold no lock
+//! while they decide. Writes of the server itself and of the embedding program skip them. Webhooks and policies run after all
+//! plugins of a phase; ResourceQuota is charged after them, see `pipeline/quota_usage.rs`.
 
 mod classes;
-mod mutating;
+mod limit_ranger;
+mod object_defaults;
 mod pod_security;
+mod priority;
 mod runtime_class;
 mod topology;
 
@@ -19,6 +21,48 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
 use crate::model::write_options::{Validation, WriteMode};
+use classes::{DefaultIngressClass, DefaultStorageClass, PersistentVolumeClaimResize};
+use limit_ranger::LimitRanger;
+use object_defaults::{DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition};
+use pod_security::PodSecurity;
+use priority::Priority;
+use runtime_class::RuntimeClass;
+use topology::PodTopologyLabels;
+
+/// An admission plugin. Most plugins take part in one of the two phases only.
+trait AdmissionPlugin: Sync {
+    /// Changes or rejects a new object before the mutating webhooks see it.
+    fn mutate(&self, _admission: &Admission, _write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Rejects a write before the validating webhooks see it; returns warnings for the client.
+    fn validate(&self, _admission: &Admission, _write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        Ok(Vec::new())
+    }
+}
+
+/// The plugins in the order in which they run.
+const PLUGINS: [&dyn AdmissionPlugin; 11] = [
+    &LimitRanger,
+    &TaintNodesByCondition,
+    &PodSecurity,
+    &Priority,
+    &DefaultTolerationSeconds,
+    &DefaultStorageClass,
+    &StorageObjectInUseProtection,
+    &PersistentVolumeClaimResize,
+    &RuntimeClass,
+    &DefaultIngressClass,
+    &PodTopologyLabels,
+];
+
+/// An object that is being created, before the mutating webhooks see it.
+struct NewObject<'a> {
+    kind: &'a Kind,
+    namespace: Option<&'a str>,
+    object: &'a mut Object,
+}
 
 /// A write that is about to be stored. `object` is its final state, `old` the stored object.
 #[derive(Clone, Copy)]
@@ -30,8 +74,25 @@ pub(crate) struct PendingWrite<'a> {
     pub(crate) old: Option<&'a Object>,
 }
 
+impl<'a> PendingWrite<'a> {
+    fn kind(&self) -> &'a Kind {
+        &self.scope.resource.kind
+    }
+}
+
 impl Admission {
-    /// Runs the validating plugins. They run before the validating webhooks.
+    /// Runs the plugins on a new object, before the mutating webhooks.
+    pub(crate) fn run_mutating_plugins(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        object: &mut Object,
+    ) -> Result<(), ApiError> {
+        let mut write = NewObject { kind, namespace, object };
+        PLUGINS.iter().try_for_each(|plugin| plugin.mutate(self, &mut write))
+    }
+
+    /// Runs the plugins on a write, before the validating webhooks.
     ///
     /// Adds their warnings to `warnings`. An error carries the warnings that were collected so far.
     pub(crate) fn run_validating_plugins(
@@ -43,52 +104,13 @@ impl Admission {
         if scope.validation == Validation::Unchecked || mode != WriteMode::Main || scope.scales {
             return Ok(warnings);
         }
-        match self.check_pod_security(write) {
-            Ok(found) => warnings.extend(found),
-            Err(error) => return Err(error.warned(warnings)),
+        for plugin in PLUGINS {
+            match plugin.validate(self, write) {
+                Ok(found) => warnings.extend(found),
+                Err(error) => return Err(error.warned(warnings)),
+            }
         }
-        match self.check_classes(write) {
-            Ok(()) => Ok(warnings),
-            Err(error) => Err(error.warned(warnings)),
-        }
-    }
-
-    fn check_classes(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
-        let kind = &write.scope.resource.kind;
-        match write.old {
-            Some(old) if kind.is("", "PersistentVolumeClaim") => self.check_expansion(write, old),
-            None if kind.is("", "Pod") => self.check_overhead(write),
-            _ if kind.is("scheduling.k8s.io", "PriorityClass") => self.check_default_priority_class(write),
-            _ => Ok(()),
-        }
-    }
-
-    /// Allows only one PriorityClass with `globalDefault`.
-    fn check_default_priority_class(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
-        if part(write.object, "globalDefault") != true {
-            return Ok(());
-        }
-        let known = self.default_class();
-        let known = known.as_ref().and_then(|class| class["metadata"]["name"].as_str());
-        let Some(other) = known.filter(|known| write.old.is_none() || *known != write.name) else {
-            return Ok(());
-        };
-        let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
-        Err(ApiError::forbidden(&write.scope.resource.kind, write.name, &why))
-    }
-
-    /// Applies defaults that depend on other objects. Runs before the mutating webhooks.
-    pub(crate) fn apply_object_defaults(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
-        if kind.is("", "Pod") {
-            self.apply_runtime_class(kind, object)?;
-            self.add_topology_labels(object);
-        }
-        if kind.is("", "PersistentVolumeClaim") {
-            self.set_default_storage_class(object);
-        } else if kind.is("networking.k8s.io", "Ingress") {
-            self.set_default_ingress_class(object);
-        }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Returns a cluster-scoped class.

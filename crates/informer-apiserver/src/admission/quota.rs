@@ -1,6 +1,6 @@
 //! LimitRange and ResourceQuota.
 //!
-//! The decisions are pure functions ([`limits`], [`quota`]). This module finds the LimitRanges and
+//! The decisions are pure functions ([`limits`], [`check`]). This module finds the LimitRanges and
 //! ResourceQuotas of a namespace.
 //!
 //! If the quota controller runs ([`Controllers::quotas`](crate::Controllers)), `status.used` follows each
@@ -19,7 +19,7 @@
 
 pub(crate) mod check;
 pub(crate) mod evaluator;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod pod;
 pub(crate) mod scopes;
 
@@ -27,20 +27,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informer_core::Gvr;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::admission::Admission;
-use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::metadata::told_name;
 use crate::model::quantity::Amount;
-use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
 use crate::registry::select::Filter;
 use crate::registry::storage::Stored;
 
-type Object = Map<String, Value>;
 /// Quantities by resource name.
 pub(crate) type ResourceList = BTreeMap<String, Amount>;
 
@@ -69,40 +65,6 @@ pub(crate) struct QuotaWrite<'a> {
 }
 
 impl Admission {
-    /// Applies the defaults of the LimitRanges to the containers of a new pod.
-    pub(crate) fn apply_limit_defaults(&self, namespace: Option<&str>, pod: &mut Value) {
-        for range in self.in_namespace("limitranges", namespace.unwrap_or_default()) {
-            limits::fill(&range, pod);
-        }
-    }
-
-    /// Validates a new pod or a PVC against the LimitRanges.
-    pub(crate) fn check_limits(
-        &self,
-        quota_write: Option<QuotaWrite<'_>>,
-        object: &mut Object,
-    ) -> Result<(), ApiError> {
-        let Some(QuotaWrite { kind, namespace, mode, old, .. }) = quota_write else { return Ok(()) };
-        let validate = match kind.kind.as_str() {
-            "Pod" if old.is_none() => limits::pod_problems,
-            "PersistentVolumeClaim" if mode != WriteMode::Status => limits::claim_problems,
-            _ => return Ok(()),
-        };
-        // An object that is being deleted is not checked.
-        if !kind.gvr.group.is_empty()
-            || old.is_some_and(|old| old["metadata"]["deletionTimestamp"].is_string())
-        {
-            return Ok(());
-        }
-        for range in self.in_namespace("limitranges", namespace) {
-            let problems = as_value(object, |object| validate(&range, object));
-            if !problems.is_empty() {
-                return Err(ApiError::forbidden(kind, told_name(object), &limits::join_errors(&problems)));
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the LimitRanges or ResourceQuotas of a namespace, ordered by name.
     pub(crate) fn in_namespace(&self, resource: &str, namespace: &str) -> Vec<Value> {
         self.stored_in_namespace(resource, namespace).iter().map(|stored| parse(stored.as_slice())).collect()

@@ -16,9 +16,9 @@ use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::{Map, Value, json};
 
 use crate::admission::Scope;
+use crate::admission::quota::check::{self, Charge};
 use crate::admission::quota::evaluator::Evaluator;
 use crate::admission::quota::pod::add;
-use crate::admission::quota::check::{self, Charge};
 use crate::admission::quota::{QuotaWrite, ResourceList, resource_list, scopes};
 use crate::model::error::ApiError;
 use crate::model::json::parse;

@@ -141,7 +141,6 @@ impl Pipeline {
             _ => None,
         };
         let quota_write = scope.quota_write(mode, Some(whole));
-        self.check_limits(quota_write, &mut new)?;
         let key = current.key.clone();
         let write = PendingWrite { scope, mode, name: key.name(), object: &new, old: Some(old) };
         let warnings = self.run_validating_plugins(write, api_warnings)?;

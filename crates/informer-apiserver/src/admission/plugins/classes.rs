@@ -3,7 +3,7 @@
 use informer_core::Gvr;
 use serde_json::Value;
 
-use super::{PendingWrite, part, set};
+use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
@@ -20,9 +20,46 @@ const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class
 const STORAGE_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
+/// Names the default StorageClass in PVCs without a class.
+pub(super) struct DefaultStorageClass;
+
+impl AdmissionPlugin for DefaultStorageClass {
+    fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("", "PersistentVolumeClaim") {
+            admission.set_default_storage_class(write.object);
+        }
+        Ok(())
+    }
+}
+
+/// Names the default IngressClass in Ingresses without a class.
+pub(super) struct DefaultIngressClass;
+
+impl AdmissionPlugin for DefaultIngressClass {
+    fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("networking.k8s.io", "Ingress") {
+            admission.set_default_ingress_class(write.object);
+        }
+        Ok(())
+    }
+}
+
+/// Rejects the expansion of PVCs whose StorageClass does not allow it.
+pub(super) struct PersistentVolumeClaimResize;
+
+impl AdmissionPlugin for PersistentVolumeClaimResize {
+    fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        if let Some(old) = write.old
+            && write.kind().is("", "PersistentVolumeClaim")
+        {
+            admission.check_expansion(write, old)?;
+        }
+        Ok(Vec::new())
+    }
+}
+
 impl Admission {
-    /// The `DefaultStorageClass` plugin.
-    pub(super) fn set_default_storage_class(&self, claim: &mut Object) {
+    fn set_default_storage_class(&self, claim: &mut Object) {
         if class_of_claim(claim).is_none()
             && let Some(name) = self.default_class_of(&storage_classes(), &STORAGE_DEFAULT)
         {
@@ -30,8 +67,7 @@ impl Admission {
         }
     }
 
-    /// The `DefaultIngressClass` plugin.
-    pub(super) fn set_default_ingress_class(&self, ingress: &mut Object) {
+    fn set_default_ingress_class(&self, ingress: &mut Object) {
         let named = part(ingress, "spec")["ingressClassName"].is_string()
             || annotation(ingress, INGRESS_ANNOTATION).is_some();
         let classes = Gvr::new("networking.k8s.io", "v1", "ingressclasses");
@@ -40,8 +76,8 @@ impl Admission {
         }
     }
 
-    /// The `PersistentVolumeClaimResize` plugin: a PVC may only grow if its StorageClass allows expansion.
-    pub(super) fn check_expansion(&self, write: PendingWrite<'_>, old: &Object) -> Result<(), ApiError> {
+    /// A PVC may only grow if its StorageClass allows expansion.
+    fn check_expansion(&self, write: PendingWrite<'_>, old: &Object) -> Result<(), ApiError> {
         let size = |claim| part(claim, "spec")["resources"]["requests"]["storage"].as_str().unwrap_or("0");
         if !exceeds(size(write.object), size(old)) {
             return Ok(());

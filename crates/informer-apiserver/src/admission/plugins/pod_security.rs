@@ -14,15 +14,23 @@ mod verdict;
 use informer_core::Gvr;
 use serde_json::Value;
 
-use super::{PendingWrite, part};
+use super::{AdmissionPlugin, PendingWrite, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use labels::{Level, NamespaceLevels};
 use pod::Pod;
 use verdict::Verdict;
 
+pub(super) struct PodSecurity;
+
+impl AdmissionPlugin for PodSecurity {
+    fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        admission.check_pod_security(write)
+    }
+}
+
 impl Admission {
-    pub(super) fn check_pod_security(&self, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+    fn check_pod_security(&self, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
         let kind = &write.scope.resource.kind;
         if kind.is("", "Namespace") {
             return self.check_namespace_labels(write);
@@ -60,6 +68,6 @@ impl Admission {
 }
 
 /// Returns a label of a namespace that is being written.
-fn label<'a>(namespace: &'a super::Object, name: &str) -> Option<&'a str> {
+fn label<'a>(namespace: &'a crate::model::metadata::Object, name: &str) -> Option<&'a str> {
     part(namespace, "metadata")["labels"].get(name).and_then(Value::as_str)
 }

@@ -3,7 +3,7 @@
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-use super::{PendingWrite, part, set};
+use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
@@ -12,8 +12,26 @@ use crate::model::quantity::read;
 
 const DIFFERENT: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
+pub(super) struct RuntimeClass;
+
+impl AdmissionPlugin for RuntimeClass {
+    fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        match write.kind.is("", "Pod") {
+            true => admission.apply_runtime_class(write.kind, write.object),
+            false => Ok(()),
+        }
+    }
+
+    fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        if write.old.is_none() && write.kind().is("", "Pod") {
+            admission.check_overhead(write)?;
+        }
+        Ok(Vec::new())
+    }
+}
+
 impl Admission {
-    pub(super) fn apply_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
+    fn apply_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
         let refusal = |pod: &Object, why: &str| Err(ApiError::forbidden(kind, told_name(pod), why));
         let class = match self.runtime_class(pod) {
             Ok(None) => return Ok(()),
@@ -36,7 +54,7 @@ impl Admission {
     }
 
     /// Checks the overhead again, because webhooks may have changed it.
-    pub(super) fn check_overhead(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
+    fn check_overhead(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
         let refusal = |why: &str| Err(ApiError::forbidden(&write.scope.resource.kind, write.name, why));
         let class = match self.runtime_class(write.object) {
             Ok(class) => class.unwrap_or_default(),

@@ -3,15 +3,27 @@
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
-use super::part;
+use super::{AdmissionPlugin, NewObject, part};
 use crate::admission::Admission;
+use crate::model::error::ApiError;
 use crate::model::metadata::Object;
 
 const COPIED_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
+pub(super) struct PodTopologyLabels;
+
+impl AdmissionPlugin for PodTopologyLabels {
+    fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("", "Pod") {
+            admission.add_topology_labels(write.object);
+        }
+        Ok(())
+    }
+}
+
 impl Admission {
     /// Labels a pod that is created with a `nodeName`.
-    pub(super) fn add_topology_labels(&self, pod: &mut Object) {
+    fn add_topology_labels(&self, pod: &mut Object) {
         let Some(node) = part(pod, "spec")["nodeName"].as_str().filter(|node| !node.is_empty()) else {
             return;
         };

@@ -16,7 +16,7 @@ const MAX_THOUSANDTHS: i64 = i64::MAX / 1000;
 const LISTS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
 /// Applies the default requests and limits of a LimitRange to the containers of a pod.
-pub(super) fn fill(range: &Value, pod: &mut Value) {
+pub(crate) fn fill(range: &Value, pod: &mut Value) {
     let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
     for item in items(range, "Container") {
         requests.extend(resource_list(&item["defaultRequest"]));
@@ -56,7 +56,7 @@ fn fill_list(container: &mut Value, which: &str, defaults: &ResourceList) -> Vec
 }
 
 /// Validates a new pod against a LimitRange.
-pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
+pub(crate) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for item in range["spec"]["limits"].as_array().into_iter().flatten() {
         match item["type"].as_str() {
@@ -83,7 +83,7 @@ pub(super) fn pod_problems(range: &Value, pod: &Value) -> Vec<String> {
 }
 
 /// Validates the requests of a PVC against a LimitRange.
-pub(super) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
+pub(crate) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
     let kind = "PersistentVolumeClaim";
     let resources = Resources { requests: List::Requests.of(&claim["spec"]), limits: ResourceList::new() };
     let problems = items(range, kind).flat_map(|item| {
@@ -97,7 +97,7 @@ pub(super) fn claim_problems(range: &Value, claim: &Value) -> Vec<String> {
 }
 
 /// Joins the errors into one message without duplicates.
-pub(super) fn join_errors(problems: &[String]) -> String {
+pub(crate) fn join_errors(problems: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let all: Vec<&str> =
         problems.iter().map(String::as_str).filter(|problem| seen.insert(*problem)).collect();

@@ -1,43 +1,50 @@
-//! The mutating admission plugins: LimitRanger, Priority, DefaultTolerationSeconds,
-//! StorageObjectInUseProtection, TaintNodesByCondition.
+//! The `Priority` plugin: sets the priority of pods by their PriorityClass, and allows one default PriorityClass.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
 
+use super::{AdmissionPlugin, NewObject, PendingWrite, part};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::metadata::{Object, told_name};
-use crate::model::rules::{add_finalizer, add_toleration, get, set, taint_new_node, with_value};
+use crate::model::rules::{get, set, with_value};
 
 /// The default preemption policy.
 const DEFAULT_PREEMPTION_POLICY: &str = "PreemptLowerPriority";
 
-impl Admission {
-    /// Runs the mutating plugins on a new object, before the mutating webhooks.
-    pub(crate) fn run_mutating_plugins(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        object: &mut Object,
-    ) -> Result<(), ApiError> {
-        match (kind.gvr.group.as_str(), kind.kind.as_str()) {
-            ("", "Pod") => {
-                with_value(object, |pod| self.apply_limit_defaults(namespace, pod));
-                self.set_priority(kind, object)?;
-                with_value(object, add_toleration);
-            }
-            ("", "PersistentVolume") => {
-                with_value(object, |volume| add_finalizer(volume, "kubernetes.io/pv-protection"))
-            }
-            ("", "PersistentVolumeClaim") => {
-                with_value(object, |claim| add_finalizer(claim, "kubernetes.io/pvc-protection"));
-            }
-            ("", "Node") => with_value(object, taint_new_node),
-            _ => {}
+pub(super) struct Priority;
+
+impl AdmissionPlugin for Priority {
+    fn mutate(&self, admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        match write.kind.is("", "Pod") {
+            true => admission.set_priority(write.kind, write.object),
+            false => Ok(()),
         }
-        self.apply_object_defaults(kind, object)
+    }
+
+    fn validate(&self, admission: &Admission, write: PendingWrite<'_>) -> Result<Vec<String>, ApiError> {
+        if write.kind().is("scheduling.k8s.io", "PriorityClass") {
+            admission.check_default_priority_class(write)?;
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Admission {
+    /// Allows only one PriorityClass with `globalDefault`.
+    fn check_default_priority_class(&self, write: PendingWrite<'_>) -> Result<(), ApiError> {
+        if part(write.object, "globalDefault") != true {
+            return Ok(());
+        }
+        let known = self.default_class();
+        let known = known.as_ref().and_then(|class| class["metadata"]["name"].as_str());
+        let Some(other) = known.filter(|known| write.old.is_none() || *known != write.name) else {
+            return Ok(());
+        };
+        let why = format!("PriorityClass {other} is already marked as default. Only one default can exist");
+        Err(ApiError::forbidden(&write.scope.resource.kind, write.name, &why))
     }
 
     fn set_priority(&self, kind: &Kind, object: &mut Object) -> Result<(), ApiError> {
@@ -108,7 +115,7 @@ impl Admission {
 
     /// Returns the default PriorityClass. Of several, which only internal writes can create, it is the one
     /// with the lowest value.
-    pub(crate) fn default_class(&self) -> Option<Value> {
+    fn default_class(&self) -> Option<Value> {
         let classes = self.resource(&Gvr::new("scheduling.k8s.io", "v1", "priorityclasses")).ok()?;
         let live = self.storage.read().live(classes.table);
         let all = live.iter().map(|stored| parse(stored.as_slice()));

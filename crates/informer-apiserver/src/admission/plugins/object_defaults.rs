@@ -1,0 +1,44 @@
+//! Plugins that look at the new object only: DefaultTolerationSeconds, StorageObjectInUseProtection, TaintNodesByCondition.
+
+use super::{AdmissionPlugin, NewObject};
+use crate::admission::Admission;
+use crate::model::error::ApiError;
+use crate::model::rules::{add_finalizer, add_toleration, taint_new_node, with_value};
+
+/// Lets pods stay on unreachable nodes for five minutes.
+pub(super) struct DefaultTolerationSeconds;
+
+impl AdmissionPlugin for DefaultTolerationSeconds {
+    fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("", "Pod") {
+            with_value(write.object, add_toleration);
+        }
+        Ok(())
+    }
+}
+
+/// Adds the finalizers that hold PVs and PVCs while they are in use.
+pub(super) struct StorageObjectInUseProtection;
+
+impl AdmissionPlugin for StorageObjectInUseProtection {
+    fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("", "PersistentVolume") {
+            with_value(write.object, |volume| add_finalizer(volume, "kubernetes.io/pv-protection"));
+        } else if write.kind.is("", "PersistentVolumeClaim") {
+            with_value(write.object, |claim| add_finalizer(claim, "kubernetes.io/pvc-protection"));
+        }
+        Ok(())
+    }
+}
+
+/// Taints new nodes as not ready.
+pub(super) struct TaintNodesByCondition;
+
+impl AdmissionPlugin for TaintNodesByCondition {
+    fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
+        if write.kind.is("", "Node") {
+            with_value(write.object, taint_new_node);
+        }
+        Ok(())
+    }
+}
