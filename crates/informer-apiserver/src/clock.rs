@@ -1,5 +1,5 @@
-//! Time as the server sees it. Everything that waits (bookmarks, deadlines, delays, the wait for a version that is
-//! yet to come) and everything that is stamped goes through one [`Clock`].
+//! The server's clock. All timers (bookmarks, deadlines, delays, waiting for a resourceVersion) and all timestamps use one
+//! [`Clock`].
 
 use std::fmt;
 use std::future::Future;
@@ -9,36 +9,37 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// What [`Clock::sleep_until`] returns.
+/// The future that [`Clock::sleep_until`] returns.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time. Implementations must be monotonic.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// Time since the clock was made.
+    /// Returns the time since the clock was created.
     fn elapsed(&self) -> Duration;
 
-    /// The wall clock, for `creationTimestamp` and the like.
+    /// Returns the wall clock time, for timestamps such as `creationTimestamp`.
     fn timestamp(&self) -> Timestamp;
 
-    /// Completes once [`elapsed`](Self::elapsed) has reached `at`. Dropping it is free of effects.
+    /// Waits until [`elapsed`](Self::elapsed) reaches `at`. Cancel safe.
     fn sleep_until(&self, at: Duration) -> Sleep;
 
-    /// Moves the clock ahead of itself, and wakes whoever waited for a time that has come: as if so much time had passed.
+    /// Moves the clock forward as if `by` had passed, and completes the sleeps that are due.
     fn advance(&self, by: Duration);
 }
 
-/// The clock of the tokio runtime: real time, or paused time in tests that pause it; and ahead of that, once it was
-/// [advanced](Clock::advance).
+/// The clock of the tokio runtime: real time, or paused time in tests that pause it.
+///
+/// [`Clock::advance`] adds an offset to the runtime's time.
 #[derive(Debug)]
 pub struct TokioClock {
     origin: tokio::time::Instant,
     wall: Timestamp,
-    /// How far it is ahead.
+    /// The sum of all advances.
     ahead: watch::Sender<Duration>,
 }
 
 impl TokioClock {
-    /// A clock that begins now.
+    /// Creates a clock that starts now. Its wall clock starts at the time of the system.
     pub fn new() -> Self {
         let ahead = watch::Sender::new(Duration::ZERO);
         Self { origin: tokio::time::Instant::now(), wall: Timestamp::now(), ahead }
@@ -69,7 +70,7 @@ impl Clock for TokioClock {
                     biased;
                     () = sleep_for(origin, left) => return,
                     changed = ahead.changed() => if changed.is_err() {
-                        // The clock is gone, and will not be moved any more.
+                        // The clock was dropped and cannot be advanced any more.
                         return sleep_for(origin, left).await;
                     }
                 }
@@ -82,7 +83,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Sleeps until so long after `origin`; a time that no clock can show never comes.
+/// Sleeps until `left` after `origin`; forever if that instant is not representable.
 async fn sleep_for(origin: tokio::time::Instant, left: Duration) {
     match origin.checked_add(left) {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -90,7 +91,7 @@ async fn sleep_for(origin: tokio::time::Instant, left: Duration) {
     }
 }
 
-/// A clock that stands still until a test moves it. It needs no runtime.
+/// A clock that a test advances by hand. It needs no runtime.
 ///
 /// ```
 /// use informer_apiserver::{Clock, ManualClock};
@@ -108,12 +109,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `wall`.
+    /// Creates a clock whose wall clock time is `wall`.
     pub fn new(wall: Timestamp) -> Self {
         Self { elapsed: watch::Sender::new(Duration::ZERO), wall }
     }
 
-    /// Moves the clock and wakes whoever waited for a time that has come.
+    /// Moves the clock forward and completes the sleeps that are due.
     pub fn advance(&self, by: Duration) {
         Clock::advance(self, by);
     }
@@ -132,7 +133,7 @@ impl Clock for ManualClock {
         let mut elapsed = self.elapsed.subscribe();
         Box::pin(async move {
             if elapsed.wait_for(|elapsed| *elapsed >= at).await.is_err() {
-                // The clock is gone, so its time never comes.
+                // The clock was dropped, so the time is never reached.
                 std::future::pending::<()>().await;
             }
         })

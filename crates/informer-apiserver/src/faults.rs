@@ -1,7 +1,7 @@
-//! Faults on demand: rules that say which requests go wrong, when, and how.
+//! Fault injection: rules that select requests, and the faults to inject into them.
 //!
-//! Rules are data: they are read from JSON or YAML, or built in code. Every request is held against every rule;
-//! each rule counts the requests it matched and those it spoiled.
+//! Rules are data: they are parsed from JSON or YAML, or built in code. Every request is matched against every rule.
+//! Each rule counts the requests that it matched and those in which it injected its fault.
 
 mod action;
 mod open;
@@ -20,7 +20,7 @@ pub use rule::{FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
 
 use crate::requests::RequestRecord;
 
-/// The faults of one server. A clone is another handle to the same rules.
+/// The fault rules of one server. Clones are handles to the same rules.
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, FaultMatch};
@@ -32,7 +32,7 @@ use crate::requests::RequestRecord;
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     rules: Arc<Mutex<Vec<Arc<Mutex<Armed>>>>>,
-    /// The watches that are open, in the order in which they began.
+    /// The open watches, oldest first.
     open: Arc<Mutex<Vec<Weak<OpenWatch>>>>,
 }
 
@@ -44,7 +44,7 @@ struct Armed {
     fired: u64,
 }
 
-/// One rule at work. Dropping the handle leaves the rule in force.
+/// A handle to an active fault rule. Dropping the handle does not remove the rule.
 #[derive(Debug, Clone)]
 pub struct Fault {
     armed: Arc<Mutex<Armed>>,
@@ -52,15 +52,16 @@ pub struct Fault {
 }
 
 impl Faults {
-    /// Puts a rule in force, behind those already there.
+    /// Activates a rule. It applies after the existing rules.
     ///
-    /// What happens in the middle of a watch (410, cut, stall, garbage, lost bookmarks) also happens to the watches
-    /// that are open: they count as matching requests, the oldest first, and their events count from here on. So "the
-    /// first watch" is the same one for a test, whether it has begun yet or not.
+    /// An action that takes effect within a watch, such as [`FaultAction::Expire`], [`FaultAction::Garbage`] or
+    /// [`FaultAction::DropBookmarks`], also applies to watches that are already open. They count as matching requests, oldest
+    /// first, and their events are counted from now on. Therefore "the first watch" means the same watch, whether a test adds
+    /// the rule before or after the watch starts.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
         let mut armed = Armed { rule, rng, matched: 0, fired: 0 };
-        // Under the lock of the rules, so that a watch that begins now meets the rule once: here or in `plan`.
+        // Under the lock of the rules: a watch that starts concurrently meets the rule exactly once, here or in `plan`.
         let mut rules = self.rules.lock();
         self.spoil_open(&mut armed);
         let armed = Arc::new(Mutex::new(armed));
@@ -69,17 +70,17 @@ impl Faults {
         Fault { armed, rules: self.clone() }
     }
 
-    /// Puts all rules of a file in force.
+    /// Activates all rules of a file, in order.
     pub fn add_all(&self, file: FaultFile) -> Vec<Fault> {
         file.faults.into_iter().map(|rule| self.add(rule)).collect()
     }
 
-    /// Begins a rule for the requests that match.
+    /// Starts to build a rule for the requests that match.
     pub fn on(&self, on: FaultMatch) -> FaultBuilder {
         FaultBuilder { faults: self.clone(), on, when: FaultWhen::default() }
     }
 
-    /// Takes all rules away.
+    /// Removes all rules. Faults that have begun, such as a stalled watch, continue.
     pub fn clear(&self) {
         self.rules.lock().clear();
     }
@@ -98,7 +99,7 @@ impl Faults {
         }
     }
 
-    /// What the rules make of a request. A watch stays open for later rules as long as its [`OpenWatch`] is held.
+    /// Collects the faults of a request. A watch receives faults of later rules while its [`OpenWatch`] is held.
     pub(crate) fn plan(&self, request: &Arc<RequestRecord>) -> Plan {
         let mut plan = Plan::default();
         let rules = self.rules.lock();
@@ -118,11 +119,12 @@ impl Faults {
     }
 }
 
-/// Forgets those that ended before the list grows: it holds at most some four times as many as were open at once.
+/// Adds an open watch. Removes the ended ones before the list grows, so that its size is at most about four times the
+/// maximum number of concurrent watches.
 fn remember(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
     if open.len() == open.capacity() {
         open.retain(|watch| watch.strong_count() > 0);
-        // Room for as many again, so that watches that stay open are not looked through for each new one.
+        // Double the capacity, so that the scan has an amortized constant cost per watch.
         open.reserve(open.len().max(1));
     }
     open.push(Arc::downgrade(watch));
@@ -137,29 +139,29 @@ impl Armed {
             && when.to.is_none_or(|to| call <= to)
             && when.every.is_none_or(|every| every > 0 && call.is_multiple_of(every))
             && when.times.is_none_or(|times| self.fired < times)
-            // The draw comes last, so that the sequence depends on the seed and on eligible calls alone.
+            // Draw last: the random sequence then depends only on the seed and the eligible requests.
             && when.probability.is_none_or(|probability| self.rng.random::<f64>() < probability)
     }
 }
 
 impl Fault {
-    /// Requests that the rule matched, whether or not they were spoiled.
+    /// Returns the number of requests that the rule matched, with or without an injected fault.
     pub fn matched(&self) -> u64 {
         self.armed.lock().matched
     }
 
-    /// Requests that it spoiled.
+    /// Returns the number of requests in which the rule injected its fault.
     pub fn fired(&self) -> u64 {
         self.armed.lock().fired
     }
 
-    /// Takes the rule away.
+    /// Removes the rule.
     pub fn remove(&self) {
         self.rules.rules.lock().retain(|other| !Arc::ptr_eq(other, &self.armed));
     }
 }
 
-/// A rule in the making: when it fires, then what happens. The last call puts it in force.
+/// Builds a [`FaultRule`]: first its conditions, then its action. Setting the action activates the rule.
 #[derive(Debug)]
 #[must_use = "a rule is in force once its action is named"]
 pub struct FaultBuilder {
@@ -169,48 +171,49 @@ pub struct FaultBuilder {
 }
 
 impl FaultBuilder {
-    /// Only the n-th matching request, counted from 1.
+    /// Fires for the n-th matching request only, counted from 1.
     pub fn nth(mut self, nth: u64) -> Self {
         self.when.nth = Some(nth);
         self
     }
 
-    /// Only the first `times` requests.
+    /// Fires at most `times` times.
     pub fn times(mut self, times: u64) -> Self {
         self.when.times = Some(times);
         self
     }
 
-    /// Each request with this probability, drawn from `seed`.
+    /// Fires with this probability for each matching request. `seed` makes the sequence reproducible.
     pub fn probability(mut self, probability: f64, seed: u64) -> Self {
         self.when.probability = Some(probability);
         self.when.seed = seed;
         self
     }
 
-    /// Whatever [`FaultWhen`] can say.
+    /// Sets all conditions; replaces the earlier ones.
     pub fn when(mut self, when: FaultWhen) -> Self {
         self.when = when;
         self
     }
 
-    /// Puts the rule in force with any action.
+    /// Activates the rule with any action.
     pub fn then(self, action: FaultAction) -> Fault {
         let rule = FaultRule { name: None, on: self.on, when: self.when, action };
         self.faults.add(rule)
     }
 
-    /// 410: as the first event of a watch, as the status of anything else.
+    /// Fails with 410 Expired: as the first event of a watch, or as the status of any other response.
     pub fn expire(self) -> Fault {
         self.then(FaultAction::Expire { after_events: 0 })
     }
 
-    /// This HTTP status, worded as upstream words it where it does.
+    /// Responds with this HTTP status, with kube-apiserver's reason and message for the usual codes.
     pub fn status(self, code: u16) -> Fault {
         self.then(FaultAction::Status { code, reason: None, message: None, retry_after: None, body: None })
     }
 
-    /// An ERROR event with this status after so many events, worded as upstream words it where it does.
+    /// Sends an ERROR event with this status after a number of events, with kube-apiserver's reason and message for the usual
+    /// codes.
     pub fn error_after(self, events: u64, code: u16) -> Fault {
         self.then(FaultAction::ErrorEvent {
             after_events: events,
@@ -221,17 +224,17 @@ impl FaultBuilder {
         })
     }
 
-    /// Carried out, and then the connection is reset in place of the answer.
+    /// Executes the request, then resets the connection instead of responding.
     pub fn lose_answer(self) -> Fault {
         self.then(FaultAction::LostAnswer)
     }
 
-    /// The stream ends properly after so many events.
+    /// Ends the watch normally after a number of events.
     pub fn cut_after(self, events: u64) -> Fault {
         self.then(FaultAction::Cut { after_events: Some(events), after_bytes: None, abrupt: false })
     }
 
-    /// The stream falls silent after so many events, with its connection open.
+    /// Stalls the watch after a number of events; the connection stays open.
     pub fn stall_after(self, events: u64) -> Fault {
         self.then(FaultAction::Stall { after_events: Some(events), after_bytes: None })
     }

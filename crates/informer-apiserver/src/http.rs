@@ -38,20 +38,20 @@ use crate::faults::Faults;
 use crate::requests::RequestLog;
 use watch::Lagging;
 
-/// Everything that requests share: the server below HTTP, its faults, its log, and the options of the protocol.
+/// The state shared by all requests: controllers, injected faults, the request log and the protocol options.
 #[derive(Debug)]
 pub(crate) struct Frontend {
     pub(crate) manager: Arc<ControllerManager>,
     pub(crate) faults: Faults,
     pub(crate) requests: RequestLog,
     pub(crate) lagging: Lagging,
-    /// Clients that ask for aggregated discovery get it.
+    /// Whether clients that request aggregated discovery get it.
     pub(crate) aggregated_discovery: bool,
-    /// Large answers are compressed for clients that accept gzip.
+    /// Whether large responses are compressed for clients that accept gzip.
     pub(crate) compression: bool,
-    /// Host names of a server without authentication, in addition to those of the loopback device.
+    /// Host names that a server without authentication accepts in addition to loopback names.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Concurrent streams of one HTTP/2 connection.
+    /// Maximum concurrent streams of one HTTP/2 connection.
     pub(crate) http2_streams: u32,
 }
 

@@ -1,9 +1,13 @@
-//! A Kubernetes API server to embed in tests, with faults on demand.
+//! An embedded Kubernetes API server for tests, with fault injection.
 //!
-//! It keeps objects of any kind in memory and serves them as kube-apiserver does: create, update, patch and delete
-//! with resource versions; lists with paging, selectors and every way to ask for a version; watches with bookmarks,
-//! streaming lists and a bounded history; discovery. And it misbehaves on command, which the real one cannot:
-//! see [`Faults`].
+//! The server keeps all objects in memory and behaves like kube-apiserver:
+//!
+//! - create, update, patch, server-side apply and delete with optimistic concurrency by `resourceVersion`;
+//! - lists with paging, selectors and `resourceVersionMatch`;
+//! - watches with bookmarks, streaming lists and a bounded history;
+//! - discovery and OpenAPI.
+//!
+//! It also injects faults, which kube-apiserver cannot: see [`Faults`].
 //!
 //! ```
 //! use informer_apiserver::{ApiServer, FaultMatch, Verb};
@@ -28,12 +32,16 @@
 //! # }
 //! ```
 //!
-//! What is served and how it is worded follows the
-//! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as kube-apiserver 1.36 implements
-//! them; `docs/apiserver.md` says how that is shown, and what is not served. Everybody may do everything, unless the
-//! builder is given [tokens](ApiServerBuilder::tokens), [authorities of client certificates](ApiServerBuilder::client_ca),
-//! or asked for [roles](ApiServerBuilder::rbac). On a socket it speaks HTTP, or TLS with the provider that the features
-//! `ring` and `aws-lc-rs` bring, or that is passed; none is installed for the process.
+//! The behavior and the messages follow the
+//! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as implemented by kube-apiserver 1.36.
+//! `docs/apiserver.md` describes how this is verified, and what is not supported.
+//!
+//! By default every request is allowed. Authentication and authorization are enabled with
+//! [tokens](ApiServerBuilder::tokens), [CAs of client certificates](ApiServerBuilder::client_ca) or
+//! [RBAC](ApiServerBuilder::rbac).
+//!
+//! A listening server uses plain HTTP, or TLS with a rustls crypto provider: the one of the features `ring` and
+//! `aws-lc-rs`, or one that the caller passes. The crate installs no process-wide provider.
 
 mod admission;
 mod auth;

@@ -1,19 +1,20 @@
-//! Ports of this machine that stay one's own while nobody listens on them.
+//! Reserved TCP ports on the loopback interface.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// A port of the loopback device for a server that is down at first, or comes back: nobody else is given it meanwhile.
+/// Reserves a TCP port on the loopback interface, for tests of a server that is down at first or restarts.
 ///
-/// A port that was merely free a moment ago can be given to whoever asks for any port: to another test, or to a connection that
-/// goes out. A test of a server that is down then meets another server, and one of a server that comes back finds its port taken.
+/// A port that was merely free a moment ago is not reserved: the system may assign it to another test or to an outgoing
+/// connection. A test would then connect to a wrong server, or a restarted server would fail to bind.
 ///
-/// This one is bound to a socket that never listens: who connects is refused, until a server binds the address with `SO_REUSEADDR`,
-/// as [`ApiServer::listen`](crate::ApiServer::listen) does, and the listeners of Rust's standard library, of tokio and of Go. Only
-/// Linux lets them do so beside such a socket; elsewhere the port is merely one that was free a moment ago. It is let go of when
-/// this value is dropped.
+/// This type keeps the port bound to a socket that never listens. Connections are refused until a server binds the address with
+/// `SO_REUSEADDR`. [`ApiServer::listen`](crate::ApiServer::listen) sets this option, and so do the listeners of Rust's standard
+/// library, tokio and Go. Dropping this value releases the port.
+///
+/// Only Linux allows a second bind next to such a socket. On other systems the port is not reserved.
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, ReservedPort};
@@ -24,7 +25,7 @@ use tokio::net::TcpSocket;
 /// let port = ReservedPort::new()?;
 /// assert!(TcpStream::connect(port.address()).await.is_err());
 ///
-/// // What is tested tries again, until the server is there.
+/// // The code under test retries until the server listens.
 /// let listening = ApiServer::builder().build().listen(port.address()).await?;
 /// TcpStream::connect(port.address()).await?;
 /// listening.shutdown().await;
@@ -39,11 +40,11 @@ pub struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// Reserves a free port. It needs no runtime.
+    /// Reserves a free port. Needs no runtime.
     ///
     /// # Errors
     ///
-    /// When no port is free, or the process may have no more files.
+    /// Returns an error if no port is free or the process has no free file descriptor.
     pub fn new() -> io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
@@ -51,12 +52,12 @@ impl ReservedPort {
         Ok(Self { address: socket.local_addr()?, _held: cfg!(target_os = "linux").then_some(socket) })
     }
 
-    /// The address of the loopback device with this port.
+    /// Returns the loopback address with this port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The number of the port.
+    /// Returns the port number.
     pub fn number(&self) -> u16 {
         self.address.port()
     }

@@ -1,4 +1,4 @@
-//! The log of requests, so that tests can assert "exactly one relist".
+//! The request log, so that tests can assert for example "exactly one relist".
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use informer_core::Gvr;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Requests kept in the log; the oldest go first. A test that makes more asks for fewer at a time.
+/// Maximum requests in the log. The oldest are removed first.
 const REQUESTS_MAX: usize = 100_000;
-/// Bytes of the requests kept in the log: clients control the length of paths, queries and names.
+/// Maximum bytes of the log: clients control the length of paths, queries and names.
 const REQUESTS_BYTES_MAX: usize = 64 << 20;
 
-/// What a request does.
+/// The verb of an API request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the verbs of the API")]
+#[expect(missing_docs, reason = "the variants are the verbs of the Kubernetes API")]
 pub enum Verb {
     Get,
     List,
@@ -26,12 +26,12 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// Discovery, health, anything that is not about a resource.
+    /// A non-resource request, for example discovery or a health check.
     Other,
 }
 
 impl Verb {
-    /// The verb as the API and its roles name it.
+    /// Returns the verb as RBAC rules spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -47,17 +47,17 @@ impl Verb {
     }
 }
 
-/// One request, as it came in. Bodies are not kept.
+/// A logged request, without its body.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RequestRecord {
-    /// Counts all requests of the server, from 1.
+    /// The sequence number among all requests of the server, from 1.
     pub number: u64,
-    /// When it came, by the server's clock.
+    /// The time of arrival: [`Clock::elapsed`](crate::Clock::elapsed) of the server's clock.
     pub at: Duration,
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
-    /// To which resource; `None` for discovery and the like.
+    /// The resource; `None` for a non-resource request.
     pub gvr: Option<Gvr>,
     /// The namespace in the path.
     pub namespace: Option<String>,
@@ -65,18 +65,18 @@ pub struct RequestRecord {
     pub name: Option<String>,
     /// The subresource in the path.
     pub subresource: Option<String>,
-    /// The path, as sent.
+    /// The path as the client sent it.
     pub path: String,
     /// The query, percent-decoded.
     pub query: String,
-    /// The `resourceVersion` parameter; empty where it is unset.
+    /// The `resourceVersion` parameter; empty if it is unset.
     pub resource_version: String,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
 
 impl RequestRecord {
-    /// The memory that it uses in the log.
+    /// Returns the memory that the record uses in the log.
     fn bytes(&self) -> usize {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
         let optional = [&self.namespace, &self.name, &self.subresource];
@@ -85,7 +85,7 @@ impl RequestRecord {
         size_of::<Self>() + gvr + named + texts.map(String::len).iter().sum::<usize>()
     }
 
-    /// True where it is this verb on this resource.
+    /// Returns true if the request has this verb and this plural resource name.
     pub fn is(&self, verb: Verb, resource: &str) -> bool {
         self.verb == verb && self.gvr.as_ref().is_some_and(|gvr| gvr.resource == resource)
     }
@@ -110,7 +110,7 @@ impl LogState {
 }
 
 impl RequestLog {
-    /// Gives the request its number and keeps it. Removes the oldest ones if the log is full.
+    /// Numbers a request and adds it to the log. Removes the oldest requests if the log is full.
     pub(crate) fn push(&self, mut request: RequestRecord) -> Arc<RequestRecord> {
         let mut removed = Vec::new();
         let mut state = self.state.lock();

@@ -1,217 +1,219 @@
-//! What can go wrong with a request.
+//! The faults that can be injected.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What happens to a request.
+/// A fault to inject into a request.
 ///
-/// Events are counted without bookmarks; `afterEvents: 0` is before the first one.
+/// `after_events` counts the events of a watch without bookmarks; 0 is before the first event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum FaultAction {
-    /// Answered with this status and nothing done.
+    /// Responds with this status without executing the request.
     Status {
         /// The HTTP status code.
         code: u16,
-        /// The reason; by default that of the code.
+        /// The reason; defaults to the one that kube-apiserver uses for the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; by default a general one.
+        /// The message; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
-        /// Seconds, as header and in the details.
+        /// Seconds in the `Retry-After` header and in `details.retryAfterSeconds`.
         #[serde(default)]
         retry_after: Option<u32>,
-        /// This text instead of a Status.
+        /// A raw body instead of a Status object.
         #[serde(default)]
         body: Option<String>,
     },
-    /// 410: an ERROR event in a watch, the status of anything else.
+    /// Fails with 410 Expired: as an ERROR event of a watch, or as the status of any other response.
     Expire {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// The body ends.
+    /// Ends the body early. Without a position it ends before the first byte, or immediately on an open watch.
     Cut {
-        /// After so many events of a watch.
+        /// After this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// After so many bytes.
+        /// After this number of bytes.
         #[serde(default)]
         after_bytes: Option<u64>,
-        /// By a reset of the connection (or HTTP/2 stream) instead of a proper end.
+        /// Resets the connection (or the HTTP/2 stream) instead of ending the body normally.
         #[serde(default)]
         abrupt: bool,
     },
-    /// The body falls silent, with its connection open.
+    /// Stops sending the body and keeps the connection open. Without a position it stops before the first byte, or immediately
+    /// on an open watch.
     Stall {
-        /// After so many events of a watch.
+        /// After this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
         after_events: Option<u64>,
-        /// After so many bytes.
+        /// After this number of bytes.
         #[serde(default)]
         after_bytes: Option<u64>,
     },
-    /// Everything about the answer comes later.
+    /// Delays the request before it is executed.
     Delay {
-        /// By so many milliseconds.
+        /// The delay in milliseconds.
         millis: u64,
     },
-    /// No bookmark is sent but the one that ends the initial events.
+    /// Sends no bookmarks, except the one that ends the initial events.
     DropBookmarks,
-    /// The bookmark that ends the initial events is not sent.
+    /// Does not send the bookmark that ends the initial events.
     NoInitialEnd,
-    /// A state of the past: reads answer it, watches repeat what came after it.
+    /// Reads return a past state, and watches replay the events since then.
     Rewind {
-        /// By so many versions.
+        /// The number of versions to go back.
         by: u64,
     },
-    /// A line that is not JSON.
+    /// Sends a line that is not JSON.
     Garbage {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// Half of the next event's line, and then a proper end.
+    /// Sends half of the next event, then ends the watch normally.
     HalfFrame {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// An event of a type that does not exist.
+    /// Sends an event of an unknown type.
     UnknownEvent {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// Streaming lists are refused with 422.
+    /// Rejects streaming lists with 422, as a server without the `WatchList` feature does.
     RejectInitialEvents,
-    /// `sendInitialEvents` is ignored, as by a server that does not know it.
+    /// Ignores `sendInitialEvents`, as a server does that does not know the parameter.
     IgnoreInitialEvents,
-    /// No answer ever comes.
+    /// Never responds.
     NeverAnswer,
-    /// 504, the version is too large: an ERROR event in a watch, the status of anything else.
+    /// Fails with 504 "Too large resource version": as an ERROR event of a watch, or as the status of any other response.
     TooLarge,
-    /// An ERROR event with this status, worded as upstream words it where it does; nothing follows it.
+    /// Sends an ERROR event with this status, then ends the watch.
     ErrorEvent {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
-        /// The code of its status.
+        /// The code of the status.
         code: u16,
-        /// The reason; by default that of the code.
+        /// The reason; defaults to the one of the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; by default a general one.
+        /// The message; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
-        /// Seconds, in the details.
+        /// Seconds in `details.retryAfterSeconds`.
         #[serde(default)]
         retry_after: Option<u32>,
     },
-    /// An event of the test's own making: of another kind, without metadata or version, huge. One of type `ERROR` is
-    /// the last. Where a watch is answered as protobuf, an object that has none goes as its line of JSON.
+    /// Sends a custom event, for example one of another kind, without metadata or resourceVersion, or with a huge object.
+    ///
+    /// An event of type `ERROR` ends the watch. On a protobuf watch, an object without a protobuf encoding is sent as a JSON line.
     Event {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
-        /// Its type, as `MODIFIED`.
+        /// The event type, for example `MODIFIED`.
         r#type: String,
-        /// Its object, which may be anything.
+        /// The object: any JSON value.
         #[serde(default)]
         object: Value,
     },
-    /// The next event is not sent. No server that keeps its contract does this.
+    /// Drops the next event. This violates the watch contract.
     SkipEvent {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// The next event is sent twice. No server that keeps its contract does this.
+    /// Sends the next event twice. This violates the watch contract.
     RepeatEvent {
-        /// Events before it.
+        /// The number of events before it.
         #[serde(default)]
         after_events: u64,
     },
-    /// The next two events are sent in the other order. No server that keeps its contract does this.
+    /// Swaps the next two events. This violates the watch contract.
     SwapEvents {
-        /// Events before them.
+        /// The number of events before them.
         #[serde(default)]
         after_events: u64,
     },
-    /// Each bookmark is sent twice, the one that ends the initial events too.
+    /// Sends each bookmark twice, including the one that ends the initial events.
     RepeatBookmarks,
-    /// Bookmarks are of an older version than the events before them.
+    /// Sends bookmarks with an older resourceVersion than the events before them.
     OldBookmarks {
-        /// By so many versions.
+        /// The number of versions to go back.
         by: u64,
     },
-    /// The initial events come in some order. No server that keeps its contract does this.
+    /// Shuffles the initial events. This violates the watch contract.
     ShuffleInitial {
-        /// Where the draws begin.
+        /// The seed of the random order.
         #[serde(default)]
         seed: u64,
     },
-    /// Everything that a watch tells comes later, while writes are acknowledged at once.
+    /// Delays all events of a watch, while writes are acknowledged without delay.
     Lag {
-        /// By so many milliseconds.
+        /// The delay in milliseconds.
         millis: u64,
     },
-    /// A watch ends properly so long after it began.
+    /// Ends a watch normally after this time.
     Lifetime {
-        /// Milliseconds.
+        /// The time in milliseconds.
         millis: u64,
     },
-    /// The body comes in drops.
+    /// Sends the body in small chunks with pauses.
     Trickle {
-        /// Bytes of each.
+        /// Bytes of each chunk, at least one.
         bytes: u32,
-        /// Milliseconds before each.
+        /// Milliseconds before each chunk.
         millis: u64,
     },
-    /// Carried out, and then answered with this status all the same.
+    /// Executes the request, but responds with this status.
     FalseStatus {
         /// The HTTP status code.
         code: u16,
-        /// The reason; by default that of the code.
+        /// The reason; defaults to the one that kube-apiserver uses for the code.
         #[serde(default)]
         reason: Option<String>,
-        /// The message; by default a general one.
+        /// The message; defaults to a generic one for the code.
         #[serde(default)]
         message: Option<String>,
-        /// Seconds, as header and in the details.
+        /// Seconds in the `Retry-After` header and in `details.retryAfterSeconds`.
         #[serde(default)]
         retry_after: Option<u32>,
     },
-    /// Carried out, and then the connection (or HTTP/2 stream) is reset in place of the answer.
+    /// Executes the request, then resets the connection (or the HTTP/2 stream) instead of responding.
     LostAnswer,
-    /// Carried out at once, and answered later.
+    /// Executes the request without delay, but delays the response.
     LateAnswer {
-        /// By so many milliseconds.
+        /// The delay in milliseconds.
         millis: u64,
     },
-    /// The connection takes no more requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1. What is under way
-    /// on it goes on.
+    /// Closes the connection for further requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1. Requests in flight
+    /// continue.
     GoAway,
-    /// A page has fewer items than were asked for, and a token to go on with.
+    /// Returns fewer items per page than requested, with a continue token.
     ShortPage {
-        /// At most so many; an empty page for 0.
+        /// Maximum items of a page; 0 returns an empty page.
         items: u64,
     },
-    /// `limit` is ignored: the whole list in one page.
+    /// Ignores `limit` and returns the whole list in one page.
     IgnoreLimit,
-    /// `remainingItemCount` is wrong.
+    /// Returns a wrong `remainingItemCount`.
     RemainingItems {
-        /// What it says; absent by default.
+        /// The reported count; the field is absent by default.
         #[serde(default)]
         count: Option<u64>,
     },
 }
 
 impl FaultAction {
-    /// True for what can still happen to a watch after it began.
+    /// Returns true if the action can apply to a watch that is already open.
     pub(super) fn is_within_a_watch(&self) -> bool {
         match self {
             Self::Expire { .. }

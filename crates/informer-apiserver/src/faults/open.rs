@@ -1,3 +1,5 @@
+//! Faults that are injected into open watches.
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +11,8 @@ use parking_lot::Mutex;
 use super::FaultAction;
 use crate::requests::RequestRecord;
 
-/// Rings for the one task that a watch is read by. It listens before each event, so that this must cost next to nothing.
+/// A notification for the single task that polls a watch. The task polls it before each event, so polling must be cheap:
+/// usually two loads and a waker registration, without an atomic read-modify-write on the flag.
 #[derive(Debug, Default)]
 struct Bell {
     rung: AtomicBool,
@@ -26,7 +29,7 @@ impl Bell {
         if !self.rung.load(Ordering::SeqCst) {
             self.listener.register(context.waker());
         }
-        // It may have rung before somebody listened. Looking first is free of a write where it has not.
+        // `notify` may run before the registration, so check again. A plain load avoids the swap on the common path.
         match self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -34,7 +37,7 @@ impl Bell {
     }
 }
 
-/// A watch that is open, and what later rules want of it.
+/// An open watch and the faults that rules have added since it started.
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
     request: Arc<RequestRecord>,
@@ -56,12 +59,12 @@ impl OpenWatch {
         self.bell.ring();
     }
 
-    /// Waits until a rule wants something. Dropping the future loses nothing.
+    /// Waits until a rule has added a fault. Cancel safe.
     pub(crate) async fn rung(&self) {
         poll_fn(|context| self.bell.poll(context)).await;
     }
 
-    /// What was wanted since the last call.
+    /// Returns the faults that were added since the last call.
     pub(crate) fn take(&self) -> Vec<FaultAction> {
         std::mem::take(&mut self.spoiled.lock())
     }

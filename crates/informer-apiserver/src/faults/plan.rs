@@ -1,4 +1,4 @@
-//! What the rules make of one request.
+//! The faults that apply to one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use super::{FaultAction, OpenWatch};
 use crate::model::error::ApiError;
 
-/// An event of a type that does not exist.
+/// An event of an unknown type.
 const EXPLODED: &[u8] =
     b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n";
 
-/// Everything that is to go wrong with one request.
+/// All faults of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) never_answer: bool,
@@ -23,9 +23,9 @@ pub(crate) struct Plan {
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
     pub(crate) page: PagePlan,
-    /// Once it is carried out.
+    /// Faults of the response, after the request was executed.
     pub(crate) afterwards: Afterwards,
-    /// Watches.
+    /// The handle through which later rules add faults, if the request is a watch.
     pub(crate) open: Option<Arc<OpenWatch>>,
     pub(crate) drop_bookmarks: bool,
     pub(crate) no_initial_end: bool,
@@ -35,15 +35,15 @@ pub(crate) struct Plan {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) shuffle: Option<u64>,
     pub(crate) upsets: Vec<(u64, Upset)>,
-    /// Any body.
+    /// Where and how the body ends, for any request.
     pub(crate) body_end: Option<(Point, BodyEnd)>,
 }
 
-/// An answer in place of the real one.
+/// A response that replaces the real one.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Status(Box<ApiError>),
-    /// A text of any kind.
+    /// A raw body.
     Text {
         code: u16,
         retry_after: Option<u32>,
@@ -51,16 +51,16 @@ pub(crate) enum Answer {
     },
 }
 
-/// What happens to the page of a list.
+/// Faults of a list page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PagePlan {
     pub(crate) items: Option<u64>,
     pub(crate) ignore_limit: bool,
-    /// What `remainingItemCount` says in the place of the truth.
+    /// The value of `remainingItemCount`; `Some(None)` omits the field.
     pub(crate) remaining: Option<Option<u64>>,
 }
 
-/// What happens to a request that was carried out.
+/// Faults of the response to an executed request.
 #[derive(Debug, Default)]
 pub(crate) struct Afterwards {
     pub(crate) delay: Duration,
@@ -69,55 +69,55 @@ pub(crate) struct Afterwards {
     pub(crate) go_away: bool,
 }
 
-/// A body that comes in drops.
+/// Sends a body in chunks of `bytes`, each after a pause.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trickle {
     pub(crate) bytes: usize,
     pub(crate) pause: Duration,
 }
 
-/// What happens to a watch between two events.
+/// A fault between two events of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Upset {
     Expire,
-    /// A line that is sent.
+    /// Sends a line.
     Line(Bytes),
-    /// A line that is sent, and nothing after it.
+    /// Sends a line, then ends the watch.
     LastLine(Bytes),
-    /// Something about the next event.
+    /// Changes the next event.
     Twist(Twist),
 }
 
-/// What happens to the next event.
+/// A fault of the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Twist {
-    /// It is cut in half, and is the last.
+    /// Sends half of it, then ends the watch.
     Halve,
     Skip,
     Repeat,
-    /// It comes after the one that follows it.
+    /// Sends it after the following event.
     Swap,
 }
 
-/// Where a body breaks off.
+/// The position at which a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     Events(u64),
     Bytes(u64),
 }
 
-/// How a body breaks off.
+/// The way in which a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     Clean,
     Reset,
     Stall,
-    /// A reset at once, before anything that was written is flushed.
+    /// Resets the connection immediately, without flushing the written bytes.
     Lost,
 }
 
 impl Plan {
-    /// True where nothing is wrong with the events of a watch, so that they need not be told apart.
+    /// Returns true if no fault depends on the number of events, so that several events may be one item.
     pub(crate) fn leaves_events(&self) -> bool {
         !self.drop_bookmarks
             && !self.no_initial_end
@@ -177,7 +177,7 @@ impl Plan {
             FaultAction::LostAnswer => self.body_end = Some((Point::Bytes(0), BodyEnd::Lost)),
             FaultAction::LateAnswer { millis } => self.afterwards.delay += Duration::from_millis(*millis),
             FaultAction::Trickle { bytes, millis } => {
-                // A drop of nothing would never end.
+                // Empty chunks would never complete the body.
                 let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
                 self.afterwards.trickle = Some(Trickle { bytes, pause: Duration::from_millis(*millis) });
             }
@@ -187,7 +187,7 @@ impl Plan {
     }
 }
 
-/// What an action does between two events of a watch, and after how many; `None` where it does something else.
+/// Returns the fault between two events and the event count at which it applies, or `None` for other actions.
 fn upset(action: &FaultAction) -> Option<(u64, Upset)> {
     Some(match action {
         FaultAction::Expire { after_events } => (*after_events, Upset::Expire),
@@ -222,7 +222,7 @@ fn point(events: Option<u64>, bytes: Option<u64>) -> Point {
     }
 }
 
-/// A Status of a code, in upstream's words where it has some.
+/// Returns a Status for a code, with the reason and message of kube-apiserver for the usual codes.
 fn status(code: u16, reason: Option<&str>, message: Option<&str>, seconds: Option<u32>) -> ApiError {
     let (usual, text) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),

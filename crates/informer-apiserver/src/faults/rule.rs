@@ -1,11 +1,11 @@
-//! Rules as data.
+//! Fault rules and their file format.
 
 use serde::{Deserialize, Serialize};
 
 use super::FaultAction;
 use crate::requests::{RequestRecord, Verb};
 
-/// A list of rules, as a file holds them: `faults: [...]`, or the bare list.
+/// A file of fault rules, in JSON or YAML: `faults: [...]`, or a list without the key.
 ///
 /// ```
 /// use informer_apiserver::FaultFile;
@@ -22,38 +22,38 @@ use crate::requests::{RequestRecord, Verb};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultFile {
-    /// The rules, in the order in which they are held against a request.
+    /// The rules, in the order in which they are applied.
     pub faults: Vec<FaultRule>,
 }
 
-/// Which requests go wrong, when, and how.
+/// A fault rule: which requests it matches, when it fires, and the fault that it injects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaultRule {
-    /// For people.
+    /// A name for readers of the file; it has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Which requests.
+    /// Selects the matching requests.
     #[serde(default, rename = "match")]
     pub on: FaultMatch,
-    /// Which of them.
+    /// Selects those of the matching requests for which the rule fires.
     #[serde(default)]
     pub when: FaultWhen,
-    /// What happens to them.
+    /// The fault to inject.
     pub action: FaultAction,
 }
 
-/// Which requests a rule is about; what is not named matches everything.
+/// Selects requests. All fields that are set must match; an unset field matches every request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaultMatch {
-    /// The verb.
+    /// The API verb.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verb: Option<Verb>,
-    /// The plural resource, as `pods`.
+    /// The plural resource name, for example `pods`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The API group; the core group is empty.
+    /// The API group; empty for the core group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The namespace in the path.
@@ -62,39 +62,39 @@ pub struct FaultMatch {
     /// The name in the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A part of the path, as `/openapi/v3`: for what is no resource, too.
+    /// A substring of the path, for example `/openapi/v3`. It also matches non-resource requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// A part of the `User-Agent`.
+    /// A substring of the `User-Agent` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// A part of the query, as `sendInitialEvents=true`.
+    /// A substring of the decoded query, for example `sendInitialEvents=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
 }
 
 impl FaultMatch {
-    /// Requests of one verb.
+    /// Matches requests with a verb.
     pub fn verb(verb: Verb) -> Self {
         Self { verb: Some(verb), ..Self::default() }
     }
 
-    /// Watches of a resource.
+    /// Matches watches of a resource.
     pub fn watch(resource: impl Into<String>) -> Self {
         Self { resource: Some(resource.into()), ..Self::verb(Verb::Watch) }
     }
 
-    /// Lists of a resource.
+    /// Matches lists of a resource.
     pub fn list(resource: impl Into<String>) -> Self {
         Self { resource: Some(resource.into()), ..Self::verb(Verb::List) }
     }
 
-    /// Requests whose path has this part, as `/apis/apps`: discovery and the like.
+    /// Matches requests whose path contains `part`, for example `/apis/apps`.
     pub fn path(part: impl Into<String>) -> Self {
         Self { path: Some(part.into()), ..Self::default() }
     }
 
-    /// True where the rule is about the request.
+    /// Returns true if all fields that are set match the request.
     pub fn matches(&self, request: &RequestRecord) -> bool {
         let gvr = request.gvr.as_ref();
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -113,34 +113,36 @@ impl FaultMatch {
     }
 }
 
-/// Which of the matching requests; all conditions that are named must hold. Counting begins at 1.
+/// Selects those of the matching requests for which a rule fires. All conditions that are set must hold.
+///
+/// Each rule counts its matching requests from 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaultWhen {
-    /// This one.
+    /// Fires for this request only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<u64>,
-    /// From this one on.
+    /// Fires from this request on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// Up to and including this one.
+    /// Fires up to and including this request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// Each n-th.
+    /// Fires for every n-th request; never for 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
-    /// At most so many.
+    /// Fires at most this many times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// With this probability.
+    /// Fires with this probability, between 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// Where the draws begin.
+    /// The seed of the random numbers for `probability`.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// A text that holds no rules.
+/// The error of [`FaultFile::parse`].
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the fault rules; write a list of {{match, when, action}}")]
 pub struct ParseFaultsError {
@@ -149,13 +151,13 @@ pub struct ParseFaultsError {
 }
 
 impl FaultFile {
-    /// Reads JSON or YAML.
+    /// Parses JSON or YAML.
     ///
     /// # Errors
     ///
-    /// When it is neither, or names a condition or an action that does not exist.
+    /// Returns an error if the text is neither, or if it contains an unknown field or action.
     pub fn parse(text: &str) -> Result<Self, ParseFaultsError> {
-        // By way of JSON values: YAML proper would want actions written as tags.
+        // Convert through JSON values: the YAML deserializer requires tags for enum variants.
         let value: serde_json::Value =
             serde_norway::from_str(text).map_err(|cause| ParseFaultsError { cause: cause.into() })?;
         let parsed = match value.is_array() {

@@ -21,7 +21,7 @@ fn watch() -> Arc<RequestRecord> {
 }
 
 #[test]
-fn watches_that_ended_are_forgotten_and_those_that_are_open_are_not() {
+fn ended_watches_are_dropped_and_open_watches_receive_later_faults() {
     let faults = Faults::default();
     let open: Vec<_> = (0..10).map(|_| faults.plan(&watch()).open).collect();
     (0..10_000).for_each(|_| drop(faults.plan(&watch())));

@@ -1,4 +1,4 @@
-//! What a client takes: the form and the encoding of the answer.
+//! Content negotiation by the `Accept` header.
 
 use http::header::ACCEPT;
 use http::request;
@@ -9,7 +9,7 @@ use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::storage::Form;
 
-/// What an answer consists of.
+/// The content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wants {
     Item,
@@ -17,7 +17,7 @@ pub(crate) enum Wants {
     Watch,
 }
 
-/// How an answer is written.
+/// The encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -26,14 +26,14 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// In which shape objects are answered.
+/// The representation of objects: as a form of the object, or as a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Form(Form),
     Table(TableForm),
 }
 
-/// One clause of the Accept header.
+/// A clause of the `Accept` header.
 struct Clause<'a> {
     media: &'a str,
     transform: Option<&'a str>,
@@ -42,7 +42,7 @@ struct Clause<'a> {
     quality: f32,
 }
 
-/// The clauses, the most wanted first.
+/// Returns the clauses by descending quality.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = accept
         .split(',')
@@ -75,19 +75,19 @@ fn encoding(media: &str) -> Option<Encoding> {
     }
 }
 
-/// The encoding that errors and other plain answers have.
+/// Returns the encoding of errors and non-resource responses.
 pub(crate) fn plain_encoding(head: &request::Parts) -> Encoding {
     let accept = header(head, ACCEPT);
     clauses(accept).iter().find_map(|clause| encoding(clause.media)).unwrap_or(Encoding::Json)
 }
 
-/// Whether an error is indented: upstream does so where the client asks for nothing but a transformed answer.
+/// Returns true if errors are indented: kube-apiserver does so if every clause requests a transformation (`as=`).
 pub(crate) fn indents_errors(head: &request::Parts) -> bool {
     let accept = header(head, ACCEPT);
     !accept.is_empty() && clauses(accept).iter().all(|clause| clause.transform.is_some())
 }
 
-/// The shape and the encoding of the answer: the first acceptable clause of the Accept header.
+/// Returns the shape and the encoding of the first acceptable clause of the `Accept` header.
 pub(crate) fn negotiate(
     head: &request::Parts,
     wants: Wants,
@@ -102,7 +102,7 @@ pub(crate) fn negotiate(
     let streams = |media: &str| wants != Wants::Watch || media != "application/yaml";
     for clause in &clauses {
         let Some(encoding) = encoding(clause.media).filter(|_| streams(clause.media)) else { continue };
-        // What is not built in has no protobuf, and tables have none at all.
+        // Custom resources and tables have no protobuf encoding.
         if encoding == Encoding::Protobuf && (kind.is_custom() || clause.transform.is_some()) {
             continue;
         }
@@ -156,7 +156,7 @@ fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let streams = format!("application/json;stream=watch, {PROTOBUF};stream=watch");
     if !routed && !kind.is_custom() {
-        // The router says no before the handler does: a GET of a collection can be a list or a watch.
+        // kube-apiserver's router rejects the request before the handler. For it, a GET of a collection may be a list or a watch.
         let more = if wants == Wants::Item { String::new() } else { format!(", {streams}") };
         let mut error = not_acceptable(&format!(
             "406: Not Acceptable\n\nAvailable representations: {PLAIN}, {PROTOBUF}{more}"

@@ -9,8 +9,9 @@ use crate::model::error::ApiError;
 use crate::requests::Verb;
 
 impl Call<'_> {
-    /// Returns the admission request of a write with these options; `None` if no webhook or policy could apply to it. An invalid
-    /// body is left to the write itself.
+    /// Returns the admission request of a write with these options, or `None` if no webhook or policy can apply.
+    ///
+    /// An invalid body also returns `None`; the write then reports the error.
     pub(crate) fn admission(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<AdmissionRequest> {
         if !self.shared.has_hooks() && self.route.resource.converter.is_none() {
             return None;
@@ -49,7 +50,7 @@ impl Call<'_> {
         (!attributes.is_exempt()).then(|| AdmissionRequest::new(attributes))
     }
 
-    /// The options of a create or update; a patch is an update.
+    /// Returns the CreateOptions or UpdateOptions of a write. A patch counts as an update.
     pub(crate) fn write_options(&self) -> Value {
         let kind = match self.route.verb {
             Verb::Create => "CreateOptions",

@@ -1,4 +1,4 @@
-//! How answers are made: status, headers, and the bytes in the form that the client reads.
+//! Responses: status, headers, and the conversion of the body to the negotiated encoding.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
@@ -26,37 +26,37 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(crate) type Answer = Response<ApiBody>;
 
-/// The text of a header; empty where it is absent.
+/// Returns the value of a header, or an empty string if it is absent or not ASCII.
 pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
     head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// An answer made of whole JSON.
+/// Returns a response with a JSON body.
 pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, JSON, ApiBody::whole(body))
 }
 
-/// An answer made of a whole object as protobuf.
+/// Returns a response with a protobuf object.
 pub(crate) fn protobuf(status: u16, body: Bytes) -> Answer {
     with_type(status, PROTOBUF, ApiBody::whole(body))
 }
 
-/// An answer that streams a list as JSON.
+/// Returns a response that streams a JSON list.
 pub(crate) fn list(batches: Batches) -> Answer {
     with_type(200, JSON, ApiBody::batches(batches))
 }
 
-/// An answer that streams a list as protobuf.
+/// Returns a response that streams a protobuf list.
 pub(crate) fn protobuf_list(batches: Batches) -> Answer {
     with_type(200, PROTOBUF, ApiBody::batches(batches))
 }
 
-/// An answer made of text.
+/// Returns a plain-text response.
 pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
-/// The answer to a request that took too long: the same for everybody, in whatever form was asked for.
+/// Returns the 504 response of a timeout. As in kube-apiserver its body is JSON, whatever the client accepts.
 pub(crate) fn timed_out() -> Answer {
     const BODY: &str = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
     text(504, format!("{BODY}\n"))
@@ -69,17 +69,17 @@ fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
     answer
 }
 
-/// An answer that streams JSON.
+/// Returns a response that streams JSON.
 pub(crate) fn streamed(chunks: Chunks) -> Answer {
     with_type(200, JSON, ApiBody::chunks(chunks))
 }
 
-/// An answer that streams events as protobuf.
+/// Returns a response that streams protobuf watch events.
 pub(crate) fn streamed_protobuf(chunks: Chunks) -> Answer {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
 
-/// The lines of events as frames. A line that is no event, as faults send, stays as it is.
+/// Converts JSON lines of watch events to protobuf frames. Invalid lines, which faults inject, remain unchanged.
 pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
@@ -101,7 +101,7 @@ pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     out.freeze()
 }
 
-/// The answer to a refused request.
+/// Returns the response of a failed request.
 pub(crate) fn refused(error: &ApiError) -> Answer {
     let mut answer = match error.plain {
         true => text(error.code, error.message.clone()),
@@ -117,21 +117,21 @@ pub(crate) fn refused(error: &ApiError) -> Answer {
     answer
 }
 
-/// Adds warnings to an answer.
+/// Adds warnings to a response.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
     if !warnings.is_empty() {
         answer.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
     }
 }
 
-/// Adds warnings before those that an answer has.
+/// Adds warnings before the existing ones.
 pub(crate) fn warn_first(answer: &mut Answer, warnings: &[String]) {
     if !warnings.is_empty() {
         answer.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
     }
 }
 
-/// The answer of a fault.
+/// Returns the response that a fault has injected.
 pub(crate) fn spoiled(answer: crate::faults::Answer) -> Answer {
     match answer {
         crate::faults::Answer::Status(error) => refused(&error),
@@ -146,12 +146,12 @@ pub(crate) fn spoiled(answer: crate::faults::Answer) -> Answer {
     }
 }
 
-/// The headers that every answer has.
+/// Adds the headers that every response has.
 pub(crate) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
         None => {
-            // One for each request: from the generator of the thread, which asks the system now and then.
+            // The thread-local generator avoids a system call per request.
             let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
             HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
                 .expect("a uuid is a header value")
@@ -167,7 +167,7 @@ pub(crate) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
     answer
 }
 
-/// The answer as HEAD has it: with the length of its body alone. Over HTTP/2 nobody else takes the body away.
+/// Removes the body from the response to a HEAD request and keeps its length. hyper does not do that over HTTP/2.
 pub(crate) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
     if head.method != Method::HEAD {
         return answer;
@@ -179,7 +179,7 @@ pub(crate) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
     Answer::from_parts(parts, ApiBody::none())
 }
 
-/// Whether people read the answer: then it is indented.
+/// Returns true if the response is indented: for `pretty`, or for curl, Wget and browsers.
 pub(crate) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
     query.flag("pretty").unwrap_or_else(|| {
         let agent = header(head, USER_AGENT);
@@ -187,7 +187,7 @@ pub(crate) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
     })
 }
 
-/// Writes the JSON of an answer in another form. Only asked for where that is needed, since it takes the body apart.
+/// Converts a JSON response to another encoding, or indents it. Collects the body only if that is necessary.
 pub(crate) async fn rewritten(
     schema: &informer_schema::Schema,
     answer: Answer,
@@ -204,7 +204,7 @@ pub(crate) async fn rewritten(
     };
     let body = match encoding {
         Encoding::Json => indented(&bytes).into(),
-        // What has no protobuf is answered as JSON, which every client that asks for protobuf reads.
+        // A type without protobuf encoding is sent as JSON, which every protobuf client also reads.
         Encoding::Protobuf => match schema.to_protobuf(&bytes) {
             Ok(wire) => {
                 head.headers.insert(CONTENT_TYPE, PROTOBUF);
@@ -228,7 +228,7 @@ fn yaml(bytes: &[u8]) -> Option<String> {
     serde_norway::to_string(&value).ok()
 }
 
-/// JSON with line breaks and two spaces a level, its members in their order.
+/// Indents JSON by two spaces per level and keeps the order of the keys.
 fn indented(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
@@ -270,14 +270,14 @@ fn indented(json: &[u8]) -> Vec<u8> {
             byte => out.push(byte),
         }
     }
-    // Upstream ends compact bodies with a newline, and indented ones without.
+    // kube-apiserver ends compact bodies with a newline, indented ones without.
     while out.last() == Some(&b'\n') {
         out.pop();
     }
     out
 }
 
-/// What a write answers, in a form.
+/// Returns the body of the response to a write, in a representation.
 pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     match (&written.stored, form) {
         (Some(stored), form) => whole(stored, form),
@@ -295,7 +295,7 @@ pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     }
 }
 
-/// An object as the body of an answer.
+/// Returns an object as a response body.
 pub(crate) fn whole(stored: &Stored, form: Form) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
@@ -303,7 +303,7 @@ pub(crate) fn whole(stored: &Stored, form: Form) -> Bytes {
     out.freeze()
 }
 
-/// A value as the body of an answer.
+/// Returns a response with a JSON value.
 pub(crate) fn value(status: u16, value: &Value) -> Answer {
     json(status, format!("{value}\n"))
 }

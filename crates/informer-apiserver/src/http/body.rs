@@ -1,4 +1,4 @@
-//! Bodies of answers.
+//! Response bodies.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,33 +15,36 @@ use crate::clock::Clock;
 use crate::faults::{BodyEnd, Point, Trickle};
 use crate::http::list_body::{Batch, Batches};
 
-/// Bodies up to this size have a length, longer ones are chunked, as upstream's.
+/// Bodies up to this size have a `Content-Length`; longer ones are chunked, as in kube-apiserver.
 const LENGTH_TOLD_MAX: usize = 2048;
 
-/// What streams of answers are made of.
+/// The byte stream of a body.
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
 
-/// The body of an answer.
+/// The body of a response of the API server.
+///
+/// An object or an error is one frame. A long list has several frames. A watch yields a frame for each event or group of
+/// events, and is pending while no event is available.
 pub struct ApiBody {
     inner: Inner,
-    /// Set when the body breaks off, so that the connection under it is reset.
+    /// Set when the body fails with [`BrokenOff`], so that the connection is reset.
     reset: Option<Arc<AtomicBool>>,
 }
 
 enum Inner {
     Whole(Option<Bytes>),
     Chunks(Chunks),
-    /// Pieces that are put together for whoever wants them whole.
+    /// Batches that are joined only if the consumer needs contiguous bytes.
     Batches(Batches),
 }
 
-/// What comes next of a body.
+/// The next part of a body.
 pub(crate) enum Framed {
     Bytes(Bytes),
     Batch(Batch),
 }
 
-/// A body that broke off because a fault wanted it to.
+/// The error of a response body that an injected fault has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was reset by an injected fault")]
 pub struct BrokenOff;
@@ -51,7 +54,7 @@ impl ApiBody {
         Self { inner: Inner::Whole(Some(bytes.into())), reset: None }
     }
 
-    /// No body at all.
+    /// Returns an empty body.
     pub(crate) fn none() -> Self {
         Self { inner: Inner::Whole(None), reset: None }
     }
@@ -64,7 +67,7 @@ impl ApiBody {
         Self { inner: Inner::Batches(batches), reset: None }
     }
 
-    /// The whole body, to be written in another form.
+    /// Collects the whole body.
     pub(crate) async fn into_bytes(self) -> Result<Bytes, BrokenOff> {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
@@ -83,7 +86,7 @@ impl ApiBody {
         }
     }
 
-    /// What it is made of: all of it, or its pieces.
+    /// Returns the bytes of a body that is complete, or else the stream as `Err`.
     pub(crate) fn into_chunks(self) -> Result<Bytes, Chunks> {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
@@ -92,13 +95,13 @@ impl ApiBody {
         }
     }
 
-    /// Tells the connection when the body breaks off.
+    /// Sets a flag that signals the connection when the body fails.
     pub(crate) fn resetting(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
         self.reset = reset;
         self
     }
 
-    /// Breaks the body off after so many bytes.
+    /// Fault: ends the body after a number of bytes.
     pub(crate) fn ending(self, end: Option<(Point, BodyEnd)>) -> Self {
         let Some((Point::Bytes(bytes), end)) = end else { return self };
         let state = (self.into_stream(), bytes, end);
@@ -108,7 +111,7 @@ impl ApiBody {
                     BodyEnd::Clean => None,
                     BodyEnd::Lost => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
                     BodyEnd::Reset => {
-                        // What went before is flushed while the body is pending; a reset would discard it.
+                        // hyper flushes the previous bytes while the body is pending. A reset would discard them.
                         tokio::task::yield_now().await;
                         Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean)))
                     }
@@ -122,7 +125,7 @@ impl ApiBody {
         })))
     }
 
-    /// Lets the body come in drops.
+    /// Fault: sends the body in small chunks with pauses.
     pub(crate) fn trickling(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
         let Some(Trickle { bytes, pause }) = trickle else { return self };
         let state = (self.into_stream(), Bytes::new(), Arc::clone(clock));
@@ -150,7 +153,7 @@ impl ApiBody {
         }
     }
 
-    /// The next of it, in pieces where it has some.
+    /// Polls the next part. Batches are not joined.
     pub(crate) fn poll_framed(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! A request about a resource: what each verb does.
+//! Runs a resource request: one method for each verb.
 
 use std::sync::Arc;
 
@@ -37,10 +37,10 @@ use crate::registry::select::Filter;
 use crate::registry::storage::{EventType, Form, Stored};
 use crate::requests::Verb;
 
-/// The type of what is applied.
+/// The content type of a server-side apply patch.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// A request about a resource, on its way.
+/// A resource request while it is being processed.
 pub(crate) struct Call<'a> {
     pub(crate) shared: &'a Arc<Frontend>,
     pub(crate) head: &'a request::Parts,
@@ -76,7 +76,7 @@ impl Call<'_> {
         }
     }
 
-    /// Who comes to manage what this request writes: as it says, or by the name of the program that sends it.
+    /// Returns the field manager: `fieldManager` of the query, or else the product name of the user agent.
     fn manager(&self) -> &str {
         let given = self.query.text("fieldManager");
         if !given.is_empty() {
@@ -84,7 +84,7 @@ impl Call<'_> {
         }
         let agent = header(self.head, USER_AGENT).split('/').next().unwrap_or_default();
         let end = agent.len().min(options::MANAGER_BYTES_MAX);
-        // The text of a header is ASCII.
+        // A header string is ASCII, so that the slice never splits a character.
         agent.get(..end).unwrap_or_default()
     }
 
@@ -134,7 +134,7 @@ impl Call<'_> {
         }
     }
 
-    /// 410 with a token to go on with where a page was asked for.
+    /// Returns the 410 error. For a page request it contains a token that continues at the current version.
     fn expired(&self) -> ApiError {
         match self.query.text("continue") {
             "" => ApiError::list_too_old(),
@@ -169,7 +169,7 @@ impl Call<'_> {
         if encoding == Encoding::Protobuf {
             match page.into_wire_batches(self.kind(), self.shared.wiring()).await {
                 Ok(batches) => return Ok((protobuf_list(Box::new(batches)), encoding)),
-                // Where an item has no protobuf, the whole list is answered as JSON.
+                // If one item has no protobuf encoding, the whole list is sent as JSON.
                 Err(same) => page = same,
             }
         }
@@ -242,7 +242,7 @@ impl Call<'_> {
             by => self.past(by)?,
         };
         let resource = &self.route.resource;
-        // Without a version upstream reads what is stored, and not what it has kept.
+        // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert again.
         let stored = match asked {
             None => self.shared.present_from_webhook(resource, &stored).await?,
             Some(_) => {
@@ -262,7 +262,7 @@ impl Call<'_> {
         Ok((answer, encoding))
     }
 
-    /// An object as an answer: as protobuf where that is wanted and it has some, else as JSON.
+    /// Responds with one object: as protobuf if the client accepts it and the object has an encoding, else as JSON.
     fn one(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> Answer {
         let wanted = encoding == Encoding::Protobuf && form == Form::Object;
         match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
@@ -271,7 +271,7 @@ impl Call<'_> {
         }
     }
 
-    /// The object as it was so many versions ago.
+    /// Returns the object as it was `by` versions ago.
     fn past(&self, by: u64) -> Result<Arc<Stored>, ApiError> {
         let storage = self.shared.storage.read();
         let table = self.route.resource.table;
@@ -283,7 +283,7 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    /// Writes, and once more where the definition of the kind has changed under it: what is refused was not written.
+    /// Runs a write. Retries a 409 if the CRD has changed meanwhile: a rejected write has stored nothing.
     async fn write(mut self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
         loop {
             let written = self.try_write(body).await;
@@ -295,7 +295,7 @@ impl Call<'_> {
         }
     }
 
-    /// Goes on with the resource as it is now; false where that is none, or the same.
+    /// Resolves the resource again. Returns false if it is gone or unchanged.
     fn follows_definition(&mut self) -> bool {
         let Ok(now) = self.shared.resource(self.kind().gvr()) else { return false };
         !Arc::ptr_eq(&std::mem::replace(&mut self.route.resource, Arc::clone(&now)), &now)
@@ -351,7 +351,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// The patch in a body. What is wrong with it is told of what is there alone.
+    /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a 404.
     pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
         let told = self.scope().validation.is_told();
         PatchType::parse(content_type, self.kind(), body, told).or_else(|error| {
@@ -362,7 +362,7 @@ impl Call<'_> {
         })
     }
 
-    /// What a strict reader finds in a body.
+    /// Finds the duplicate keys of a body, if `fieldValidation` asks to report them.
     pub(crate) fn twice(
         &self,
         known: Option<informer_schema::Kind<'_>>,
@@ -430,7 +430,7 @@ impl Call<'_> {
         Ok(answer::list(Box::new(page.into_batches(self.kind(), Form::Object))))
     }
 
-    /// The value in a body, JSON or YAML. Of members that are twice in JSON alone is known by then.
+    /// Decodes a body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.
     fn decode(&self, body: &[u8]) -> Result<Reading, Undecoded> {
         let once = |value| Reading { value, doubled: false };
         match media_type(self.head) {
@@ -452,7 +452,7 @@ impl Call<'_> {
         read_json(&json).map_err(|_| Undecoded::Cut)
     }
 
-    /// The object in a body.
+    /// Decodes the object in a body.
     pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
         let decoded = self.decode(body).and_then(members);
         decoded.map_err(|error| match error {
@@ -496,7 +496,7 @@ impl Call<'_> {
     }
 }
 
-/// A value as an object; nothing is one without members.
+/// Requires a JSON object; `null` becomes an empty object.
 fn members(Reading { value, doubled }: Reading) -> Result<Reading, Undecoded> {
     match value {
         Value::Object(_) => Ok(Reading { value, doubled }),
@@ -505,14 +505,14 @@ fn members(Reading { value, doubled }: Reading) -> Result<Reading, Undecoded> {
     }
 }
 
-/// Why a body is not a value.
+/// The reason why a body could not be decoded.
 enum Undecoded {
     MediaType,
     Syntax(String),
     Yaml(String),
-    /// It is not protobuf at all.
+    /// The body lacks the protobuf prefix.
     NoProtobuf,
-    /// It is protobuf that cannot be read.
+    /// The body has the protobuf prefix, but its message is malformed.
     Cut,
 }
 
@@ -525,19 +525,19 @@ fn unsupported_body() -> ApiError {
     )
 }
 
-/// The content type without its parameters.
+/// Returns the content type without its parameters.
 pub(crate) fn media_type(head: &request::Parts) -> &str {
     header(head, CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads a body up to the limit.
+/// Reads a whole body. Returns 413 if it exceeds the limit.
 async fn collect<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,
     B::Data: Buf,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    // Boxed without Send: the future of `Limited` over any body is.
+
     let limited = std::pin::pin!(Limited::new(body, BODY_BYTES_MAX));
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),

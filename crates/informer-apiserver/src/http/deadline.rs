@@ -1,4 +1,4 @@
-//! How long a request may take.
+//! Time limits of requests.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use crate::model::error::ApiError;
 use crate::model::query::Query;
 use crate::requests::Verb;
 
-/// How long a request that is no watch may take, as upstream (`--request-timeout`).
+/// Maximum time of a read; the same as the default of kube-apiserver's `--request-timeout`.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long a write may take, as upstream.
+/// Maximum time of a write; the same as in kube-apiserver.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(34);
-/// Nobody answers within so short a time.
+/// A request with a shorter limit times out without being executed.
 pub(crate) const AT_ONCE: Duration = Duration::from_micros(1);
 
-/// The time that a request may take, which the client may shorten by a duration, as `32s` or `1m30s`. No time and less mean nothing.
+/// Returns the time limit of a request. The client may shorten it with a Go duration such as `32s` or `1m30s`. Zero and negative
+/// durations are ignored.
 pub(crate) fn time_limit(query: &Query, verb: Verb) -> Result<Duration, ApiError> {
     let longest = match verb {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => WRITE_TIME_MAX,

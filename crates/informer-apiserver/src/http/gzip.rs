@@ -1,4 +1,4 @@
-//! Large answers, compressed for clients that ask for it.
+//! Gzip compression of large responses.
 
 use std::io::Write;
 
@@ -12,17 +12,17 @@ use http::request;
 use crate::http::answer::{Answer, header};
 use crate::http::body::{ApiBody, Chunks};
 
-/// Answers of more bytes are compressed, as upstream's.
+/// Larger responses are compressed; the same threshold as in kube-apiserver.
 const PLAIN_BYTES_MAX: usize = 128 << 10;
-/// The fastest level, as upstream.
+/// The compression level; the same as in kube-apiserver.
 const LEVEL: Compression = Compression::fast();
 
-/// Whether a client takes compressed answers: it names gzip, without a weight, as upstream reads it.
+/// Returns true if `Accept-Encoding` contains `gzip`. Like kube-apiserver it ignores tokens with a quality value.
 pub(crate) fn is_asked_for(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }
 
-/// The answer compressed, where it is large.
+/// Compresses a response if it is large.
 pub(crate) async fn gzipped(answer: Answer) -> Answer {
     let (mut head, body) = answer.into_parts();
     let (body, large) = body.measured(PLAIN_BYTES_MAX).await;
@@ -34,7 +34,7 @@ pub(crate) async fn gzipped(answer: Answer) -> Answer {
     Answer::from_parts(head, body.map_chunks(compressed))
 }
 
-/// The pieces of a body as the pieces of one gzip member.
+/// Compresses a stream into one gzip member.
 fn compressed(chunks: Chunks) -> Chunks {
     let state = (chunks, Some(GzEncoder::new(Vec::new(), LEVEL)));
     let pieces = stream::unfold(state, |(mut chunks, encoder)| async move {
@@ -42,7 +42,7 @@ fn compressed(chunks: Chunks) -> Chunks {
         loop {
             let written = match chunks.next().await {
                 None => encoder.finish().map(|last| (last, None)),
-                // Who reads it sees that it is cut.
+                // The client detects the truncation by the missing gzip trailer.
                 Some(Err(broken)) => return Some((Err(broken), (chunks, None))),
                 Some(Ok(chunk)) => encoder.write_all(&chunk).map(|()| {
                     let piece = std::mem::take(encoder.get_mut());
@@ -60,7 +60,7 @@ fn compressed(chunks: Chunks) -> Chunks {
 }
 
 impl ApiBody {
-    /// Whether there are more bytes than this; and the body, of which nothing is lost.
+    /// Returns the unchanged body, and true if it has more than `bytes` bytes.
     async fn measured(self, bytes: usize) -> (Self, bool) {
         let mut chunks = match self.into_chunks() {
             Ok(whole) => {

@@ -1,4 +1,4 @@
-//! Lists: which state, which part of it, and its bytes.
+//! Lists: selects the version and the page, and encodes the items.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
 
-/// Lists are handed on in pieces of this size: large enough for few system calls, small beside a socket's buffers.
+/// Size of the chunks of a list body: large enough for few system calls, small compared with the socket buffers.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Objects that a thread writes as protobuf for the first time before others may run: some milliseconds.
+/// Objects that a thread encodes as protobuf before the task yields: a few milliseconds of work.
 const WIRED_AT_ONCE: usize = 128;
 
-/// Threads that write the objects of one list. More would take the cores from those who ask.
+/// Maximum threads that encode the objects of one list. More would starve other requests.
 const WIRING_THREADS_MAX: usize = 8;
 
 /// One page of a list.
@@ -35,7 +35,7 @@ pub(crate) struct Page {
     remaining: Option<usize>,
 }
 
-/// What a continue token says.
+/// The content of a continue token, as in kube-apiserver.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Token {
@@ -44,21 +44,21 @@ struct Token {
     start: String,
 }
 
-/// Which state a list is to show.
+/// The version that a list returns.
 enum Wanted {
     Newest,
     AtLeast(u64),
     Exactly(u64),
 }
 
-/// Which part of a list: from a key on, so many items (or all, for 0).
+/// A range of a list: items from the key `start` on, at most `limit` (0 means all).
 #[derive(Clone, Copy)]
 struct Part<'a> {
     start: &'a str,
     limit: usize,
 }
 
-/// Answers a list. Waits where the version asked for is yet to come.
+/// Lists one page. Waits until the requested version is reached.
 pub(crate) async fn list(
     shared: &Frontend,
     resource: &Resource,
@@ -69,7 +69,7 @@ pub(crate) async fn list(
     options.check_list()?;
     let asked = parse_version(&options.version)
         .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
-    // A list of version 0 ignores its limit.
+    // The watch cache ignores the limit of a list with resourceVersion 0.
     let limit = if asked == Some(0) && resource.kind.is_cached() {
         0
     } else {
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     page(shared, resource, filter, (version, map), Part { start: "", limit }).await
 }
 
-/// The state that was asked for; `None` where it is before the history.
+/// Returns the requested state, or `None` if it is older than the history.
 async fn state(
     shared: &Frontend,
     resource: &Resource,
@@ -103,7 +103,7 @@ async fn state(
     if let Wanted::AtLeast(version) | Wanted::Exactly(version) = wanted {
         match resource.kind.is_cached() {
             true => shared.reach(version).await?,
-            // The store behind upstream's cache does not wait, and promises nothing.
+            // Resources without a watch cache read from etcd, which does not wait for a future version.
             false => shared.has_reached(version)?,
         }
     }
@@ -131,7 +131,7 @@ async fn next_page(
     }
 }
 
-/// Picks the items of a page.
+/// Selects the items of a page.
 async fn page(
     shared: &Frontend,
     resource: &Resource,
@@ -154,7 +154,7 @@ async fn page(
     let more = found.next().is_some();
     let last = items.last().filter(|_| more).map(|stored| stored.key.as_str());
     let continue_token = last.map(|last| {
-        // Upstream's cache begins its keys with a slash; the store behind it does not.
+        // In kube-apiserver, keys of the watch cache begin with a slash; keys of etcd lists do not.
         let slash = if resource.kind.is_cached() { "/" } else { "" };
         write_token(number(version), format!("{slash}{}\0", &last[prefix.len()..]))
     });
@@ -166,7 +166,7 @@ async fn page(
     Ok(Page { version, items, continue_token, remaining })
 }
 
-/// Everything that matches now, in one page.
+/// Lists all current items that match, in one page.
 pub(crate) async fn everything(
     shared: &Frontend,
     resource: &Resource,
@@ -179,7 +179,7 @@ pub(crate) async fn everything(
     page(shared, resource, filter, state, Part { start: "", limit: 0 }).await
 }
 
-/// The error of a page whose version has expired; the outer error is that of a token that cannot be read.
+/// Returns the error for a page whose version has expired, or `Err` if the token is invalid.
 pub(crate) fn expired_token(token: &str) -> Result<ApiError, ApiError> {
     let (_, start) = read_token(token)?;
     Ok(ApiError::continue_too_old(write_token(-1, start)))
@@ -194,7 +194,7 @@ fn write_token(rv: i64, start: String) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
 }
 
-/// The version (`None` for "whatever there is") and the first key after the prefix.
+/// Parses a token into the version (`None` for the current one) and the first key after the prefix.
 fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     let error = |why: String| {
         ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
@@ -204,11 +204,11 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
         | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => {
             error(format!("illegal base64 data at input byte {at}"))
         }
-        // A letter too few: Go points at the last one.
+        // For a truncated token Go reports the position of the last byte.
         _ => error(format!("illegal base64 data at input byte {}", text.len().saturating_sub(1))),
     })?;
     let token = match crate::model::json::read_json(&bytes).map_err(error)? {
-        // No token at all is one without members.
+        // `null` decodes to the zero value in Go.
         serde_json::Value::Null => Token::default(),
         value @ serde_json::Value::Object(_) => {
             serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
@@ -237,7 +237,7 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     Ok((version, start.to_owned()))
 }
 
-/// A list in pieces: its head, its items, its tail.
+/// Splits a list into batches: the head, the items and the tail.
 fn batches(
     head: Vec<u8>,
     items: Vec<Arc<Stored>>,
@@ -263,7 +263,7 @@ fn batches(
 }
 
 impl PagePlan {
-    /// What a list is asked for, as the faults want it.
+    /// Applies the faults to the options of a list.
     pub(crate) fn bound(&self, options: &mut ListOptions) {
         options.limit = match (self.items, options.limit) {
             _ if self.ignore_limit => 0,
@@ -274,11 +274,11 @@ impl PagePlan {
 }
 
 impl Page {
-    /// The page, as the faults want it.
+    /// Applies the faults to the page.
     pub(crate) fn upset(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
         if plan.items == Some(0) && options.limit > 0 {
             self.items.clear();
-            // The next page begins where this one began.
+            // The page is empty, so the next page starts at the same key.
             self.continue_token = Some(match options.continue_token.as_str() {
                 "" => write_token(number(self.version), "/".to_owned()),
                 same => same.to_owned(),
@@ -290,7 +290,7 @@ impl Page {
         self
     }
 
-    /// The body of the answer, piece by piece.
+    /// Returns the JSON body in batches.
     pub(crate) fn into_batches(self, kind: &Kind, form: Form) -> impl Iterator<Item = Batch> + Send + use<> {
         let (head, tail) = self.frame(kind, form);
         let form = if form == Form::Object && !kind.is_custom() { Form::Bare } else { form };
@@ -303,8 +303,9 @@ impl Page {
         })
     }
 
-    /// The body of the answer as protobuf, piece by piece; the page again where an item has none. How long it is stands at its
-    /// beginning, so that all items have to be there before: those that nobody has asked for yet are written now.
+    /// Returns the protobuf body in batches, or the page itself if an item has no protobuf encoding.
+    ///
+    /// The body begins with its length. Therefore all items that have no cached encoding are encoded first.
     pub(crate) async fn into_wire_batches(
         self,
         kind: &Kind,
@@ -316,7 +317,7 @@ impl Page {
         }
     }
 
-    /// What stands before the items as protobuf; `None` where one has none.
+    /// Encodes the envelope before the items. Returns `None` if an item has no protobuf encoding.
     async fn wire_head(&self, kind: &Kind, wiring: Wiring<'_>) -> Option<Vec<u8>> {
         let (mut json, tail) = self.frame(kind, Form::Object);
         json.extend_from_slice(&tail);
@@ -332,8 +333,9 @@ impl Page {
         Some(head)
     }
 
-    /// Writes the items as protobuf that nobody has asked for before: on several cores where there are many. The threads end before
-    /// anybody else runs, so that this is as good as any other work in the eyes of a runtime, and of one whose time is paused.
+    /// Encodes the items that have no cached protobuf encoding, with several threads if there are many.
+    ///
+    /// The threads end before this task yields. Therefore no timer of a paused runtime fires in between.
     async fn write_items(&self, wiring: Wiring<'_>) {
         let unwritten: Vec<&Stored> =
             self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
@@ -351,7 +353,7 @@ impl Page {
                 let mut parts = bite.chunks(bite.len().div_ceil(threads));
                 let own = parts.next().unwrap_or_default();
                 for part in parts {
-                    // What no thread can be had for is written when it is asked for.
+                    // Items without a thread are encoded on first use.
                     let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
                     if let Err(error) = started {
                         tracing::debug!(%error, "a list is written by fewer threads");
@@ -363,7 +365,7 @@ impl Page {
         }
     }
 
-    /// The page as a table.
+    /// Returns the page as a `Table`.
     pub(crate) fn table(&self, kind: &Kind, form: TableForm, now: jiff::Timestamp) -> serde_json::Value {
         let mut metadata = serde_json::json!({"resourceVersion": self.version.to_string()});
         if let Some(token) = &self.continue_token {
@@ -375,7 +377,7 @@ impl Page {
         form.of(kind, metadata, self.items.iter().map(|stored| &**stored), now)
     }
 
-    /// What stands before and behind the items.
+    /// Returns the bytes before and after the items.
     fn frame(&self, kind: &Kind, form: Form) -> (Vec<u8>, Vec<u8>) {
         let token = serde_json::Value::from(self.continue_token.as_deref().unwrap_or_default());
         let remaining =

@@ -1,4 +1,4 @@
-//! Bodies made of what is kept anyway: the objects of a list go from the storage to the socket without a copy between the two.
+//! List bodies that reference the stored objects: their bytes go from the storage to the socket without a copy.
 
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use crate::http::body::{ApiBody, BrokenOff, Framed};
 use crate::http::listen::UnderWay;
 use crate::registry::storage::{Form, Stored};
 
-/// Bytes that somebody else keeps, or that are made for one answer.
+/// Bytes that the storage owns, or that were made for one response.
 #[derive(Debug)]
 enum Piece {
     Fixed(&'static [u8]),
     Made(Bytes),
-    /// What an object has in a form between the head and the tail of that.
+    /// An object in a representation, without its head and tail.
     Object(Arc<Stored>, Form),
-    /// An object as the item of a list in protobuf.
+    /// An object as the item of a protobuf list.
     Item(Arc<Stored>),
 }
 
@@ -29,20 +29,22 @@ impl Piece {
             Self::Fixed(bytes) => bytes,
             Self::Made(bytes) => bytes,
             Self::Object(stored, form) => stored.part(*form),
-            // Whoever puts one in has seen to it that it is there.
+            // The caller of `put_item` has encoded it before.
             Self::Item(stored) => stored.wired().map_or(&[], |wire| wire.item()),
         }
     }
 }
 
-/// Part of a body, in pieces that are written one after the other.
+/// A part of a body: a sequence of segments, consumed as a [`Buf`].
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// None is empty.
+    /// Non-empty segments.
     pieces: Vec<Piece>,
-    /// The first that is not taken whole yet, and how much of it is.
+    /// Index of the current segment.
     at: usize,
+    /// Bytes consumed of the current segment.
     taken: usize,
+    /// Bytes that remain in all segments.
     left: usize,
 }
 
@@ -67,19 +69,19 @@ impl Batch {
         self.push(Piece::Fixed(bytes));
     }
 
-    /// Adds an object in a form.
+    /// Adds an object in a representation.
     pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: Form) {
         self.put_fixed(form.head());
         self.push(Piece::Object(stored, form));
         self.put_fixed(form.tail());
     }
 
-    /// Adds an object as the item of a list in protobuf, which it must have.
+    /// Adds an object as the item of a protobuf list. Its encoding must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
         self.push(Piece::Item(stored));
     }
 
-    /// The same in one piece.
+    /// Returns all bytes in one buffer.
     pub(crate) fn into_bytes(mut self) -> Bytes {
         if let [Piece::Made(whole)] = &self.pieces[..]
             && whole.len() == self.left
@@ -141,10 +143,10 @@ impl Buf for Batch {
 /// The batches of a body.
 pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 
-/// A body on its way to a socket, which takes it in pieces.
+/// A response body that hands batches to the socket without joining them.
 pub(crate) struct SocketBody {
     body: ApiBody,
-    /// Goes with it.
+    /// Ends the in-flight state when the body is dropped.
     _under_way: UnderWay,
 }
 

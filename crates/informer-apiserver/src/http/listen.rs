@@ -1,9 +1,9 @@
-//! The server on a socket.
+//! The server on a TCP socket.
 //!
 //! # Shutdown
 //!
-//! Cancelling the token closes the listener, then each connection finishes the answers that are under way; watches
-//! are ended by the owner first, so that connections drain.
+//! [`Listening::shutdown`] cancels the token, which closes the listener, and then ends all watches. Each connection finishes
+//! the responses in flight. After a timeout the remaining connections are closed.
 
 mod accept;
 mod browser;
@@ -32,24 +32,24 @@ pub(crate) use in_flight::UnderWay;
 use crate::http::{ApiService, Frontend};
 use crate::tls::{Accepting, Certificate};
 
-/// How long a shutdown waits for answers under way: a stalled one would hold it for ever.
+/// Time that a shutdown waits for responses in flight. A stalled response would block it forever.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// A server on a socket. Dropping it closes the listener and every connection.
+/// A server that listens on a TCP socket. Dropping it closes the listener and all connections.
 #[derive(Debug)]
 pub struct Listening {
     addr: SocketAddr,
     frontend: Arc<Frontend>,
     stop: CancellationToken,
-    /// Told when every connection must go at once.
+    /// Notifies all connections to close immediately.
     cut: watch::Sender<()>,
     connections: TaskTracker,
-    /// What clients have to trust, where there is TLS.
+    /// The CA certificates of the server, as PEM, if it uses TLS.
     authorities: Option<String>,
 }
 
 impl Listening {
-    /// Serves on a bound socket. The authorities are those of the server's certificate, for its kubeconfigs.
+    /// Serves on a bound socket. `tls` contains the TLS configuration and the CA certificates for kubeconfigs.
     pub(crate) fn start(
         frontend: &Arc<Frontend>,
         listener: TcpListener,
@@ -77,23 +77,23 @@ impl Listening {
         Ok(listening)
     }
 
-    /// The address that is listened on.
+    /// Returns the address of the listener.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The URL for clients.
+    /// Returns the base URL of the server: `https` with TLS, else `http`.
     pub fn url(&self) -> String {
         let scheme = if self.authorities.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.addr)
     }
 
-    /// A kubeconfig that leads here, without a user.
+    /// Returns a kubeconfig for this server, without credentials.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_for(&json!({}))
     }
 
-    /// A kubeconfig that leads here, for the user of a certificate.
+    /// Returns a kubeconfig for this server with a client certificate.
     pub fn kubeconfig_of(&self, user: &Certificate) -> String {
         self.kubeconfig_for(&json!({
             "client-certificate-data": STANDARD.encode(user.chain()),
@@ -101,7 +101,7 @@ impl Listening {
         }))
     }
 
-    /// A kubeconfig that leads here, for whoever has a bearer token.
+    /// Returns a kubeconfig for this server with a bearer token.
     pub fn kubeconfig_with(&self, token: &str) -> String {
         self.kubeconfig_for(&json!({"token": token}))
     }
@@ -111,7 +111,7 @@ impl Listening {
         if let Some(pem) = &self.authorities {
             cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
         }
-        // JSON is YAML.
+        // The embedded objects are JSON, which is valid YAML.
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: informer\nclusters:\n- name: informer\n  cluster: \
              {cluster}\ncontexts:\n- name: informer\n  context:\n    cluster: informer\n    user: informer\n\
@@ -119,8 +119,10 @@ impl Listening {
         )
     }
 
-    /// Closes the listener, ends all watches properly, and waits until the answers under way are out: for at most
-    /// five seconds of the runtime's time, since faults may have stalled some of them. What is left is cut.
+    /// Shuts the server down gracefully.
+    ///
+    /// Closes the listener, ends all watches normally, and waits for the responses in flight. After five seconds of the
+    /// runtime's time it closes the remaining connections, because a fault may have stalled a response.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.frontend.end_watches();
@@ -131,8 +133,9 @@ impl Listening {
         }
     }
 
-    /// Closes every connection at once, whatever is under way on it; the listener stays. Drop the handle to close
-    /// the listener too, as a server that dies does.
+    /// Closes all connections immediately, including those with responses in flight.
+    ///
+    /// The listener stays open. To simulate a crash, drop the handle instead: that closes the listener, too.
     pub fn cut_connections(&self) {
         self.cut.send_replace(());
     }
@@ -140,7 +143,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Connections also end when `cut` goes with its handle.
+        // Dropping `cut` also ends the connections.
         self.stop.cancel();
     }
 }

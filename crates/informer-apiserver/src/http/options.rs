@@ -1,4 +1,4 @@
-//! The options of writes.
+//! Validation of write options.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use crate::model::error::{ApiError, Cause};
 use crate::model::query::{Query, check_dry_run};
 use crate::requests::Verb;
 
-/// The longest name of a field manager, as upstream.
+/// Maximum length of a field manager name; the same as in kube-apiserver.
 pub(crate) const MANAGER_BYTES_MAX: usize = 128;
-/// The kinds under which deletions may carry their options: every group has its own, and there is a common one.
+/// The kind of the body of a delete request, in any API version.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// Checks the parameters of a create, update or patch.
+/// Validates the parameters of a create, update or patch.
 pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Result<(), ApiError> {
     let (kind, patch) = match verb {
         Verb::Create => ("CreateOptions", false),
@@ -59,7 +59,7 @@ fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Checks the shape of the options in the body of a deletion.
+/// Validates the types of the fields in the body of a delete request.
 pub(crate) fn delete_body(body: Value) -> Result<Value, ApiError> {
     let kind = body["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | DELETE_OPTIONS) {

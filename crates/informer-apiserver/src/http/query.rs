@@ -1,11 +1,11 @@
-//! The parameters of a request.
+//! The query parameters of lists and watches.
 
 use std::time::Duration;
 
 use crate::model::error::{ApiError, Cause};
 use crate::model::query::Query;
 
-/// The options of lists and watches.
+/// ListOptions of a list or watch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListOptions {
     pub(crate) labels: String,
@@ -35,7 +35,7 @@ impl ListOptions {
         })
     }
 
-    /// The rules for lists.
+    /// Validates the options of a list.
     pub(crate) fn check_list(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         if self.initial_events.is_some() {
@@ -67,7 +67,7 @@ impl ListOptions {
         }
     }
 
-    /// Upstream treats a watch without a version as a streaming list.
+    /// Rewrites a watch without a resourceVersion, or with version 0, as a streaming list. kube-apiserver does the same.
     pub(crate) fn rewrite_legacy_watch(&mut self) {
         if self.initial_events.is_none() && self.matching.is_empty() && matches!(&*self.version, "" | "0") {
             self.initial_events = Some(true);
@@ -75,7 +75,7 @@ impl ListOptions {
         }
     }
 
-    /// The rules for watches.
+    /// Validates the options of a watch.
     pub(crate) fn check_watch(&self) -> Result<(), ApiError> {
         let mut causes = Vec::new();
         let mut forbid = |why: &str| causes.push(Cause::forbidden("resourceVersionMatch", why));

@@ -1,4 +1,4 @@
-//! From method and path to what is asked.
+//! Routes a method and a path to a resource request.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::model::query::segments;
 use crate::registry::{GroupKnown, Registry, Resource};
 use crate::requests::Verb;
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// Everything outside of resources, by the segments of its path.
+    /// A non-resource request, by the segments of its path.
     Other(Vec<String>),
     Resource(ResourceRoute),
 }
 
-/// A request about a resource that is served.
+/// A request to a served resource.
 #[derive(Debug)]
 pub(crate) struct ResourceRoute {
     pub(crate) resource: Arc<Resource>,
@@ -27,11 +27,11 @@ pub(crate) struct ResourceRoute {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// The legacy prefix `/api/v1/watch/`.
+    /// Whether the path has the legacy prefix `/api/v1/watch/`.
     pub(crate) legacy_watch: bool,
 }
 
-/// The parts of a path below its group and version.
+/// The parts of a path after its group and version.
 struct Parts {
     namespace: Option<String>,
     resource: String,
@@ -39,7 +39,7 @@ struct Parts {
     subresource: Option<String>,
 }
 
-/// Finds out what a request asks for; `watch` is the parameter of that name.
+/// Routes a request; `watch` is the parameter of that name.
 pub(crate) fn route(
     registry: &Registry,
     method: &Method,
@@ -73,9 +73,9 @@ pub(crate) fn route(
     {
         return Err(unknown());
     }
-    // Below the legacy prefix a name is a selector of a collection's watch.
+    // With the legacy prefix, a name selects one object of a collection's watch.
     let item = parts.name.is_some() && !legacy_watch;
-    // Of what upstream serves, custom resources alone are read by HEAD.
+    // kube-apiserver supports HEAD for custom resources only.
     let method = if *method == Method::HEAD && resource.kind.is_custom() { &Method::GET } else { method };
     let verb = verb(method, item, watch || legacy_watch, parts.subresource.is_some())?;
     check(&resource, verb, &parts)?;
@@ -127,7 +127,7 @@ fn verb(method: &Method, item: bool, watch: bool, sub: bool) -> Result<Verb, Api
     }
 }
 
-/// What is not served: subresources, writes without a namespace.
+/// Rejects verbs and subresources that are not served, and writes to all namespaces.
 fn check(resource: &Resource, verb: Verb, parts: &Parts) -> Result<(), ApiError> {
     let kind = &resource.kind;
     if let Some(sub) = parts.subresource.as_deref() {

@@ -1,4 +1,4 @@
-//! The service: one request in, one answer out.
+//! The `tower::Service` that processes requests.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,18 +26,20 @@ use crate::model::query::Query;
 use crate::model::user::User;
 use crate::requests::{RequestRecord, Verb};
 
-/// Marks an answer after which its connection takes no more requests.
+/// Response extension: the connection accepts no further requests after this response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GoAway;
 
-/// Marks an answer whose body may take any time.
+/// Response extension: the body is exempt from the write timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endless;
 
-/// The server as a `tower::Service` of HTTP requests. A clone is another handle to the same server.
+/// The API server as a `tower::Service` of HTTP requests, without a socket.
 ///
-/// Requests are answered on the caller's task; a watch lives as long as its body. Nothing is spawned, so that it
-/// works on any runtime and in paused time.
+/// Clones are handles to the same server.
+///
+/// A request runs on the task that polls the returned future. A watch runs on the task that polls the response body and
+/// ends when that body is dropped. The service spawns no tasks, so it works on any runtime and with paused time.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     shared: Arc<Frontend>,
@@ -48,7 +50,9 @@ impl ApiService {
         Self { shared }
     }
 
-    /// Answers one request from a socket. On a server without authentication it must pass `check`, which receives the allowed host names.
+    /// Processes one request from a socket.
+    ///
+    /// On a server without authentication the request must pass `check`, which receives the allowed host names.
     pub(crate) async fn answer_remote<B>(
         &self,
         request: Request<B>,
@@ -66,7 +70,7 @@ impl ApiService {
         }
     }
 
-    /// Answers one request. Never fails: errors are answers.
+    /// Processes one request. Errors become responses.
     pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: http_body::Body,
@@ -82,7 +86,7 @@ impl ApiService {
         let record = self.record(&head, &query, route.as_ref().ok());
         // Unauthenticated requests are not logged, so that they cannot displace others from the bounded log.
         let record = if user.is_ok() { self.shared.requests.push(record) } else { Arc::new(record) };
-        // Only collections are watched, whatever else asks for it; and legacy paths are watched unasked.
+        // The route decides: `watch=true` counts for collections only, and legacy `/watch/` paths need no parameter.
         let watch = record.verb == Verb::Watch;
         let mut plan = self.shared.faults.plan(&record);
         if plan.never_answer {
@@ -109,7 +113,7 @@ impl ApiService {
         let answer = after.status.map_or(answer, |status| Err(*status));
         let failed = answer.is_err();
         let answer = answer.unwrap_or_else(|error| refused(&error));
-        // A stream of events is written as it is.
+        // A watch has already negotiated its encoding, and is never compressed.
         let answer = match watch && !failed {
             true => answer,
             false => {
@@ -131,7 +135,7 @@ impl ApiService {
         answer.map(|body| body.ending(end).trickling(after.trickle, &self.shared.clock))
     }
 
-    /// Gives a request up that takes too long. What it has done by then stays done.
+    /// Responds with 504 if a request exceeds its time limit. Writes that it has completed by then are kept.
     async fn run_within(
         &self,
         limit: Duration,
@@ -143,7 +147,7 @@ impl ApiService {
         }
         let started = self.shared.clock.elapsed();
         let mut run = std::pin::pin!(run);
-        // Nearly all are ready at once, and need no timer.
+        // Nearly all requests complete at the first poll and need no timer.
         if let Poll::Ready(answer) = futures_util::poll!(run.as_mut()) {
             return answer;
         }
@@ -154,7 +158,7 @@ impl ApiService {
         }
     }
 
-    /// Answers a request that no fault answers: authenticates, authorizes and runs it, in this order.
+    /// Processes a request that no fault has answered: authorizes it, then runs it.
     async fn run<B>(
         &self,
         incoming: Incoming<'_>,
@@ -190,7 +194,7 @@ impl ApiService {
         }
     }
 
-    /// Authenticates and authorizes a request. Returns its user, which may be an impersonated one.
+    /// Checks authentication, impersonation and authorization. Returns the effective user.
     fn admit(&self, Incoming { head, query, user }: Incoming<'_>) -> Result<User, ApiError> {
         let user = user?;
         let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
@@ -223,7 +227,7 @@ impl ApiService {
     }
 }
 
-/// The head of a request, read as far as every request is.
+/// The parsed head of a request.
 struct Incoming<'a> {
     head: &'a request::Parts,
     query: &'a Query,

@@ -1,4 +1,4 @@
-//! Writes that are not the writing of one object: subresources with a shape of their own, and reviews.
+//! Writes to subresources that have their own type, and review requests.
 
 use informer_schema::Kind;
 use serde_json::{Map, Value, json};
@@ -12,13 +12,13 @@ use crate::model::json::Reading;
 use crate::pipeline::{Application, DeleteOptions, NewScale};
 use crate::requests::Verb;
 
-/// What pods are bound with.
+/// The type of the `binding` subresource.
 const BINDING: (&str, &str) = ("v1", "Binding");
-/// What is scaled with.
+/// The type of the `scale` subresource.
 const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl Call<'_> {
-    /// Answers a write to a subresource of its own type, or a review; `None` for a write of the object itself.
+    /// Handles a write to a subresource that has its own type, or a review. Returns `None` for a write of the object itself.
     pub(crate) async fn special(&self, scope: Scope<'_>, body: &[u8]) -> Result<Option<Answer>, ApiError> {
         let kind = self.kind();
         let of = match self.route.subresource.as_deref() {
@@ -67,7 +67,7 @@ impl Call<'_> {
             let apply = NewScale::Apply(Application::parse(body, force)?);
             return self.write_scale(scope, &apply).await;
         }
-        // The type of a scale has no lists that a strategic merge patch could merge.
+        // Scale has no lists with merge keys, so a strategic merge patch equals a merge patch.
         let content_type = match media_type(self.head) {
             "application/strategic-merge-patch+json" => "application/merge-patch+json",
             other => other,
@@ -104,7 +104,7 @@ impl Call<'_> {
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
         scope.dry_run |= options.dry_run;
-        // The deletion that an eviction causes is not admitted as a request of its own.
+        // The delete that an eviction causes runs no admission of its own.
         scope.admission = None;
         self.shared.evict(scope, self.name(), &eviction, &options).await?;
         Ok(created())
@@ -118,7 +118,7 @@ impl Call<'_> {
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// Decodes the object of a subresource or a review as its type; returns it with warnings about unknown fields.
+    /// Decodes the object of a subresource or a review. Returns it with the warnings about unknown and duplicate fields.
     fn typed(
         &self,
         (api_version, kind): (&str, &str),
@@ -137,7 +137,7 @@ impl Call<'_> {
         Ok((object, warnings))
     }
 
-    /// Admits the object of a subresource, and checks it between the two phases.
+    /// Runs admission for the object of a subresource: mutation, then `check`, then validation.
     async fn admit_subresource(
         &self,
         scope: Scope<'_>,
@@ -159,7 +159,7 @@ impl Call<'_> {
     fn undecodable(&self, known: Kind<'_>, why: &str) -> ApiError {
         let (kind, version) = (known.name(), known.version());
         ApiError::bad_request(match self.kind().is_custom() {
-            // Upstream does not find the name of the type that it could not read.
+            // kube-apiserver reports an unregistered type here instead of the decoding error.
             true => "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
                 .to_owned(),
             false => format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"),
@@ -167,7 +167,7 @@ impl Call<'_> {
     }
 }
 
-/// What is answered where nothing is to be shown.
+/// Returns the Status of a subresource write without a result.
 fn created() -> Answer {
     value(
         201,

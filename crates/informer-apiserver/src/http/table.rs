@@ -1,4 +1,4 @@
-//! Tables: objects as rows, the way kubectl prints them.
+//! The `Table` representation, which `kubectl get` prints.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,15 +9,15 @@ use crate::model::kinds::Kind;
 use crate::model::table::{PrinterColumn, cells, columns};
 use crate::registry::storage::{EventType, Stored};
 
-/// How a client wants its table.
+/// The table that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableForm {
-    /// In version `v1beta1`, which is the same but for its name.
+    /// Uses `meta.k8s.io/v1beta1`, which differs from `v1` only by its name.
     pub(crate) beta: bool,
     pub(crate) with: WithObject,
 }
 
-/// What a row carries besides its cells.
+/// The object that each row contains in addition to its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithObject {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum WithObject {
 }
 
 impl WithObject {
-    /// Reads the parameter `includeObject`.
+    /// Parses the parameter `includeObject`.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
         match text {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -41,7 +41,7 @@ impl WithObject {
 }
 
 impl TableForm {
-    /// A table of objects, with the metadata of their list.
+    /// Returns a table of objects, with the metadata of their list.
     pub(crate) fn of<'a>(
         self,
         kind: &Kind,
@@ -53,13 +53,13 @@ impl TableForm {
         self.table(metadata, definitions(kind), rows)
     }
 
-    /// A table of one object.
+    /// Returns a table of one object.
     pub(crate) fn of_one(self, kind: &Kind, stored: &Stored, now: Timestamp) -> Value {
         let metadata = json!({"resourceVersion": stored.version.to_string()});
         self.of(kind, metadata, std::iter::once(stored), now)
     }
 
-    /// A line of a watch: a table of one row, which defines its columns if it is the `first` one.
+    /// Returns a watch line: a table of one row. The `first` one contains the column definitions.
     pub(crate) fn line(
         self,
         kind: &Kind,
@@ -76,7 +76,7 @@ impl TableForm {
         format!("{{\"type\":\"{}\",\"object\":{table}}}\n", event_type.name())
     }
 
-    /// The line of a bookmark: a row of nothing, whose object carries the mark.
+    /// Returns the watch line of a bookmark: a table whose only row contains the bookmark object.
     pub(crate) fn bookmark(self, kind: &Kind, version: u64, initial_end: bool, now: Timestamp) -> String {
         let mut metadata = json!({"resourceVersion": version.to_string()});
         let cells = cells(kind, &json!({"metadata": metadata}), now);

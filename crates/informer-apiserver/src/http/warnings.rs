@@ -1,15 +1,15 @@
-//! The warnings of an answer: each once, and bounded as upstream's, since a body can give cause for any number of them.
+//! API warnings of a response: deduplicated, and limited like in kube-apiserver, because a body can cause any number of them.
 
 use std::collections::HashSet;
 
 use http::HeaderValue;
 
-/// Letters that the warnings of an answer may have together before each of them is cut.
+/// Maximum characters of all warnings. Above it, each warning is truncated.
 const ALL_LETTERS_MAX: usize = 4096;
-/// Letters that each of them has then.
+/// Maximum characters of a truncated warning.
 const ONE_LETTERS_MAX: usize = 256;
 
-/// The warnings that go with an answer, in their order.
+/// The warnings of a response, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warnings(Vec<String>);
 
@@ -22,7 +22,7 @@ impl Warnings {
         self.0.splice(0..0, warnings.iter().cloned());
     }
 
-    /// The values of the headers that tell them.
+    /// Returns the values of the `Warning` headers.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let mut told = HashSet::new();
         let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| told.insert(*one)).collect();

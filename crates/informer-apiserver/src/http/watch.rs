@@ -1,15 +1,15 @@
-//! Watches: where they start, and the driver that pulls from the history.
+//! Watches: the start version, and the driver that pulls events from the shared history.
 //!
 //! # Invariants
 //!
 //! 1. A stream delivers the events after its cursor as a consecutive prefix; it may end but never skips.
 //! 2. A bookmark of version X follows every event up to X that the stream has to deliver.
-//! 3. A watcher holds at most [`BATCH_MAX`] references to events, and lines of at most [`BATCH_BYTES_MAX`] and one more, whatever its
-//!    reader does: what it has not pulled stays in the shared history, and one that falls behind that ends.
+//! 3. A watcher buffers at most [`MAX_BATCH_EVENTS`] events. Their encoded lines exceed [`MAX_BATCH_BYTES`] by at most one line.
+//!    Everything else stays in the shared history. A watcher that falls behind the history ends.
 //!
 //! # Shutdown
 //!
-//! A stream ends at its deadline, when its kind is disconnected, or when its reader drops it.
+//! A stream ends at its deadline, when its resource is disconnected, or when the client drops the body.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,34 +31,34 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{Ended, Event, EventType, Form, OrderedMap, Pulled, Stored};
 
-/// What happens to a watcher that falls behind the history.
+/// How the server ends a watch that falls behind the event history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lagging {
-    /// Its stream ends properly, and the watch that follows gets the 410: as upstream.
+    /// The stream ends normally, as in kube-apiserver. The client gets the 410 when it watches again.
     #[default]
     Ended,
-    /// It gets the 410 as its last event.
+    /// The last event of the stream is an ERROR with the 410 status.
     Expired,
 }
 
-/// Events pulled at a time: bounds what a stalled reader holds.
+/// Events pulled at a time: bounds the memory that a stalled client holds.
 const BATCH_MAX: usize = 256;
-/// Bytes of lines pulled at a time, for kinds of large objects: what a connection sends at once.
+/// Encoded bytes pulled at a time, so that a kind with large objects does not fill the buffer.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Time between two bookmarks, as upstream.
+/// Interval between bookmarks; the same as in kube-apiserver.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// How long before the deadline the last bookmark is sent, as upstream.
+/// Time between the last bookmark and the deadline; the same as in kube-apiserver.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Where the client names no timeout, upstream draws one from this many seconds.
+/// Range of the random timeout of a watch without `timeoutSeconds`; the same as in kube-apiserver.
 const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
 
-/// One piece of a watch stream.
+/// One item of a watch stream.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// An event; or, where nobody tells them apart, many initial ones.
+    /// One event, or several initial events if the driver may coalesce them.
     Event(Bytes),
     Bookmark(Bytes),
-    /// The bookmark that ends the initial events.
+    /// The bookmark with the `k8s.io/initial-events-end` annotation.
     InitialEnd(Bytes),
     /// The ERROR event; nothing follows it.
     Error(Bytes),
@@ -71,11 +71,11 @@ pub(crate) struct WatchDriver {
     filter: Filter,
     form: Form,
     table: Option<Rows>,
-    /// Events are frames of protobuf.
+    /// Events are protobuf frames instead of JSON lines.
     protobuf: bool,
-    /// Everything up to here is delivered or in `queue`.
+    /// All events up to this version are delivered or in `queue`.
     cursor: u64,
-    /// Up to where the last pull found everything, until something may have changed.
+    /// The version up to which the last pull was complete; reset as soon as it is used.
     complete: Option<u64>,
     epoch: u64,
     changed: watch::Receiver<()>,
@@ -83,25 +83,25 @@ pub(crate) struct WatchDriver {
     queue: VecDeque<Bytes>,
     deadline: Duration,
     next_bookmark: Option<Duration>,
-    /// The sleep until some time, kept from one change to the next: a timer costs more than an event.
+    /// The timer of the last wait. It is reused if the next wait has the same end, because a timer costs more than an event.
     sleep: Option<(Duration, Sleep)>,
-    /// May many initial events be one item?
+    /// Whether several initial events may form one item.
     pub(crate) coalesce: bool,
     error: Option<ApiError>,
     ended: bool,
 }
 
-/// The snapshot of a streaming list, as far as it is yet to be sent.
+/// The part of a streaming list's snapshot that is not yet sent.
 struct Initial {
     items: std::vec::IntoIter<Arc<Stored>>,
     version: u64,
     bookmark: bool,
 }
 
-/// How a watch writes tables.
+/// Encodes events as tables.
 struct Rows {
     form: TableForm,
-    /// The columns are told once.
+    /// The column definitions are sent in the first event only.
     defined: bool,
 }
 
@@ -112,7 +112,7 @@ impl Rows {
     }
 }
 
-/// Refuses a watch of a version in which the objects cannot be had.
+/// Returns 429 if the existing objects cannot be converted to the requested API version.
 async fn driver_can_show(shared: &Frontend, request: &WatchRequest<'_>) -> Result<(), ApiError> {
     let resource = request.resource;
     if resource.converter.is_none() {
@@ -128,23 +128,25 @@ async fn driver_can_show(shared: &Frontend, request: &WatchRequest<'_>) -> Resul
     })
 }
 
-/// What a watch request asks for.
+/// The parameters of a watch.
 pub(crate) struct WatchRequest<'a> {
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) filter: Filter,
     pub(crate) form: Form,
-    /// As a table, where that is wanted.
+    /// Encode events as tables of this form.
     pub(crate) table: Option<TableForm>,
-    /// Events as frames of protobuf; what is none, as bookmarks, is JSON still.
+    /// Encode events as protobuf frames. Bookmarks and errors are still JSON; [`FaultyWatch`] frames them.
+    ///
+    /// [`FaultyWatch`]: crate::http::watch_faults::FaultyWatch
     pub(crate) protobuf: bool,
     pub(crate) options: &'a ListOptions,
-    /// Fault: repeat the last so many versions.
+    /// Fault: start this many versions earlier than requested.
     pub(crate) rewind: u64,
     pub(crate) ignore_initial: bool,
 }
 
 impl WatchDriver {
-    /// Starts a watch. Waits where a streaming list asks for a version that is yet to come.
+    /// Starts a watch. A streaming list waits until its `resourceVersion` is reached.
     pub(crate) async fn start(shared: &Arc<Frontend>, request: WatchRequest<'_>) -> Result<Self, ApiError> {
         let mut options = request.options.clone();
         if request.ignore_initial {
@@ -171,22 +173,22 @@ impl WatchDriver {
         Ok(driver)
     }
 
-    /// Ends the stream with an error as its next and last event.
+    /// Makes an ERROR event the next and last one.
     pub(crate) fn fail(&mut self, error: ApiError) {
         self.error = Some(error);
     }
 
-    /// The clock of the server.
+    /// Returns the server's clock.
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared.clock
     }
 
-    /// Ends the stream properly so long from now, or before.
+    /// Ends the stream normally after `lifetime` at the latest.
     pub(crate) fn end_within(&mut self, lifetime: Duration) {
         self.deadline = self.deadline.min(self.shared.clock.elapsed() + lifetime);
     }
 
-    /// Brings the initial events out of their order.
+    /// Fault: shuffles the initial events.
     pub(crate) fn shuffle_initial(&mut self, seed: u64) {
         if let Some(initial) = &mut self.initial {
             initial.items.as_mut_slice().shuffle(&mut StdRng::seed_from_u64(seed));
@@ -197,7 +199,7 @@ impl WatchDriver {
         let now = shared.clock.elapsed();
         let drawn = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
         let deadline = now + options.timeout.unwrap_or_else(drawn);
-        // Subscribed before the state is read, so that no change falls between the two.
+        // Subscribe before reading the state. A change in between then wakes the first wait.
         let changed = request.resource.changed.subscribe();
         let storage = shared.storage.read();
         let mut driver = Self {
@@ -269,7 +271,7 @@ impl WatchDriver {
         self.next_bookmark = Some(next).filter(|next| *next > now);
     }
 
-    /// The next piece; `None` at the end. Dropping the future loses nothing.
+    /// Returns the next item, or `None` at the end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Item> {
         loop {
             if self.ended {
@@ -285,7 +287,7 @@ impl WatchDriver {
             if let Some(line) = self.queue.pop_front() {
                 return Some(Item::Event(line));
             }
-            // After most events there is nothing more, and nobody has to look.
+            // Usually no event has followed. This skips the lock of the storage.
             if let Some(version) = self.complete.take()
                 && matches!(self.changed.has_changed(), Ok(false))
             {
@@ -346,7 +348,7 @@ impl WatchDriver {
         bookmark.then(|| Item::InitialEnd(self.bookmark(version, true)))
     }
 
-    /// Pulls events into the queue. `Some(version)` where there are none and the stream is complete up to there.
+    /// Pulls events into the queue. Returns `Some(version)` if there were no events up to that version.
     fn pull(&mut self, max: usize) -> Result<Option<u64>, Ended> {
         let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, max)?;
         let Pulled { events, version, complete } = pulled;
@@ -354,11 +356,11 @@ impl WatchDriver {
         let mut bytes = 0;
         for event in events {
             if bytes > BATCH_BYTES_MAX {
-                // The rest is pulled again, from where this ends.
+                // The next pull starts at the cursor and gets the rest.
                 return Ok(None);
             }
             let (at, Some(event)) = (event.version, self.presented(event)) else {
-                // What was converted is forgotten already: whoever watches on gets it.
+                // The converted object was already evicted. The client gets the event when it watches again.
                 self.ended = true;
                 break;
             };
@@ -383,7 +385,7 @@ impl WatchDriver {
         Ok(none.then_some(version))
     }
 
-    /// The event in the version that is watched.
+    /// Returns the event in the watched API version, or `None` if it has not been converted.
     fn presented(&self, event: Arc<Event>) -> Option<Arc<Event>> {
         let states = [&event.previous, &event.next];
         if states.into_iter().flatten().all(|stored| self.resource.is_shown(stored)) {
@@ -397,9 +399,10 @@ impl WatchDriver {
         Some(Arc::new(Event::new(event.version, of(&event.previous)?, of(&event.next)?)))
     }
 
-    /// Asks for what is to come in the version that is watched; answers how many events can be had. Where the next one cannot,
-    /// the stream ends as upstream, and the watch that follows is told why. Dropping the future loses nothing, since nothing is
-    /// taken.
+    /// Converts the next events to the watched API version. Returns how many of them could be converted.
+    ///
+    /// If the next event cannot be converted, the stream ends, and the next watch request returns the error. kube-apiserver does
+    /// the same. Cancel safe: no event is removed.
     async fn convert(&mut self) -> usize {
         if self.resource.converter.is_none() {
             return BATCH_MAX;
@@ -421,7 +424,7 @@ impl WatchDriver {
         events.len()
     }
 
-    /// How this stream sees an event: objects enter and leave its selectors.
+    /// Returns the event type for this watch: an object that starts or stops matching the selectors is ADDED or DELETED.
     fn view(&self, event: &Event) -> Option<EventType> {
         let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().is_some_and(|s| self.filter.matches(s));
         match (matches(&event.previous), matches(&event.next)) {
@@ -441,7 +444,7 @@ impl WatchDriver {
         }
     }
 
-    /// Waits for a change, the next bookmark or the end.
+    /// Waits for a change, the next bookmark or the deadline.
     async fn wait(&mut self, version: u64) -> Option<Item> {
         let expiry = self.shared.next_expiry(&self.resource);
         let until = [self.next_bookmark, expiry].into_iter().flatten().fold(self.deadline, Duration::min);
@@ -451,7 +454,7 @@ impl WatchDriver {
             None => self.sleep.insert((until, clock.sleep_until(until))),
         };
         tokio::select! {
-            // Changes first: a bookmark that is due must not overtake them.
+            // Changes first: a bookmark must not overtake pending events.
             biased;
             changed = self.changed.changed() => {
                 self.ended = changed.is_err();
@@ -470,7 +473,7 @@ impl WatchDriver {
             return None;
         }
         self.plan_bookmark(now);
-        // Before the version that the watch began at, there is nothing to confirm.
+        // Until the storage reaches the start version of the watch, there is no progress to report.
         (version >= self.cursor).then(|| Item::Bookmark(self.bookmark(version, false)))
     }
 

@@ -1,4 +1,4 @@
-//! A watch whose events go wrong.
+//! Applies injected faults to the events of a watch.
 
 mod late;
 
@@ -13,37 +13,37 @@ use crate::http::BrokenOff;
 use crate::http::watch::{Item, WatchDriver};
 use crate::model::error::ApiError;
 
-/// Applies the faults of a request to the items of its watch.
+/// A watch stream with the injected faults of its request.
 pub(crate) struct UpsetWatch {
     driver: WatchDriver,
     plan: Plan,
     end: Option<(u64, BodyEnd)>,
-    /// Events handed on.
+    /// Number of delivered events; faults are scheduled by this count.
     events: u64,
-    /// What goes out before anything else.
+    /// Output that is sent before the next item of the driver.
     due: VecDeque<Piece>,
-    /// What happens to the next event.
+    /// The fault of the next event.
     twist: Option<Twist>,
-    /// An event that comes after the next one.
+    /// The event that `EventFault::Swap` delivers after the next one.
     held: Option<Bytes>,
-    /// What is told later, where there is a lag.
+    /// The delay buffer of a lagging watch.
     late: Option<Box<Late>>,
-    /// The last piece is half of what it was.
+    /// The last output is truncated to half of its bytes.
     halved: bool,
     over: bool,
-    /// What becomes of lines that are no events, where the watch is not answered in JSON.
+    /// Encodes lines that the driver does not encode itself, if the watch is not JSON.
     framing: Option<Framing>,
 }
 
-/// What a watch is made of.
+/// A part of the body.
 enum Piece {
-    /// Events, in the encoding of the watch.
+    /// One or more events, in the encoding of the watch.
     Event(Bytes),
-    /// Something else, as a line of JSON.
+    /// A bookmark, an error or an injected line, as JSON.
     Line(Bytes),
 }
 
-/// Writes lines of JSON in another encoding.
+/// Converts JSON lines to the encoding of the watch.
 pub(crate) type Framing = Box<dyn Fn(&Bytes) -> Bytes + Send>;
 
 impl UpsetWatch {
@@ -68,13 +68,13 @@ impl UpsetWatch {
         }
     }
 
-    /// The same in another encoding than JSON.
+    /// Sets the conversion for a watch that is not JSON.
     pub(crate) fn with_framing(mut self, framing: Option<Framing>) -> Self {
         self.framing = framing;
         self
     }
 
-    /// The next piece of the body; `None` at its proper end.
+    /// Returns the next bytes of the body, or `None` at its regular end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         let written = match self.next_line().await? {
             Err(broken) => return Some(Err(broken)),
@@ -84,7 +84,7 @@ impl UpsetWatch {
                 Some(framing) => framing(&line),
             },
         };
-        // The half of a frame, not the frame of a half.
+        // Truncate after framing, not before.
         Some(Ok(if self.halved { written.slice(..written.len() / 2) } else { written }))
     }
 
@@ -107,7 +107,7 @@ impl UpsetWatch {
                     BodyEnd::Clean => return None,
                     BodyEnd::Lost => return Some(Err(BrokenOff)),
                     BodyEnd::Reset => {
-                        // What went before is flushed while the body is pending; a reset would discard it.
+                        // hyper flushes the previous bytes while the body is pending. A reset would discard them.
                         tokio::task::yield_now().await;
                         return Some(Err(BrokenOff));
                     }
@@ -136,7 +136,7 @@ impl UpsetWatch {
         }
     }
 
-    /// Makes pieces of what the watch has to tell.
+    /// Queues the output for an item, after applying the faults.
     fn take(&mut self, item: Item) {
         match item {
             Item::Bookmark(_) if self.plan.drop_bookmarks => {}
@@ -158,7 +158,7 @@ impl UpsetWatch {
         match self.twist.take() {
             Some(Twist::Skip) => return,
             Some(Twist::Swap) => {
-                // One that waits already waits no longer.
+                // Deliver an event that an earlier swap still holds.
                 if let Some(held) = self.held.replace(bytes) {
                     self.tell(held);
                 }
@@ -179,7 +179,7 @@ impl UpsetWatch {
         self.due.push_back(Piece::Event(event));
     }
 
-    /// Takes in what later rules want; their events count from here on.
+    /// Adds the faults that were injected while the watch is open. Their event counts start now.
     fn take_spoiled(&mut self) {
         let Some(open) = &self.plan.open else { return };
         let mut later = Plan::default();
@@ -196,15 +196,15 @@ impl UpsetWatch {
         }
         match later.body_end {
             Some((Point::Events(after), end)) => self.end = Some((events.saturating_add(after), end)),
-            // Neither events nor bytes were named: at once.
+            // A byte position does not apply to an open watch: end it now.
             Some((Point::Bytes(_), end)) => self.end = Some((events, end)),
             None => {}
         }
-        // From here on events must be told apart, to be counted.
+        // Faults that count events require one event per item.
         self.driver.coalesce &= self.plan.leaves_events() && self.end.is_none();
     }
 
-    /// Arranges the upset whose time has come; true where there was one that makes a line or ends the stream.
+    /// Applies the first scheduled fault whose event count is reached. Returns false if there is none.
     fn take_due(&mut self) -> bool {
         let events = self.events;
         let Some(index) = self.plan.upsets.iter().position(|(at, _)| *at <= events) else { return false };
@@ -224,7 +224,7 @@ impl UpsetWatch {
     }
 }
 
-/// A bookmark, of a version so much older.
+/// Returns a bookmark line whose resourceVersion is `by` lower.
 fn older(line: &Bytes, by: u64) -> Bytes {
     const MARK: &str = "\"resourceVersion\":\"";
     let Ok(mut rest) = std::str::from_utf8(line) else { return line.clone() };
@@ -247,7 +247,7 @@ async fn rung(open: Option<&OpenWatch>) {
 }
 
 impl ApiError {
-    /// The 410 of a watch, without saying from when.
+    /// The 410 error that is sent as an event of an open watch.
     fn watch_expired() -> Self {
         Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
     }

@@ -5,7 +5,7 @@ use crate::model::query::Query;
 use crate::requests::Verb;
 
 #[test]
-fn a_client_may_have_less_time_but_not_more() {
+fn timeout_parameter_shortens_but_does_not_extend_the_limit() {
     let limit = |query: &str, verb| time_limit(&Query::parse(query), verb).map_err(|error| error.code);
     let seconds = Duration::from_secs;
     assert_eq!(limit("", Verb::List), Ok(seconds(60)));
@@ -20,7 +20,7 @@ fn a_client_may_have_less_time_but_not_more() {
 }
 
 #[test]
-fn a_time_that_is_none_is_told_in_the_words_of_go() {
+fn invalid_timeout_reports_go_error() {
     let error = time_limit(&Query::parse("timeout=1.2.3s"), Verb::List).unwrap_err();
     let why = "time: missing unit in duration \"1.2.3s\"";
     assert_eq!(error.message, format!("invalid timeout specified in the request URL - {why}"));

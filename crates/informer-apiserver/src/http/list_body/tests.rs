@@ -38,7 +38,7 @@ fn batch(parts: &[Part]) -> (Batch, Vec<u8>) {
 
 proptest! {
     #[test]
-    fn a_batch_is_its_pieces_however_they_are_taken(parts in parts(), steps in proptest::collection::vec(1..5_usize, 40)) {
+    fn batch_yields_its_segments_for_any_read_sizes(parts in parts(), steps in proptest::collection::vec(1..5_usize, 40)) {
         let (mut taken, all) = batch(&parts);
         prop_assert_eq!(taken.len(), all.len());
         prop_assert_eq!(&batch(&parts).0.into_bytes()[..], &all[..]);

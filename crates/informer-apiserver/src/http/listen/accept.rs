@@ -1,4 +1,4 @@
-//! Connections: accepted, shaken hands with, served until they end or must.
+//! Accepts connections, performs the TLS handshake, and serves requests until the connection ends.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,19 +28,19 @@ use crate::http::list_body::SocketBody;
 use crate::http::service::{Endless, GoAway};
 use crate::tls::{Accepting, PeerCertificate};
 
-/// Streams whose windows a connection of HTTP/2 has room for, as upstream.
+/// Number of stream windows in an HTTP/2 connection window; the same as in kube-apiserver.
 const STREAMS_ROOM: u32 = 100;
-/// The window of an HTTP/2 stream, as upstream.
+/// Flow control window of an HTTP/2 stream; the same as in kube-apiserver.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// Bytes of the headers of an HTTP/2 request, as upstream.
+/// Maximum size of HTTP/2 request headers; the same as in kube-apiserver.
 const HEADER_BYTES_MAX: u32 = (1 << 20) + 320;
-/// How long a connection that was told to go may take for it, as upstream.
+/// Time that a connection may take for its graceful shutdown; the same as in kube-apiserver.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
-/// What the last answer of an HTTP/1.1 connection says.
+/// Value of the `Connection` header of the last HTTP/1.1 response.
 const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
-/// The first byte of a handshake.
+/// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 0x16;
-/// What somebody is told who speaks HTTP to a port of TLS, as upstream.
+/// The response to plain HTTP on a TLS port; the same as of Go's `net/http`.
 const NOT_HERE: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 pub(super) struct Acceptor {
@@ -49,7 +49,7 @@ pub(super) struct Acceptor {
     pub(super) stop: CancellationToken,
     pub(super) cut: watch::Receiver<()>,
     pub(super) connections: TaskTracker,
-    /// Requests that one HTTP/2 connection may have under way.
+    /// Maximum concurrent streams of an HTTP/2 connection.
     pub(super) streams: u32,
     pub(super) tls: Option<Accepting>,
 }
@@ -64,7 +64,7 @@ impl Acceptor {
                         refused.over();
                         self.serve(stream);
                     }
-                    // It does not end the server.
+                    // A failed accept must not end the server.
                     Err(error) => {
                         tracing::debug!(%error, "accepting a connection failed");
                         self.clock.sleep_until(self.clock.elapsed() + refused.pause(&error)).await;
@@ -106,18 +106,18 @@ impl Acceptor {
     }
 }
 
-/// One connection of a client.
+/// A client connection.
 struct Connection {
     service: ApiService,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
-    /// Told when it must go at once.
+    /// Notified when the connection must close immediately.
     cut: watch::Receiver<()>,
     streams: u32,
-    /// Set by an answer that ends in a reset of the connection.
+    /// Set by a response that ends with a connection reset.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
-}
+    }
 
 impl Connection {
     async fn serve_tls(mut self, socket: Socket, tls: &Accepting) {
@@ -198,13 +198,13 @@ fn builder(streams: u32) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// What answers the requests of a connection.
+/// Processes the requests of one connection.
 struct Answering {
     service: ApiService,
-    /// Set by an answer that ends in a reset of the connection.
+    /// Set by a response that ends with a connection reset.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
-    /// Told when the connection takes no more requests.
+    /// Notified when the connection accepts no further requests.
     leaving: Notify,
 }
 
@@ -215,7 +215,7 @@ impl Answering {
         watched: Watched,
         under_way: UnderWay,
     ) -> Result<Response<SocketBody>, Infallible> {
-        // A stream of HTTP/2 is reset alone; its connection lives on.
+        // Over HTTP/2 only the stream is reset; the connection stays open.
         let alone = request.version() < http::Version::HTTP_2;
         let reset = alone.then(|| Arc::clone(&self.reset));
         if let Some(peer) = &self.peer {
@@ -234,7 +234,7 @@ impl Answering {
     }
 }
 
-/// The handshake; `None` for a client that speaks HTTP, who is told so.
+/// Performs the TLS handshake. A client that sends plain HTTP gets a 400, and the result is `None`.
 async fn shake_hands(
     mut socket: Socket,
     tls: &Accepting,

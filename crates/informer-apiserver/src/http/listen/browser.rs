@@ -56,7 +56,7 @@ pub(super) fn check(head: &request::Parts, allowed: &[String]) -> Result<(), Api
     Ok(())
 }
 
-/// The values of a header; one that is not text is empty.
+/// Returns the values of a header; a value that is not ASCII becomes empty.
 fn texts(head: &request::Parts, name: HeaderName) -> impl Iterator<Item = &str> {
     head.headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! A connection that is watched while it is read, so that nobody is waited for without end.
+//! Tracks the requests in flight on a connection, to apply timeouts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_util::io::InspectReader;
 use super::timeouts::{Patience, Waiting};
 use crate::clock::Clock;
 
-/// What a connection waits for, told by its parts.
+/// Records the reads, requests and responses of a connection.
 #[derive(Clone)]
 pub(super) struct Watched {
     clock: Arc<dyn Clock>,
@@ -22,18 +22,18 @@ impl Watched {
         Self { clock, waiting }
     }
 
-    /// A connection whose bytes are noticed as they come.
+    /// Wraps a connection to record the bytes that are read.
     pub(super) fn listen<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
         let watched = self.clone();
         InspectReader::new(io, move |bytes| {
-            // At the end of what the client sends there are none.
+            // An empty read is the end of the input.
             if !bytes.is_empty() {
                 watched.waiting.lock().heard(bytes, watched.clock.elapsed());
             }
         })
     }
 
-    /// The head of a request is there: the answer is under way until what is returned is dropped.
+    /// Marks a request as in flight until the returned guard is dropped.
     pub(super) fn asked(&self) -> UnderWay {
         self.waiting.lock().asked(self.clock.elapsed());
         UnderWay(self.clone())
@@ -47,7 +47,7 @@ impl Watched {
         self.waiting.lock().patience(self.clock.elapsed())
     }
 
-    /// Waits until the client has been waited for long enough: whether nothing was under way.
+    /// Waits until a timeout expires. Returns true if the connection was idle.
     pub(super) async fn over(&self) -> bool {
         loop {
             match self.patience() {
@@ -63,7 +63,7 @@ impl Watched {
     }
 }
 
-/// An answer under way; dropped with its body.
+/// Marks a response as in flight; dropped with its body.
 pub(crate) struct UnderWay(Watched);
 
 impl Drop for UnderWay {

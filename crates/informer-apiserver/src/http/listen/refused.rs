@@ -1,22 +1,22 @@
-//! What a server does that cannot accept a connection, as upstream: it tries again, and waits for that.
+//! Backoff after a failed `accept`, as in Go's `net/http`.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
-/// How long it waits first; twice as long each time behind that.
+/// The first delay. Each further failure doubles it.
 const FIRST: Duration = Duration::from_millis(5);
-/// How long it waits at most.
+/// The maximum delay.
 const MAX: Duration = Duration::from_secs(1);
 
-/// How often nothing was accepted lately.
+/// Exponential backoff of the accept loop.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     wait: Duration,
 }
 
 impl Refused {
-    /// How long to wait behind an error. Out of files it would turn in circles; a peer that left at once is nobody to
-    /// wait for.
+    /// Returns the delay after an error. Without a delay the loop would spin while file descriptors are exhausted. A peer that
+    /// aborts its connection causes no delay.
     pub(super) fn pause(&mut self, error: &Error) -> Duration {
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) {
             return Duration::ZERO;
@@ -25,7 +25,7 @@ impl Refused {
         self.wait
     }
 
-    /// A connection was accepted.
+    /// Resets the backoff after a successful accept.
     pub(super) fn over(&mut self) {
         self.wait = Duration::ZERO;
     }
@@ -36,9 +36,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_out_of_files_waits_longer_each_time_up_to_a_second() {
+    fn accept_backoff_doubles_up_to_one_second() {
         let mut refused = Refused::default();
-        // Out of files has no kind of its own.
+        // EMFILE has no `ErrorKind`.
         let error = Error::other("too many open files");
         let waits: Vec<_> = (0..10).map(|_| refused.pause(&error).as_millis()).collect();
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_peer_that_left_at_once() {
+    fn aborted_connection_causes_no_backoff() {
         let mut refused = Refused::default();
         assert_eq!(refused.pause(&ErrorKind::ConnectionAborted.into()), Duration::ZERO);
     }

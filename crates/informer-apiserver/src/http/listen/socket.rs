@@ -1,4 +1,4 @@
-//! A socket that can be closed by a reset.
+//! A TCP socket that can be closed with a reset.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A socket that can be closed by a reset.
+/// A TCP socket that sends RST instead of FIN when `reset` is set.
 pub(super) struct Socket {
     pub(super) stream: TcpStream,
     pub(super) reset: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A reset must not be preceded by a proper end.
+        // No FIN may precede the RST.
         if self.reset.load(Ordering::Acquire) {
             return Poll::Ready(Ok(()));
         }

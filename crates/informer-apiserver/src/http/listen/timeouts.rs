@@ -1,52 +1,52 @@
-//! How long a connection may wait for its client: rules without clock, socket or lock.
+//! Connection timeouts as a sans-io state machine: no clock, socket or lock.
 
 use std::time::Duration;
 
-/// How long a client may take for the head of a request, or for the handshake of TLS, as upstream.
+/// Timeout of a request head or a TLS handshake; the same as in kube-apiserver.
 pub(super) const HEAD_WAIT: Duration = Duration::from_secs(32);
-/// How long a connection may be idle, as upstream.
+/// Timeout of an idle connection; the same as in kube-apiserver.
 pub(super) const IDLE_WAIT: Duration = Duration::from_secs(90);
-/// How long a client may take for an answer that is ready and no watch: as long as upstream gives the whole request.
+/// Time that a client may take to read a response that is no watch. kube-apiserver gives the whole request this time.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
-/// How a connection of HTTP/2 begins.
+/// The HTTP/2 connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a connection waits for.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
-    /// The first request, of which so many bytes are the beginning of HTTP/2.
+    /// Waits for the first request; `matching` bytes of the HTTP/2 preface have been read.
     First { matching: usize },
-    /// The next request: nothing of it is there yet.
+    /// Waits for the next request.
     Next,
-    /// The rest of the head of a request.
+    /// Has read a part of a request head.
     Head,
-    /// So many answers to be ready, and to be taken.
+    /// Has `open` responses in flight.
     Answers { open: usize },
 }
 
-/// What has become of the time that a connection had.
+/// The result of a timeout check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// There is some left: look again then.
+    /// Not timed out; check again at this time.
     Until(Duration),
-    /// The client was too slow with what it sends or takes.
+    /// The client was too slow to send a request or to read a response.
     Over,
-    /// Nothing is under way, for too long.
+    /// The connection was idle for too long.
     Idle,
 }
 
-/// What a connection waits for, and since when. Times are those of the server's clock.
+/// Tracks the state of a connection and its start. Times are those of the server's clock.
 #[derive(Debug)]
 pub(super) struct Waiting {
     awaited: Awaited,
     since: Duration,
     http2: bool,
-    /// The answer under way may take any time: it is not ready yet, or a watch.
+    /// The response in flight has no timeout, because the server has not finished it or it is a watch.
     endless: bool,
 }
 
 impl Waiting {
-    /// A connection that was accepted now.
+    /// Creates the timer of a connection that was accepted at `now`.
     pub(super) fn new(now: Duration) -> Self {
         Self { awaited: Awaited::First { matching: 0 }, since: now, http2: false, endless: false }
     }
@@ -55,7 +55,7 @@ impl Waiting {
         (self.awaited, self.since) = (awaited, now);
     }
 
-    /// Bytes have come from the client.
+    /// Records bytes from the client.
     pub(super) fn heard(&mut self, bytes: &[u8], now: Duration) {
         match self.awaited {
             Awaited::First { matching } => {
@@ -70,13 +70,13 @@ impl Waiting {
                     self.awaited = Awaited::Head;
                 }
             }
-            // Frames of HTTP/2 are not the head of a request: others keep the connection up, or do not.
+            // HTTP/2 frames such as PING are no requests, so they do not end the idle time.
             Awaited::Next if !self.http2 => self.turn(Awaited::Head, now),
             Awaited::Next | Awaited::Head | Awaited::Answers { .. } => {}
         }
     }
 
-    /// The head of a request is there.
+    /// Records a complete request head.
     pub(super) fn asked(&mut self, now: Duration) {
         let open = match self.awaited {
             Awaited::Answers { open } => open + 1,
@@ -86,13 +86,13 @@ impl Waiting {
         self.turn(Awaited::Answers { open }, now);
     }
 
-    /// The head of an answer is ready; `endless` when its body may take any time.
+    /// Records a response head. An `endless` body has no timeout.
     pub(super) fn answered(&mut self, endless: bool, now: Duration) {
         self.endless = endless;
         self.since = now;
     }
 
-    /// An answer is written, or given up.
+    /// Records that a response was written or aborted.
     pub(super) fn done(&mut self, now: Duration) {
         match self.awaited {
             Awaited::Answers { open } if open > 1 => self.awaited = Awaited::Answers { open: open - 1 },
@@ -100,13 +100,13 @@ impl Waiting {
         }
     }
 
-    /// Whether the connection may wait on. It must be asked again by the time that is answered, whatever happens until then: nothing that
-    /// begins later is over sooner.
+    /// Checks the timeouts. The caller must check again at the returned time. It need not react to events in between, because no
+    /// later state can time out earlier.
     pub(super) fn patience(&self, now: Duration) -> Patience {
         let (wait, over) = match self.awaited {
             Awaited::First { .. } | Awaited::Head => (HEAD_WAIT, Patience::Over),
             Awaited::Next => (IDLE_WAIT, Patience::Idle),
-            // Streams of HTTP/2 have windows of their own, and hold up nobody.
+            // A slow HTTP/2 stream has its own flow control window and does not block other streams.
             Awaited::Answers { .. } if self.http2 || self.endless => return Patience::Until(now + HEAD_WAIT),
             Awaited::Answers { .. } => (ANSWER_WAIT, Patience::Over),
         };

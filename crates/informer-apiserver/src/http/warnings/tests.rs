@@ -7,19 +7,19 @@ fn told(warnings: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_warning_is_told_once() {
+fn duplicate_warning_is_sent_once() {
     let told = told(&["a \"b\"".to_owned(), "c".to_owned(), "a \"b\"".to_owned()]);
     assert_eq!(told, [r#"299 - "a \"b\"""#, r#"299 - "c""#]);
 }
 
 #[test]
-fn a_few_long_warnings_are_told_whole() {
+fn warnings_within_the_total_limit_are_not_truncated() {
     let long = "ü".repeat(4096);
     assert_eq!(told(std::slice::from_ref(&long)), [format!("299 - \"{long}\"")]);
 }
 
 #[test]
-fn of_too_many_the_first_are_told_each_of_them_cut() {
+fn excess_warnings_are_truncated_and_dropped() {
     let many: Vec<String> = (0..100_000).map(|n| format!("{n:06}{}", "ü".repeat(300))).collect();
     let told = told(&many);
     assert_eq!(told.len(), 16, "as many as fit");

@@ -1,4 +1,4 @@
-//! A watch that lags behind: what it has to tell comes so much later.
+//! Fault: delays all items of a watch.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::http::watch::{Item, WatchDriver};
 
-/// What a lagging watch holds back at most; what is more waits in the history, which everybody shares.
+/// Maximum number of buffered items. The rest stays in the history, which all watches share.
 const WAITING_MAX: usize = 1024;
 
-/// What waits until it may be told.
+/// Buffers the items of a watch until their delay has passed.
 pub(super) struct Late {
     clock: Arc<dyn Clock>,
     lag: Duration,
     waiting: VecDeque<(Duration, Item)>,
-    /// The watch is over.
+    /// The driver has returned its last item.
     drained: bool,
 }
 
 impl Late {
-    /// A lag of a watch; `None` where it is none.
+    /// Creates a buffer; returns `None` if the lag is zero.
     pub(super) fn by(driver: &WatchDriver, lag: Duration) -> Option<Box<Self>> {
         let late =
             || Self { clock: Arc::clone(driver.clock()), lag, waiting: VecDeque::new(), drained: false };
         (!lag.is_zero()).then(|| Box::new(late()))
     }
 
-    /// The next item whose time has come; `None` at the end. Dropping the future loses nothing.
+    /// Returns the next item after its delay, or `None` at the end. Cancel safe.
     async fn next(&mut self, driver: &mut WatchDriver) -> Option<Item> {
         loop {
             let due = self.waiting.front().map(|(due, _)| *due);
@@ -50,7 +50,7 @@ impl Late {
     }
 }
 
-/// The next item of a watch, which may lag.
+/// Returns the next item of a watch, delayed if there is a buffer.
 pub(super) async fn next(late: Option<&mut Late>, driver: &mut WatchDriver) -> Option<Item> {
     match late {
         None => driver.next().await,

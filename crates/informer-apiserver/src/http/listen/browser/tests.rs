@@ -12,7 +12,7 @@ fn code(method: &str, uri: &str, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[test]
-fn hosts_that_a_page_can_bind_are_refused() {
+fn host_header_that_dns_rebinding_can_use_is_rejected() {
     let own = [
         "127.0.0.1",
         "127.0.0.1:8001",
@@ -48,7 +48,7 @@ fn hosts_that_a_page_can_bind_are_refused() {
 }
 
 #[test]
-fn requests_of_pages_from_other_origins_are_refused() {
+fn cross_origin_request_is_rejected() {
     let host = ("host", "127.0.0.1:8001");
     for origin in ["http://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8001", ""] {
         assert_eq!(code("POST", "/api", &[host, ("origin", origin)]), 403, "{origin}");
@@ -64,7 +64,7 @@ fn requests_of_pages_from_other_origins_are_refused() {
 }
 
 #[test]
-fn browser_must_name_the_type_of_a_body_and_other_clients_need_not() {
+fn browser_request_with_body_requires_content_type() {
     let host = ("host", "127.0.0.1:8001");
     let browsers = [("origin", "http://127.0.0.1:8001"), ("sec-fetch-site", "same-origin")];
     for method in ["POST", "PUT", "PATCH"] {

@@ -6,7 +6,7 @@ const fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// When a connection that nobody touches any more is given up, if it is looked at as it asks for.
+/// Returns the time at which a connection without further events times out.
 fn end(waiting: &Waiting, from: u64) -> (u64, Patience) {
     let mut now = at(from);
     loop {
@@ -22,7 +22,7 @@ fn end(waiting: &Waiting, from: u64) -> (u64, Patience) {
 }
 
 #[test]
-fn a_head_has_32_seconds_however_its_bytes_come() {
+fn slow_request_head_times_out_after_32_seconds() {
     let mut waiting = Waiting::new(at(5));
     assert_eq!(end(&waiting, 5), (37, Patience::Over));
     for second in 5..37 {
@@ -32,7 +32,7 @@ fn a_head_has_32_seconds_however_its_bytes_come() {
 }
 
 #[test]
-fn an_idle_connection_has_90_seconds_and_the_head_after_it_32() {
+fn idle_connection_times_out_after_90_seconds_and_next_head_after_32() {
     let mut waiting = Waiting::new(at(0));
     waiting.heard(b"GET / HTTP/1.1\r\n\r\n", at(1));
     waiting.asked(at(1));
@@ -45,7 +45,7 @@ fn an_idle_connection_has_90_seconds_and_the_head_after_it_32() {
 }
 
 #[test]
-fn an_answer_that_nobody_takes_is_given_up_and_a_watch_is_not() {
+fn unread_response_times_out_but_watch_does_not() {
     let mut waiting = Waiting::new(at(0));
     waiting.heard(b"GET", at(0));
     waiting.asked(at(0));
@@ -57,7 +57,7 @@ fn an_answer_that_nobody_takes_is_given_up_and_a_watch_is_not() {
 }
 
 #[test]
-fn http_2_is_idle_between_requests_whatever_frames_come() {
+fn http2_connection_is_idle_between_requests_despite_ping_frames() {
     let mut waiting = Waiting::new(at(0));
     for piece in [&b"PRI * HT"[..], b"TP/2.0\r\n\r\nSM\r", b"\n\r\n\0\0"] {
         waiting.heard(piece, at(10));
@@ -74,7 +74,7 @@ fn http_2_is_idle_between_requests_whatever_frames_come() {
 }
 
 #[test]
-fn what_only_begins_like_http_2_is_none() {
+fn partial_http2_preface_is_treated_as_http1() {
     let mut waiting = Waiting::new(at(0));
     waiting.heard(b"PRI", at(1));
     waiting.heard(b" *X", at(2));
