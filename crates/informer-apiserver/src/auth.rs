@@ -111,7 +111,7 @@ impl Auth {
             return Ok(user.clone().authenticated());
         }
         let peer = head.extensions.get::<PeerCertificate>();
-        if let Some(PeerCertificate::Proves(user)) = peer {
+        if let Some(PeerCertificate::Verified(user)) = peer {
             return Ok(user.clone().authenticated());
         }
         let given = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());

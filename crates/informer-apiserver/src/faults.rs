@@ -15,7 +15,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 pub use action::FaultAction;
 pub(crate) use open::OpenWatch;
-pub(crate) use plan::{Answer, BodyEnd, PagePlan, Plan, Point, Trickle, Twist, Upset};
+pub(crate) use plan::{
+    BodyEnd, BodyPosition, EventFault, InjectedResponse, PagePlan, Plan, Trickle, WatchFault,
+};
 pub use rule::{FaultFile, FaultMatch, FaultRule, FaultWhen, ParseFaultsError};
 
 use crate::requests::RequestRecord;
@@ -31,13 +33,13 @@ use crate::requests::RequestRecord;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    rules: Arc<Mutex<Vec<Arc<Mutex<Armed>>>>>,
+    rules: Arc<Mutex<Vec<Arc<Mutex<ActiveRule>>>>>,
     /// The open watches, oldest first.
     open: Arc<Mutex<Vec<Weak<OpenWatch>>>>,
 }
 
 #[derive(Debug)]
-struct Armed {
+struct ActiveRule {
     rule: FaultRule,
     rng: StdRng,
     matched: u64,
@@ -47,7 +49,7 @@ struct Armed {
 /// A handle to an active fault rule. Dropping the handle does not remove the rule.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    armed: Arc<Mutex<Armed>>,
+    rule_state: Arc<Mutex<ActiveRule>>,
     rules: Faults,
 }
 
@@ -60,14 +62,14 @@ impl Faults {
     /// the rule before or after the watch starts.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
-        let mut armed = Armed { rule, rng, matched: 0, fired: 0 };
+        let mut rule_state = ActiveRule { rule, rng, matched: 0, fired: 0 };
         // Under the lock of the rules: a watch that starts concurrently meets the rule exactly once, here or in `plan`.
         let mut rules = self.rules.lock();
-        self.spoil_open(&mut armed);
-        let armed = Arc::new(Mutex::new(armed));
-        rules.push(Arc::clone(&armed));
+        self.apply_to_open_watches(&mut rule_state);
+        let rule_state = Arc::new(Mutex::new(rule_state));
+        rules.push(Arc::clone(&rule_state));
         drop(rules);
-        Fault { armed, rules: self.clone() }
+        Fault { rule_state, rules: self.clone() }
     }
 
     /// Activates all rules of a file, in order.
@@ -85,16 +87,16 @@ impl Faults {
         self.rules.lock().clear();
     }
 
-    fn spoil_open(&self, armed: &mut Armed) {
-        if !armed.rule.action.is_within_a_watch() {
+    fn apply_to_open_watches(&self, rule_state: &mut ActiveRule) {
+        if !rule_state.rule.action.applies_to_open_watch() {
             return;
         }
         let mut open = self.open.lock();
         open.retain(|watch| watch.strong_count() > 0);
         for watch in open.iter().filter_map(Weak::upgrade) {
-            if armed.rule.on.matches(watch.request()) && armed.fires() {
-                armed.fired += 1;
-                watch.spoil(&armed.rule.action);
+            if rule_state.rule.on.matches(watch.request()) && rule_state.should_fire() {
+                rule_state.fired += 1;
+                watch.inject(&rule_state.rule.action);
             }
         }
     }
@@ -105,14 +107,14 @@ impl Faults {
         let rules = self.rules.lock();
         if request.verb == crate::Verb::Watch {
             let watch = Arc::new(OpenWatch::new(Arc::clone(request)));
-            remember(&mut self.open.lock(), &watch);
+            track_open_watch(&mut self.open.lock(), &watch);
             plan.open = Some(watch);
         }
-        for armed in rules.iter() {
-            let mut armed = armed.lock();
-            if armed.rule.on.matches(request) && armed.fires() {
-                armed.fired += 1;
-                plan.add(&armed.rule.action);
+        for rule_state in rules.iter() {
+            let mut rule_state = rule_state.lock();
+            if rule_state.rule.on.matches(request) && rule_state.should_fire() {
+                rule_state.fired += 1;
+                plan.add(&rule_state.rule.action);
             }
         }
         plan
@@ -121,7 +123,7 @@ impl Faults {
 
 /// Adds an open watch. Removes the ended ones before the list grows, so that its size is at most about four times the
 /// maximum number of concurrent watches.
-fn remember(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
+fn track_open_watch(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
     if open.len() == open.capacity() {
         open.retain(|watch| watch.strong_count() > 0);
         // Double the capacity, so that the scan has an amortized constant cost per watch.
@@ -130,8 +132,8 @@ fn remember(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
     open.push(Arc::downgrade(watch));
 }
 
-impl Armed {
-    fn fires(&mut self) -> bool {
+impl ActiveRule {
+    fn should_fire(&mut self) -> bool {
         self.matched += 1;
         let (when, call) = (&self.rule.when, self.matched);
         when.nth.is_none_or(|nth| call == nth)
@@ -147,17 +149,17 @@ impl Armed {
 impl Fault {
     /// Returns the number of requests that the rule matched, with or without an injected fault.
     pub fn matched(&self) -> u64 {
-        self.armed.lock().matched
+        self.rule_state.lock().matched
     }
 
     /// Returns the number of requests in which the rule injected its fault.
     pub fn fired(&self) -> u64 {
-        self.armed.lock().fired
+        self.rule_state.lock().fired
     }
 
     /// Removes the rule.
     pub fn remove(&self) {
-        self.rules.rules.lock().retain(|other| !Arc::ptr_eq(other, &self.armed));
+        self.rules.rules.lock().retain(|other| !Arc::ptr_eq(other, &self.rule_state));
     }
 }
 

@@ -29,7 +29,7 @@ pub use body::{ApiBody, BrokenOff};
 pub use listen::Listening;
 pub use service::ApiService;
 
-pub(crate) use answer::framed;
+pub(crate) use answer::frame_events;
 pub(crate) use list_body::Batch;
 pub(crate) use query::ListOptions;
 

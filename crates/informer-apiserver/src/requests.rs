@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// Maximum requests in the log. The oldest are removed first.
-const REQUESTS_MAX: usize = 100_000;
+const MAX_REQUESTS: usize = 100_000;
 /// Maximum bytes of the log: clients control the length of paths, queries and names.
-const REQUESTS_BYTES_MAX: usize = 64 << 20;
+const MAX_REQUESTS_BYTES: usize = 64 << 20;
 
 /// The verb of an API request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,8 +104,8 @@ struct LogState {
 }
 
 impl LogState {
-    fn is_over(&self) -> bool {
-        self.kept.len() > REQUESTS_MAX || (self.bytes > REQUESTS_BYTES_MAX && self.kept.len() > 1)
+    fn is_full(&self) -> bool {
+        self.kept.len() > MAX_REQUESTS || (self.bytes > MAX_REQUESTS_BYTES && self.kept.len() > 1)
     }
 }
 
@@ -119,7 +119,7 @@ impl RequestLog {
         let request = Arc::new(request);
         state.bytes += request.bytes();
         state.kept.push_back(Arc::clone(&request));
-        while state.is_over()
+        while state.is_full()
             && let Some(oldest) = state.kept.pop_front()
         {
             state.bytes -= oldest.bytes();

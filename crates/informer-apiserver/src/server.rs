@@ -1,4 +1,4 @@
-//! The server as a value: how it is built, and what the embedding program can do with it.
+//! The public API of the embedded server.
 
 mod bootstrap;
 mod builder;
@@ -25,14 +25,23 @@ use crate::registry::Resource;
 use crate::requests::{RequestRecord, Verb};
 use crate::webhook::Webhooks;
 
-/// A Kubernetes API server inside this process. A clone is another handle to the same server.
+/// An embedded Kubernetes API server. Clones are handles to the same server.
 ///
-/// It is reached in three ways that lead to the same state: by [`listen`](Self::listen) over HTTP, by
-/// [`service`](Self::service) without a socket, and by its own methods. The methods default and validate objects as
-/// requests do, but they keep `status`, do not need an existing namespace, and delete at once. They return after the
-/// [controllers](Controllers) have finished the work that follows from the write; a request does not wait for that. Admission does not apply to
-/// them: no webhook, policy, quota or admission plugin rejects or changes these objects, except that pods get their default
-/// tolerations. [`raw`](Self::raw) also stores broken objects.
+/// There are three ways to access the same state:
+///
+/// - HTTP requests over a socket: [`listen`](Self::listen) and [`listen_tls`](Self::listen_tls);
+/// - HTTP requests without a socket: [`service`](Self::service);
+/// - methods of this type, for the test itself.
+///
+/// The methods default and validate objects like requests, with these differences:
+///
+/// - They write `status`, do not require the namespace to exist, and delete without a grace period.
+/// - They return after the [controllers](crate::Controllers) have finished the work that the write causes. A request does not
+///   wait for that.
+/// - They skip admission: no webhook, policy, quota or admission plugin rejects or changes the object. Only the default
+///   tolerations are added to pods.
+///
+/// [`raw`](Self::raw) also stores invalid objects.
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, Verb};
@@ -52,10 +61,10 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Serves another kind from now on. One that is there under the same resource is replaced; its objects go.
+    /// Registers a kind. Replaces the kind with the same resource and deletes its objects.
     pub fn register(&self, kind: Kind) {
         let mut registry = self.shared.registry.write();
-        // Events are one kind under two groups, autoscalers one in two versions.
+        // Two kinds are served under two API versions with common storage: Event and HorizontalPodAutoscaler.
         let core = match (kind.gvr.version.as_str(), kind.gvr.resource.as_str()) {
             _ if kind.is("events.k8s.io", "Event") => Some(Gvr::new("", "v1", "events")),
             ("v1", plural) if kind.is("autoscaling", "HorizontalPodAutoscaler") => {
@@ -80,49 +89,53 @@ impl ApiServer {
         registry.add(resource);
     }
 
-    /// Whether a group and version, as `apps/v1` or `v1`, are served.
+    /// Returns true if a group version, for example `apps/v1` or `v1`, is served.
     pub fn serves(&self, group_version: &str) -> bool {
         self.shared.registry.read().iter().any(|resource| resource.kind.api_version == group_version)
     }
 
-    /// The server as a `tower::Service`, for clients in this process: no socket, and paused time works.
+    /// Returns the server as a `tower::Service`, for clients in this process. It needs no socket and works with paused time.
     pub fn service(&self) -> ApiService {
         ApiService::new(Arc::clone(&self.shared))
     }
 
-    /// How webhooks are reached: of admission, by their stored configurations, and of conversion.
+    /// Returns the network routes to admission and conversion webhooks.
     pub fn webhooks(&self) -> &Webhooks {
         &self.shared.webhooks
     }
 
-    /// The rules by which requests go wrong.
+    /// Returns the fault rules.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// The authenticated requests so far, the oldest first: at most the last 100,000, and at most 64 MiB of them.
+    /// Returns the logged requests, oldest first.
+    ///
+    /// The log contains authenticated requests only. It keeps at most the last 100,000 requests and 64 MiB.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.shared.requests.all()
     }
 
-    /// How often a verb was used on a resource.
+    /// Returns the number of logged requests with this verb and plural resource name.
     pub fn count_requests(&self, verb: Verb, resource: &str) -> usize {
         self.shared.requests.count(verb, resource)
     }
 
-    /// The version of the last write.
+    /// Returns the resourceVersion of the last write.
     pub fn version(&self) -> u64 {
         self.shared.storage.read().version()
     }
 
-    /// What the server keeps in memory. It looks at every object.
+    /// Returns the memory usage of the stored objects. The cost is proportional to the number of objects.
     pub fn usage(&self) -> Usage {
         let (objects, object_bytes, history_bytes) = self.shared.storage.read().usage();
         Usage { objects, object_bytes, history_bytes, protobuf_bytes: self.shared.wires.get() }
     }
 
-    /// Moves the server's [clock](ApiServerBuilder::clock) ahead, as if so much time had passed: watches come to their bookmarks and
-    /// deadlines, events and tokens expire, requests and connections come to their limits. The time of its clients is not moved.
+    /// Moves the server's [clock](ApiServerBuilder::clock) forward, as if `by` had passed.
+    ///
+    /// Watches send bookmarks and reach their deadlines, Events and tokens expire, and requests and connections time out. The clocks
+    /// of clients do not change.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -144,10 +157,10 @@ impl ApiServer {
         self.shared.expire();
     }
 
-    /// Waits until the server's [controllers](Controllers) have finished the work that follows from earlier writes: dependents of deleted
-    /// owners and contents of deleted namespaces are deleted, unless finalizers hold them.
+    /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused: they delete the dependents
+    /// of deleted owners and the contents of deleted namespaces, unless finalizers block them.
     ///
-    /// Requests do not wait for that, as with a real server; writes by the methods of this type do. It is cancel safe.
+    /// Requests do not wait for the controllers, as in a real cluster. Writes by the methods of this type do. Cancel safe.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -158,7 +171,7 @@ impl ApiServer {
     /// let server = ApiServer::builder().build();
     /// let namespaces = Gvr::new("", "v1", "namespaces");
     /// server.create(&namespaces, "", json!({"metadata": {"name": "shop"}}))?;
-    /// // A client of the server deletes the namespace here: it is terminating at first.
+    /// // A client deletes the namespace here. It is terminating until the controllers have finished.
     /// server.controllers_idle().await;
     /// # Ok(())
     /// # }
@@ -168,25 +181,26 @@ impl ApiServer {
         self.shared.queues.idle().await;
     }
 
-    /// Forgets the history up to now: watches and exact lists from before it get 410.
+    /// Discards the event history, like an etcd compaction. Watches and exact lists from an earlier version get 410.
     pub fn compact(&self) {
         let mut storage = self.shared.storage.write();
         let version = storage.version();
         storage.compact(version);
     }
 
-    /// Jumps ahead to a version, as after a restore that makes all versions new.
+    /// Increases the resourceVersion, as after a restore with `etcdutl snapshot restore --bump-revision`.
     pub fn skip_to(&self, version: u64) {
         self.shared.storage.write().skip_to(version);
         self.shared.announce_version();
     }
 
-    /// Goes back to the state of an earlier version, versions included, as after a restore from a backup: the same
-    /// versions will come again for other changes. Ends every watch.
+    /// Restores the state and the resourceVersion of an earlier version, as after a restore from a backup.
+    ///
+    /// The resourceVersions after it will be used again for other changes. All watches end.
     ///
     /// # Errors
     ///
-    /// When the history does not reach back that far.
+    /// Returns an error if the version is older than the history.
     pub fn rewind(&self, version: u64) -> Result<(), RewindError> {
         let mut storage = self.shared.storage.write();
         storage.rewind(version).map_err(|old| RewindError { version, floor: old.floor })?;
@@ -196,27 +210,27 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Ends every open watch properly, as a restart of the server does.
+    /// Ends all open watches normally, as a graceful restart of the server does.
     pub fn disconnect_watchers(&self) {
         self.shared.end_watches();
     }
 }
 
-/// What a server keeps in memory; see [`ApiServer::usage`].
+/// The memory usage of a server; see [`ApiServer::usage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Objects of all kinds.
+    /// The number of objects of all kinds.
     pub objects: usize,
-    /// Their bytes as JSON.
+    /// The size of the objects as JSON.
     pub object_bytes: usize,
-    /// What the [history](crate::History) may keep beside them, as its bounds count it.
+    /// The size of the event history, as counted for the bounds of [`History`](crate::History).
     pub history_bytes: usize,
-    /// Bytes of protobuf, of objects and of the history: each version is written when the first client asks for it, and kept.
+    /// The size of the cached protobuf encodings of objects and history. A version is encoded when the first client requests it.
     pub protobuf_bytes: usize,
 }
 
-/// The history does not reach back to a version.
+/// The error of [`ApiServer::rewind`]: the version is older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot rewind to version {version}: the history begins at {floor}; keep a longer one")]
 pub struct RewindError {

@@ -1,7 +1,7 @@
-//! TLS: how the server proves itself, and whose certificates it takes for users.
+//! TLS: the server certificate, and authentication with client certificates.
 //!
-//! The primitives come from a provider that is passed, or that the features `ring` and `aws-lc-rs` bring; none is
-//! installed for the process.
+//! The crypto provider is passed by the caller, the default of the process, or the one of the features `ring` and
+//! `aws-lc-rs`. This crate installs no process default.
 
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod authority;
@@ -21,13 +21,13 @@ use rustls::{CipherSuite, RootCertStore, ServerConfig};
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 pub use authority::CertificateAuthority;
 pub use error::TlsError;
+use verify::ClientVerifier;
 pub(crate) use verify::PeerCertificate;
-use verify::Witness;
 
-/// The protocols that are offered, in the order of preference.
+/// The ALPN protocols, by preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// A certificate with its key, both as PEM: of a server or of a user.
+/// A certificate chain and its private key, as PEM. It identifies a server or a user.
 #[derive(Clone)]
 pub struct Certificate {
     chain: String,
@@ -35,18 +35,19 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A certificate from two files: the chain with the certificate itself first, and the key as PKCS#8, PKCS#1 or
-    /// SEC 1. They are read when they are used.
+    /// Creates a certificate from the contents of two PEM files.
+    ///
+    /// `chain` begins with the leaf certificate. `key` is a PKCS#8, PKCS#1 or SEC 1 key. Both are parsed when they are used.
     pub fn from_pem(chain: impl Into<String>, key: impl Into<String>) -> Self {
         Self { chain: chain.into(), key: key.into() }
     }
 
-    /// The chain, the certificate itself first.
+    /// Returns the chain as PEM, with the leaf certificate first.
     pub fn chain(&self) -> &str {
         &self.chain
     }
 
-    /// The private key.
+    /// Returns the private key as PEM.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -58,7 +59,8 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// How a server proves itself; see [`ApiServer::listen_tls`](crate::ApiServer::listen_tls).
+/// The TLS configuration of a server: its certificate and crypto provider; see
+/// [`ApiServer::listen_tls`](crate::ApiServer::listen_tls).
 ///
 /// ```
 /// use informer_apiserver::{ApiServer, CertificateAuthority, Tls, User};
@@ -87,21 +89,21 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Proves the server by a certificate. The primitives are those of the process, where it has installed some, or
-    /// those of this crate's features.
+    /// Uses a server certificate and the default crypto provider: the one of the process if it has installed one, else the one
+    /// of this crate's features.
     ///
     /// # Errors
     ///
-    /// When certificate or key cannot be read, do not belong together, or there is no provider.
+    /// Returns an error if the certificate or key is invalid, they do not match, or there is no provider.
     pub fn new(certificate: &Certificate) -> Result<Self, TlsError> {
         Self::with_provider(certificate, default_provider().ok_or(TlsError::NoProvider)?)
     }
 
-    /// The same with a provider of the caller's choice.
+    /// Uses a server certificate and a crypto provider.
     ///
     /// # Errors
     ///
-    /// When certificate or key cannot be read, or do not belong together.
+    /// Returns an error if the certificate or key is invalid, or they do not match.
     pub fn with_provider(certificate: &Certificate, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let chain = certificates(&certificate.chain)?;
         let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes())
@@ -112,12 +114,11 @@ impl Tls {
         Ok(Self { certified: Arc::new(certified), provider, trusted })
     }
 
-    /// Proves the server by a certificate for `localhost` and the loopback addresses, made now by an authority of its
-    /// own, which kubeconfigs name.
+    /// Generates a CA and a server certificate for `localhost` and the loopback addresses. Kubeconfigs contain the CA.
     ///
     /// # Errors
     ///
-    /// When no certificate can be made.
+    /// Returns an error if the certificate cannot be generated.
     #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
     pub fn self_signed() -> Result<Self, TlsError> {
         let authority = CertificateAuthority::new("informer-apiserver")?;
@@ -125,7 +126,7 @@ impl Tls {
         Ok(Self::new(&certificate)?.trusted(authority.certificate()))
     }
 
-    /// What clients have to trust, as PEM, for kubeconfigs: the certificate's own chain by default.
+    /// Sets the CA certificates (PEM) that kubeconfigs contain. Defaults to the chain of the server certificate.
     #[must_use]
     pub fn trusted(mut self, pem: impl Into<String>) -> Self {
         self.trusted = pem.into();
@@ -136,20 +137,23 @@ impl Tls {
         &self.trusted
     }
 
-    /// What a listener needs. Client certificates are asked for where there is an authority for them.
-    pub(crate) fn configure(&self, clients: Option<&ClientCa>) -> Result<Accepting, TlsError> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(quick_first(&self.provider)))
+    /// Returns the configuration of a listener. It requests client certificates if there is a client CA.
+    pub(crate) fn configure(&self, clients: Option<&ClientCa>) -> Result<ListenerTls, TlsError> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(aes128_first(&self.provider)))
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Key(Box::new(error)))?;
-        let witness = clients.map(|clients| Witness::new(clients, &self.provider)).transpose()?;
+        let client_verifier =
+            clients.map(|clients| ClientVerifier::new(clients, &self.provider)).transpose()?;
         let resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&self.certified)));
-        let mut config = match &witness {
+        let mut config = match &client_verifier {
             None => builder.with_no_client_auth().with_cert_resolver(resolver),
-            Some(witness) => builder.with_client_cert_verifier(witness.asking()).with_cert_resolver(resolver),
+            Some(client_verifier) => {
+                builder.with_client_cert_verifier(client_verifier.accept_any()).with_cert_resolver(resolver)
+            }
         };
         config.ignore_client_order = true;
         config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
-        Ok(Accepting { config: Arc::new(config), witness })
+        Ok(ListenerTls { config: Arc::new(config), client_verifier })
     }
 }
 
@@ -159,16 +163,16 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// How connections are accepted over TLS.
+/// The TLS configuration of a listener.
 #[derive(Debug, Clone)]
-pub(crate) struct Accepting {
+pub(crate) struct ListenerTls {
     pub(crate) config: Arc<ServerConfig>,
-    /// Says what a client's certificate is worth.
-    pub(crate) witness: Option<Witness>,
+    /// Verifies client certificates, if there is a client CA.
+    pub(crate) client_verifier: Option<ClientVerifier>,
 }
 
-/// The authorities whose certificates stand for users; see
-/// [`ApiServerBuilder::client_ca`](crate::ApiServerBuilder::client_ca). It is parsed from PEM.
+/// CA certificates for client authentication, parsed from PEM; see
+/// [`ApiServerBuilder::client_ca`](crate::ApiServerBuilder::client_ca).
 #[derive(Debug, Clone)]
 pub struct ClientCa {
     roots: Arc<RootCertStore>,
@@ -186,9 +190,9 @@ impl std::str::FromStr for ClientCa {
     }
 }
 
-/// The provider with AES of 128 bits before what takes more time, as upstream's server chooses whatever order its client has. The others
-/// keep theirs.
-fn quick_first(provider: &CryptoProvider) -> CryptoProvider {
+/// Returns the provider with the AES-128 cipher suites first, because they are faster. kube-apiserver prefers them, too,
+/// regardless of the client's order. The other suites keep their order.
+fn aes128_first(provider: &CryptoProvider) -> CryptoProvider {
     let mut provider = provider.clone();
     provider.cipher_suites.sort_by_key(|suite| {
         let quick = matches!(
@@ -213,7 +217,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// The provider of the process, or of this crate's features.
+/// Returns the provider of the process, or the one of this crate's features.
 pub(crate) fn default_provider() -> Option<Arc<CryptoProvider>> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Some(Arc::clone(provider));

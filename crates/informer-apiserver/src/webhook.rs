@@ -1,12 +1,12 @@
-//! Calls of webhooks: of admission, and of conversion.
+//! Calls of admission and conversion webhooks.
 //!
-//! A call is one POST on a connection of its own, driven by whoever calls: nothing is spawned and nothing is kept, so that a
-//! call ends with the request that made it. TLS is always spoken, as upstream: a webhook proves itself with a certificate of
-//! its configuration's `caBundle`.
+//! A call is one POST on its own connection, polled by the caller. No task is spawned and no connection is kept, so a call
+//! ends when the request that caused it is dropped. Calls always use TLS, and the certificate of the webhook is verified
+//! with the `caBundle` of its configuration, as in kube-apiserver.
 //!
 //! # Lock order
 //!
-//! `routes` is taken alone, and never over an await.
+//! No other lock is acquired while `routes` is held. It is never held across an await.
 
 mod client;
 mod tls;
@@ -22,20 +22,20 @@ use tokio::io::DuplexStream;
 
 pub(crate) use client::Post;
 
-/// The port of a service that names none, and of a URL without one.
+/// The default port of a service reference or URL.
 const PORT: u16 = 443;
 
-/// How webhooks are reached.
+/// The network routes to admission and conversion webhooks.
 ///
-/// A configuration with a `url` is called at that address. One with a `service` needs [`route_service`](Self::route_service),
-/// since there is no network of a cluster here. Hosts can also be reached without a socket:
-/// [`connect_with`](Self::connect_with).
+/// A webhook with a `url` is called at that address. A webhook with a `service` needs a route that
+/// [`route_service`](Self::route_service) adds, because there is no cluster network. [`connect_with`](Self::connect_with)
+/// replaces the TCP connection to a host, for webhooks in this process.
 ///
 /// ```
 /// use informer_apiserver::ApiServer;
 ///
 /// let server = ApiServer::builder().build();
-/// // A configuration that names the service `hooks` in `system` is called here.
+/// // Calls of the service `hooks` in the namespace `system` go to this address.
 /// server.webhooks().route_service("system", "hooks", "127.0.0.1:9443");
 /// ```
 #[derive(Clone, Default)]
@@ -45,24 +45,26 @@ pub struct Webhooks {
 
 #[derive(Default)]
 struct Routes {
-    /// By namespace and name: the host and port.
+    /// Host and port by namespace and name of the service.
     services: HashMap<(String, String), String>,
-    /// By host and port: what makes a connection.
+    /// Connection factories by host and port.
     connectors: HashMap<String, Connector>,
 }
 
 type Connector = Arc<dyn Fn() -> DuplexStream + Send + Sync>;
 
 impl Webhooks {
-    /// Calls of a service go to this host and port, whatever its port is; the certificate must be that of
-    /// `NAME.NAMESPACE.svc` all the same.
+    /// Routes calls of a service to a host and port.
+    ///
+    /// The port of the service reference is ignored. The webhook's certificate must still be valid for `NAME.NAMESPACE.svc`.
     pub fn route_service(&self, namespace: &str, name: &str, authority: impl Into<String>) {
         let service = (namespace.to_owned(), name.to_owned());
         self.routes.write().services.insert(service, authority.into());
     }
 
-    /// Connections to a host and port (as `127.0.0.1:9443`) are made by this function instead of a socket: it hands out the
-    /// client's end. TLS is spoken over it.
+    /// Connects to a host and port (for example `127.0.0.1:9443`) with a function instead of a TCP socket.
+    ///
+    /// The function returns the client end of a new connection for each call. The call uses TLS over it.
     pub fn connect_with(
         &self,
         authority: impl Into<String>,
@@ -90,18 +92,18 @@ impl fmt::Debug for Webhooks {
     }
 }
 
-/// Where a webhook is, as configurations say it.
+/// The `clientConfig` of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientConfig {
     pub(crate) url: Option<String>,
     pub(crate) service: Option<Service>,
-    /// Base64 of PEM.
+    /// PEM certificates in base64.
     #[serde(default)]
     pub(crate) ca_bundle: Option<String>,
 }
 
-/// A service of the cluster.
+/// A reference to a Service.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Service {
@@ -111,16 +113,16 @@ pub(crate) struct Service {
     pub(crate) port: Option<u16>,
 }
 
-/// The object in an answer: JSON, or YAML as upstream's client reads it too.
-pub(crate) fn read_answer(body: &[u8]) -> Result<Value, String> {
+/// Decodes the object in a response: JSON, or YAML, which kube-apiserver's client also accepts.
+pub(crate) fn decode_response(body: &[u8]) -> Result<Value, String> {
     let failed = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let answer = match crate::model::json::read_json(body) {
-        Ok(answer) => answer,
+    let response = match crate::model::json::read_json(body) {
+        Ok(response) => response,
         Err(why) if why.starts_with("unexpected end") => return Err(failed(why)),
         Err(why) => crate::model::yaml::read_yaml_value(body).map_err(|_| failed(why))?,
     };
-    match answer {
-        Value::Object(_) => Ok(answer),
+    match response {
+        Value::Object(_) => Ok(response),
         other => Err(failed(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,\
              omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",

@@ -52,7 +52,7 @@ pub(super) struct Verdict {
 /// Reads and validates a response. The error has the same message as in kube-apiserver.
 pub(super) fn read(body: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Verdict, String> {
     let called = |why: String| format!("failed to call webhook: {why}");
-    let answer = crate::webhook::read_answer(body).map_err(called)?;
+    let answer = crate::webhook::decode_response(body).map_err(called)?;
     check_type(&answer, version).map_err(called)?;
     let verdict = check(&answer, version, uid, mutating);
     let verdict = verdict.map_err(|why| format!("received invalid webhook response: {why}"))?;

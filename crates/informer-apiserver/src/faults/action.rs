@@ -214,7 +214,7 @@ pub enum FaultAction {
 
 impl FaultAction {
     /// Returns true if the action can apply to a watch that is already open.
-    pub(super) fn is_within_a_watch(&self) -> bool {
+    pub(super) fn applies_to_open_watch(&self) -> bool {
         match self {
             Self::Expire { .. }
             | Self::Garbage { .. }

@@ -14,23 +14,23 @@ use crate::requests::RequestRecord;
 /// A notification for the single task that polls a watch. The task polls it before each event, so polling must be cheap:
 /// usually two loads and a waker registration, without an atomic read-modify-write on the flag.
 #[derive(Debug, Default)]
-struct Bell {
-    rung: AtomicBool,
-    listener: AtomicWaker,
+struct PollNotify {
+    notified: AtomicBool,
+    waker: AtomicWaker,
 }
 
-impl Bell {
-    fn ring(&self) {
-        self.rung.store(true, Ordering::SeqCst);
-        self.listener.wake();
+impl PollNotify {
+    fn notify(&self) {
+        self.notified.store(true, Ordering::SeqCst);
+        self.waker.wake();
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        if !self.rung.load(Ordering::SeqCst) {
-            self.listener.register(context.waker());
+        if !self.notified.load(Ordering::SeqCst) {
+            self.waker.register(context.waker());
         }
         // `notify` may run before the registration, so check again. A plain load avoids the swap on the common path.
-        match self.rung.load(Ordering::SeqCst) && self.rung.swap(false, Ordering::SeqCst) {
+        match self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
@@ -41,31 +41,31 @@ impl Bell {
 #[derive(Debug)]
 pub(crate) struct OpenWatch {
     request: Arc<RequestRecord>,
-    spoiled: Mutex<Vec<FaultAction>>,
-    bell: Bell,
+    injected: Mutex<Vec<FaultAction>>,
+    notify: PollNotify,
 }
 
 impl OpenWatch {
     pub(super) fn new(request: Arc<RequestRecord>) -> Self {
-        Self { request, spoiled: Mutex::default(), bell: Bell::default() }
+        Self { request, injected: Mutex::default(), notify: PollNotify::default() }
     }
 
     pub(super) fn request(&self) -> &RequestRecord {
         &self.request
     }
 
-    pub(super) fn spoil(&self, action: &FaultAction) {
-        self.spoiled.lock().push(action.clone());
-        self.bell.ring();
+    pub(super) fn inject(&self, action: &FaultAction) {
+        self.injected.lock().push(action.clone());
+        self.notify.notify();
     }
 
     /// Waits until a rule has added a fault. Cancel safe.
-    pub(crate) async fn rung(&self) {
-        poll_fn(|context| self.bell.poll(context)).await;
+    pub(crate) async fn notified(&self) {
+        poll_fn(|context| self.notify.poll(context)).await;
     }
 
     /// Returns the faults that were added since the last call.
     pub(crate) fn take(&self) -> Vec<FaultAction> {
-        std::mem::take(&mut self.spoiled.lock())
+        std::mem::take(&mut self.injected.lock())
     }
 }

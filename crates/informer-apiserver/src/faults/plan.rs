@@ -9,7 +9,7 @@ use super::{FaultAction, OpenWatch};
 use crate::model::error::ApiError;
 
 /// An event of an unknown type.
-const EXPLODED: &[u8] =
+const UNKNOWN_EVENT: &[u8] =
     b"{\"type\":\"EXPLODED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{}}}\n";
 
 /// All faults of one request.
@@ -17,14 +17,14 @@ const EXPLODED: &[u8] =
 pub(crate) struct Plan {
     pub(crate) never_answer: bool,
     pub(crate) delay: Duration,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) response: Option<InjectedResponse>,
     pub(crate) too_large: bool,
     pub(crate) reject_initial: bool,
     pub(crate) ignore_initial: bool,
     pub(crate) rewind: u64,
     pub(crate) page: PagePlan,
     /// Faults of the response, after the request was executed.
-    pub(crate) afterwards: Afterwards,
+    pub(crate) response_faults: ResponseFaults,
     /// The handle through which later rules add faults, if the request is a watch.
     pub(crate) open: Option<Arc<OpenWatch>>,
     pub(crate) drop_bookmarks: bool,
@@ -34,14 +34,14 @@ pub(crate) struct Plan {
     pub(crate) lag: Duration,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) shuffle: Option<u64>,
-    pub(crate) upsets: Vec<(u64, Upset)>,
+    pub(crate) watch_faults: Vec<(u64, WatchFault)>,
     /// Where and how the body ends, for any request.
-    pub(crate) body_end: Option<(Point, BodyEnd)>,
+    pub(crate) body_end: Option<(BodyPosition, BodyEnd)>,
 }
 
 /// A response that replaces the real one.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum InjectedResponse {
     Status(Box<ApiError>),
     /// A raw body.
     Text {
@@ -62,7 +62,7 @@ pub(crate) struct PagePlan {
 
 /// Faults of the response to an executed request.
 #[derive(Debug, Default)]
-pub(crate) struct Afterwards {
+pub(crate) struct ResponseFaults {
     pub(crate) delay: Duration,
     pub(crate) status: Option<Box<ApiError>>,
     pub(crate) trickle: Option<Trickle>,
@@ -78,19 +78,19 @@ pub(crate) struct Trickle {
 
 /// A fault between two events of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Upset {
+pub(crate) enum WatchFault {
     Expire,
     /// Sends a line.
     Line(Bytes),
     /// Sends a line, then ends the watch.
     LastLine(Bytes),
     /// Changes the next event.
-    Twist(Twist),
+    NextEvent(EventFault),
 }
 
 /// A fault of the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Twist {
+pub(crate) enum EventFault {
     /// Sends half of it, then ends the watch.
     Halve,
     Skip,
@@ -101,7 +101,7 @@ pub(crate) enum Twist {
 
 /// The position at which a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Point {
+pub(crate) enum BodyPosition {
     Events(u64),
     Bytes(u64),
 }
@@ -118,19 +118,21 @@ pub(crate) enum BodyEnd {
 
 impl Plan {
     /// Returns true if no fault depends on the number of events, so that several events may be one item.
-    pub(crate) fn leaves_events(&self) -> bool {
+    pub(crate) fn may_coalesce_events(&self) -> bool {
         !self.drop_bookmarks
             && !self.no_initial_end
-            && self.upsets.is_empty()
-            && !matches!(self.body_end, Some((Point::Events(_), _)))
+            && self.watch_faults.is_empty()
+            && !matches!(self.body_end, Some((BodyPosition::Events(_), _)))
     }
 
     pub(crate) fn add(&mut self, action: &FaultAction) {
         match action {
             FaultAction::Status { code, reason, message, retry_after, body } => {
-                self.answer = Some(match body {
-                    Some(body) => Answer::Text { code: *code, retry_after: *retry_after, body: body.clone() },
-                    None => Answer::Status(Box::new(status(
+                self.response = Some(match body {
+                    Some(body) => {
+                        InjectedResponse::Text { code: *code, retry_after: *retry_after, body: body.clone() }
+                    }
+                    None => InjectedResponse::Status(Box::new(status(
                         *code,
                         reason.as_deref(),
                         message.as_deref(),
@@ -162,63 +164,67 @@ impl Plan {
             FaultAction::IgnoreLimit => self.page.ignore_limit = true,
             FaultAction::RemainingItems { count } => self.page.remaining = Some(*count),
             action => {
-                self.upsets.extend(upset(action));
-                self.add_afterwards(action);
+                self.watch_faults.extend(watch_fault(action));
+                self.add_response_fault(action);
             }
         }
     }
 
-    fn add_afterwards(&mut self, action: &FaultAction) {
+    fn add_response_fault(&mut self, action: &FaultAction) {
         match action {
             FaultAction::FalseStatus { code, reason, message, retry_after } => {
-                self.afterwards.status =
+                self.response_faults.status =
                     Some(Box::new(status(*code, reason.as_deref(), message.as_deref(), *retry_after)));
             }
-            FaultAction::LostAnswer => self.body_end = Some((Point::Bytes(0), BodyEnd::Lost)),
-            FaultAction::LateAnswer { millis } => self.afterwards.delay += Duration::from_millis(*millis),
+            FaultAction::LostAnswer => self.body_end = Some((BodyPosition::Bytes(0), BodyEnd::Lost)),
+            FaultAction::LateAnswer { millis } => {
+                self.response_faults.delay += Duration::from_millis(*millis)
+            }
             FaultAction::Trickle { bytes, millis } => {
                 // Empty chunks would never complete the body.
                 let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
-                self.afterwards.trickle = Some(Trickle { bytes, pause: Duration::from_millis(*millis) });
+                self.response_faults.trickle = Some(Trickle { bytes, pause: Duration::from_millis(*millis) });
             }
-            FaultAction::GoAway => self.afterwards.go_away = true,
+            FaultAction::GoAway => self.response_faults.go_away = true,
             _ => {}
         }
     }
 }
 
 /// Returns the fault between two events and the event count at which it applies, or `None` for other actions.
-fn upset(action: &FaultAction) -> Option<(u64, Upset)> {
+fn watch_fault(action: &FaultAction) -> Option<(u64, WatchFault)> {
     Some(match action {
-        FaultAction::Expire { after_events } => (*after_events, Upset::Expire),
+        FaultAction::Expire { after_events } => (*after_events, WatchFault::Expire),
         FaultAction::Garbage { after_events } => {
-            (*after_events, Upset::Line(Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{{{\n")))
+            (*after_events, WatchFault::Line(Bytes::from_static(b"{\"type\":\"ADDED\",\"object\":{{{\n")))
         }
         FaultAction::UnknownEvent { after_events } => {
-            (*after_events, Upset::Line(Bytes::from_static(EXPLODED)))
+            (*after_events, WatchFault::Line(Bytes::from_static(UNKNOWN_EVENT)))
         }
         FaultAction::ErrorEvent { after_events, code, reason, message, retry_after } => {
             let line = status(*code, reason.as_deref(), message.as_deref(), *retry_after).to_event_line();
-            (*after_events, Upset::LastLine(line.into()))
+            (*after_events, WatchFault::LastLine(line.into()))
         }
         FaultAction::Event { after_events, r#type, object } => {
             let line =
                 format!("{{\"type\":{},\"object\":{object}}}\n", serde_json::Value::from(r#type.as_str()));
-            let upset = if r#type == "ERROR" { Upset::LastLine } else { Upset::Line };
-            (*after_events, upset(line.into()))
+            let watch_fault = if r#type == "ERROR" { WatchFault::LastLine } else { WatchFault::Line };
+            (*after_events, watch_fault(line.into()))
         }
-        FaultAction::HalfFrame { after_events } => (*after_events, Upset::Twist(Twist::Halve)),
-        FaultAction::SkipEvent { after_events } => (*after_events, Upset::Twist(Twist::Skip)),
-        FaultAction::RepeatEvent { after_events } => (*after_events, Upset::Twist(Twist::Repeat)),
-        FaultAction::SwapEvents { after_events } => (*after_events, Upset::Twist(Twist::Swap)),
+        FaultAction::HalfFrame { after_events } => (*after_events, WatchFault::NextEvent(EventFault::Halve)),
+        FaultAction::SkipEvent { after_events } => (*after_events, WatchFault::NextEvent(EventFault::Skip)),
+        FaultAction::RepeatEvent { after_events } => {
+            (*after_events, WatchFault::NextEvent(EventFault::Repeat))
+        }
+        FaultAction::SwapEvents { after_events } => (*after_events, WatchFault::NextEvent(EventFault::Swap)),
         _ => return None,
     })
 }
 
-fn point(events: Option<u64>, bytes: Option<u64>) -> Point {
+fn point(events: Option<u64>, bytes: Option<u64>) -> BodyPosition {
     match (events, bytes) {
-        (Some(events), _) => Point::Events(events),
-        (None, bytes) => Point::Bytes(bytes.unwrap_or_default()),
+        (Some(events), _) => BodyPosition::Events(events),
+        (None, bytes) => BodyPosition::Bytes(bytes.unwrap_or_default()),
     }
 }
 

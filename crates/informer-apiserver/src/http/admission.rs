@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::admission::{AdmissionRequest, Attributes, ReviewKind};
-use crate::http::answer::{Answer, warn};
+use crate::http::answer::{ApiResponse, warn};
 use crate::http::call::Call;
 use crate::model::error::ApiError;
 use crate::requests::Verb;
@@ -73,9 +73,9 @@ impl Call<'_> {
 
 /// Adds the warnings of policies and webhooks to an answer or an error.
 pub(super) fn with_warnings(
-    outcome: Result<Answer, ApiError>,
+    outcome: Result<ApiResponse, ApiError>,
     admission: Option<&AdmissionRequest>,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let Some(admission) = admission else { return outcome };
     let warnings = admission.warnings();
     match outcome {

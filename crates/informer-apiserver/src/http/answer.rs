@@ -24,7 +24,7 @@ const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-pub(crate) type Answer = Response<ApiBody>;
+pub(crate) type ApiResponse = Response<ApiBody>;
 
 /// Returns the value of a header, or an empty string if it is absent or not ASCII.
 pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
@@ -32,55 +32,55 @@ pub(crate) fn header(head: &request::Parts, name: HeaderName) -> &str {
 }
 
 /// Returns a response with a JSON body.
-pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, JSON, ApiBody::whole(body))
 }
 
 /// Returns a response with a protobuf object.
-pub(crate) fn protobuf(status: u16, body: Bytes) -> Answer {
+pub(crate) fn protobuf(status: u16, body: Bytes) -> ApiResponse {
     with_type(status, PROTOBUF, ApiBody::whole(body))
 }
 
 /// Returns a response that streams a JSON list.
-pub(crate) fn list(batches: Batches) -> Answer {
+pub(crate) fn list(batches: Batches) -> ApiResponse {
     with_type(200, JSON, ApiBody::batches(batches))
 }
 
 /// Returns a response that streams a protobuf list.
-pub(crate) fn protobuf_list(batches: Batches) -> Answer {
+pub(crate) fn protobuf_list(batches: Batches) -> ApiResponse {
     with_type(200, PROTOBUF, ApiBody::batches(batches))
 }
 
 /// Returns a plain-text response.
-pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn text(status: u16, body: impl Into<Bytes>) -> ApiResponse {
     with_type(status, TEXT, ApiBody::whole(body))
 }
 
 /// Returns the 504 response of a timeout. As in kube-apiserver its body is JSON, whatever the client accepts.
-pub(crate) fn timed_out() -> Answer {
+pub(crate) fn timed_out() -> ApiResponse {
     const BODY: &str = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
     text(504, format!("{BODY}\n"))
 }
 
-fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> Answer {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    answer.headers_mut().insert(CONTENT_TYPE, content_type);
-    answer
+fn with_type(status: u16, content_type: HeaderValue, body: ApiBody) -> ApiResponse {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
 /// Returns a response that streams JSON.
-pub(crate) fn streamed(chunks: Chunks) -> Answer {
+pub(crate) fn streamed(chunks: Chunks) -> ApiResponse {
     with_type(200, JSON, ApiBody::chunks(chunks))
 }
 
 /// Returns a response that streams protobuf watch events.
-pub(crate) fn streamed_protobuf(chunks: Chunks) -> Answer {
+pub(crate) fn streamed_protobuf(chunks: Chunks) -> ApiResponse {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
 
 /// Converts JSON lines of watch events to protobuf frames. Invalid lines, which faults inject, remain unchanged.
-pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
+pub(crate) fn frame_events(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
         r#type: &'a str,
@@ -102,52 +102,52 @@ pub(crate) fn framed(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
 }
 
 /// Returns the response of a failed request.
-pub(crate) fn refused(error: &ApiError) -> Answer {
-    let mut answer = match error.plain {
+pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
+    let mut response = match error.plain {
         true => text(error.code, error.message.clone()),
         false => json(error.code, error.to_json()),
     };
     if let Some(seconds) = error.retry_after() {
-        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    warn(&mut answer, error.warnings());
+    warn(&mut response, error.warnings());
     if error.plain || error.unauthorized {
-        answer.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
-    answer
+    response
 }
 
 /// Adds warnings to a response.
-pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn(response: &mut ApiResponse, warnings: &[String]) {
     if !warnings.is_empty() {
-        answer.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
+        response.extensions_mut().get_or_insert_default::<Warnings>().add(warnings);
     }
 }
 
 /// Adds warnings before the existing ones.
-pub(crate) fn warn_first(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn_first(response: &mut ApiResponse, warnings: &[String]) {
     if !warnings.is_empty() {
-        answer.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
+        response.extensions_mut().get_or_insert_default::<Warnings>().put_first(warnings);
     }
 }
 
 /// Returns the response that a fault has injected.
-pub(crate) fn spoiled(answer: crate::faults::Answer) -> Answer {
-    match answer {
-        crate::faults::Answer::Status(error) => refused(&error),
-        crate::faults::Answer::Text { code, retry_after, body } => {
-            let mut answer =
+pub(crate) fn injected_response(response: crate::faults::InjectedResponse) -> ApiResponse {
+    match response {
+        crate::faults::InjectedResponse::Status(error) => error_response(&error),
+        crate::faults::InjectedResponse::Text { code, retry_after, body } => {
+            let mut response =
                 if body.trim_start().starts_with('{') { json(code, body) } else { text(code, body) };
             if let Some(seconds) = retry_after {
-                answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
             }
-            answer
+            response
         }
     }
 }
 
 /// Adds the headers that every response has.
-pub(crate) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
+pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiResponse) -> ApiResponse {
     let audit = match head.headers.get("audit-id") {
         Some(id) => id.clone(),
         None => {
@@ -157,30 +157,30 @@ pub(crate) fn finish(head: &request::Parts, mut answer: Answer) -> Answer {
                 .expect("a uuid is a header value")
         }
     };
-    answer.headers_mut().insert("audit-id", audit);
-    if let Some(warnings) = answer.extensions_mut().remove::<Warnings>() {
+    response.headers_mut().insert("audit-id", audit);
+    if let Some(warnings) = response.extensions_mut().remove::<Warnings>() {
         for value in warnings.headers() {
-            answer.headers_mut().append(WARNING, value);
+            response.headers_mut().append(WARNING, value);
         }
     }
-    answer.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    answer
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    response
 }
 
 /// Removes the body from the response to a HEAD request and keeps its length. hyper does not do that over HTTP/2.
-pub(crate) fn bodiless(head: &request::Parts, answer: Answer) -> Answer {
+pub(crate) fn strip_head_body(head: &request::Parts, response: ApiResponse) -> ApiResponse {
     if head.method != Method::HEAD {
-        return answer;
+        return response;
     }
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact() {
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
-    Answer::from_parts(parts, ApiBody::none())
+    ApiResponse::from_parts(parts, ApiBody::none())
 }
 
 /// Returns true if the response is indented: for `pretty`, or for curl, Wget and browsers.
-pub(crate) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
+pub(crate) fn wants_indent(head: &request::Parts, query: &Query) -> bool {
     query.flag("pretty").unwrap_or_else(|| {
         let agent = header(head, USER_AGENT);
         ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
@@ -188,17 +188,17 @@ pub(crate) fn is_for_people(head: &request::Parts, query: &Query) -> bool {
 }
 
 /// Converts a JSON response to another encoding, or indents it. Collects the body only if that is necessary.
-pub(crate) async fn rewritten(
+pub(crate) async fn transcode(
     schema: &informer_schema::Schema,
-    answer: Answer,
+    response: ApiResponse,
     encoding: Encoding,
     indent: bool,
-) -> Answer {
-    let is_json = answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == JSON);
+) -> ApiResponse {
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == JSON);
     if !is_json || (encoding == Encoding::Json && !indent) {
-        return answer;
+        return response;
     }
-    let (mut head, body) = answer.into_parts();
+    let (mut head, body) = response.into_parts();
     let Ok(bytes) = body.into_bytes().await else {
         return Response::from_parts(head, ApiBody::whole(Bytes::new()));
     };
@@ -231,21 +231,21 @@ fn yaml(bytes: &[u8]) -> Option<String> {
 /// Indents JSON by two spaces per level and keeps the order of the keys.
 fn indented(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
-    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     let line = |out: &mut Vec<u8>, depth: usize| {
         out.push(b'\n');
         out.resize(out.len() + 2 * depth, b' ');
     };
     for (at, &byte) in json.iter().enumerate() {
-        if inside {
+        if in_string {
             out.push(byte);
-            inside = escaped || byte != b'"';
+            in_string = escaped || byte != b'"';
             escaped = !escaped && byte == b'\\';
             continue;
         }
         match byte {
             b'"' => {
-                inside = true;
+                in_string = true;
                 out.push(byte);
             }
             b'{' | b'[' => {
@@ -280,7 +280,7 @@ fn indented(json: &[u8]) -> Vec<u8> {
 /// Returns the body of the response to a write, in a representation.
 pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
     match (&written.stored, form) {
-        (Some(stored), form) => whole(stored, form),
+        (Some(stored), form) => object_bytes(stored, form),
         (None, Form::Metadata) => {
             let metadata = &crate::model::json::parse(&written.object)["metadata"];
             format!(
@@ -296,7 +296,7 @@ pub(crate) fn written_bytes(written: &Written, form: Form) -> Bytes {
 }
 
 /// Returns an object as a response body.
-pub(crate) fn whole(stored: &Stored, form: Form) -> Bytes {
+pub(crate) fn object_bytes(stored: &Stored, form: Form) -> Bytes {
     let mut out = BytesMut::with_capacity(stored.len() + 1);
     stored.write(form, &mut out);
     out.extend_from_slice(b"\n");
@@ -304,6 +304,6 @@ pub(crate) fn whole(stored: &Stored, form: Form) -> Bytes {
 }
 
 /// Returns a response with a JSON value.
-pub(crate) fn value(status: u16, value: &Value) -> Answer {
+pub(crate) fn value(status: u16, value: &Value) -> ApiResponse {
     json(status, format!("{value}\n"))
 }

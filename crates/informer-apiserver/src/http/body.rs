@@ -12,11 +12,11 @@ use futures_util::StreamExt;
 use http_body::{Frame, SizeHint};
 
 use crate::clock::Clock;
-use crate::faults::{BodyEnd, Point, Trickle};
+use crate::faults::{BodyEnd, BodyPosition, Trickle};
 use crate::http::list_body::{Batch, Batches};
 
 /// Bodies up to this size have a `Content-Length`; longer ones are chunked, as in kube-apiserver.
-const LENGTH_TOLD_MAX: usize = 2048;
+const MAX_CONTENT_LENGTH: usize = 2048;
 
 /// The byte stream of a body.
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
@@ -39,7 +39,7 @@ enum Inner {
 }
 
 /// The next part of a body.
-pub(crate) enum Framed {
+pub(crate) enum BodyPart {
     Bytes(Bytes),
     Batch(Batch),
 }
@@ -91,19 +91,19 @@ impl ApiBody {
         match self.inner {
             Inner::Whole(bytes) => Ok(bytes.unwrap_or_default()),
             Inner::Chunks(chunks) => Err(chunks),
-            Inner::Batches(batches) => Err(whole(batches)),
+            Inner::Batches(batches) => Err(join_batches(batches)),
         }
     }
 
     /// Sets a flag that signals the connection when the body fails.
-    pub(crate) fn resetting(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
+    pub(crate) fn with_reset_flag(mut self, reset: Option<Arc<AtomicBool>>) -> Self {
         self.reset = reset;
         self
     }
 
     /// Fault: ends the body after a number of bytes.
-    pub(crate) fn ending(self, end: Option<(Point, BodyEnd)>) -> Self {
-        let Some((Point::Bytes(bytes), end)) = end else { return self };
+    pub(crate) fn with_body_end(self, end: Option<(BodyPosition, BodyEnd)>) -> Self {
+        let Some((BodyPosition::Bytes(bytes), end)) = end else { return self };
         let state = (self.into_stream(), bytes, end);
         Self::chunks(Box::pin(futures_util::stream::unfold(state, |(mut chunks, left, end)| async move {
             if left == 0 {
@@ -126,7 +126,7 @@ impl ApiBody {
     }
 
     /// Fault: sends the body in small chunks with pauses.
-    pub(crate) fn trickling(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn with_trickle(self, trickle: Option<Trickle>, clock: &Arc<dyn Clock>) -> Self {
         let Some(Trickle { bytes, pause }) = trickle else { return self };
         let state = (self.into_stream(), Bytes::new(), Arc::clone(clock));
         Self::chunks(Box::pin(futures_util::stream::unfold(
@@ -149,30 +149,30 @@ impl ApiBody {
         match self.inner {
             Inner::Whole(bytes) => futures_util::stream::iter(bytes.map(Ok)).boxed(),
             Inner::Chunks(chunks) => chunks,
-            Inner::Batches(batches) => whole(batches),
+            Inner::Batches(batches) => join_batches(batches),
         }
     }
 
     /// Polls the next part. Batches are not joined.
-    pub(crate) fn poll_framed(
+    pub(crate) fn poll_part(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Framed, BrokenOff>>> {
+    ) -> Poll<Option<Result<BodyPart, BrokenOff>>> {
         let chunk = match &mut self.inner {
             Inner::Whole(bytes) => bytes.take().map(Ok),
             Inner::Chunks(chunks) => ready!(chunks.as_mut().poll_next(context)),
             Inner::Batches(batches) => {
-                return Poll::Ready(batches.next().map(|batch| Ok(Framed::Batch(batch))));
+                return Poll::Ready(batches.next().map(|batch| Ok(BodyPart::Batch(batch))));
             }
         };
         if let (Some(Err(_)), Some(reset)) = (&chunk, &self.reset) {
             reset.store(true, Ordering::Release);
         }
-        Poll::Ready(chunk.map(|chunk| chunk.map(Framed::Bytes)))
+        Poll::Ready(chunk.map(|chunk| chunk.map(BodyPart::Bytes)))
     }
 }
 
-fn whole(batches: Batches) -> Chunks {
+fn join_batches(batches: Batches) -> Chunks {
     futures_util::stream::iter(batches.map(|batch| Ok(batch.into_bytes()))).boxed()
 }
 
@@ -184,10 +184,10 @@ impl http_body::Body for ApiBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        self.poll_framed(context).map(|framed| {
-            let bytes = framed?.map(|framed| match framed {
-                Framed::Bytes(bytes) => bytes,
-                Framed::Batch(batch) => batch.into_bytes(),
+        self.poll_part(context).map(|part| {
+            let bytes = part?.map(|part| match part {
+                BodyPart::Bytes(bytes) => bytes,
+                BodyPart::Batch(batch) => batch.into_bytes(),
             });
             Some(bytes.map(Frame::data))
         })
@@ -200,7 +200,7 @@ impl http_body::Body for ApiBody {
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
             Inner::Whole(bytes) => match bytes.as_ref().map_or(0, Bytes::len) {
-                length if length <= LENGTH_TOLD_MAX => SizeHint::with_exact(length as u64),
+                length if length <= MAX_CONTENT_LENGTH => SizeHint::with_exact(length as u64),
                 _ => SizeHint::default(),
             },
             Inner::Chunks(_) | Inner::Batches(_) => SizeHint::default(),

@@ -11,18 +11,18 @@ use serde_json::Value;
 
 use crate::admission::Scope;
 use crate::auth::Requester;
-use crate::faults::{Plan, Point};
+use crate::faults::{BodyPosition, Plan};
 use crate::http::accept::{Encoding, Shape, Wants, negotiate};
 use crate::http::admission::with_warnings;
 use crate::http::answer::{
-    self, Answer, framed, header, json, protobuf, protobuf_list, streamed, streamed_protobuf, value, warn,
-    whole, written_bytes,
+    self, ApiResponse, frame_events, header, json, object_bytes, protobuf, protobuf_list, streamed,
+    streamed_protobuf, value, warn, written_bytes,
 };
 use crate::http::body::BrokenOff;
 use crate::http::query::ListOptions;
 use crate::http::route::ResourceRoute;
 use crate::http::watch::{WatchDriver, WatchRequest};
-use crate::http::watch_faults::{Framing, UpsetWatch};
+use crate::http::watch_faults::{FaultyWatch, Framing};
 use crate::http::{Frontend, list, options};
 use crate::model::duplicates::Twice;
 use crate::model::error::{ApiError, BODY_BYTES_MAX};
@@ -83,7 +83,7 @@ impl Call<'_> {
             return given;
         }
         let agent = header(self.head, USER_AGENT).split('/').next().unwrap_or_default();
-        let end = agent.len().min(options::MANAGER_BYTES_MAX);
+        let end = agent.len().min(options::MAX_MANAGER_BYTES);
         // A header string is ASCII, so that the slice never splits a character.
         agent.get(..end).unwrap_or_default()
     }
@@ -104,7 +104,7 @@ impl Call<'_> {
         negotiate(self.head, wants, self.kind(), self.query.text("includeObject"))
     }
 
-    pub(crate) async fn run<B>(self, plan: Plan, body: B) -> Result<(Answer, Encoding), ApiError>
+    pub(crate) async fn run<B>(self, plan: Plan, body: B) -> Result<(ApiResponse, Encoding), ApiError>
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -115,7 +115,7 @@ impl Call<'_> {
             let message = format!("{sub} needs a node, and there are none here");
             return Err(ApiError::new(501, "NotImplemented", message));
         }
-        let expired = plan.upsets.iter().any(|(_, upset)| *upset == crate::faults::Upset::Expire);
+        let expired = plan.watch_faults.iter().any(|(_, fault)| *fault == crate::faults::WatchFault::Expire);
         if plan.too_large && self.route.verb != Verb::Watch {
             return Err(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
         }
@@ -151,13 +151,13 @@ impl Call<'_> {
         })
     }
 
-    async fn list(self, plan: &Plan) -> Result<(Answer, Encoding), ApiError> {
+    async fn list(self, plan: &Plan) -> Result<(ApiResponse, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::List)?;
         let mut options = ListOptions::parse(self.query)?;
-        plan.page.bound(&mut options);
+        plan.page.apply_to(&mut options);
         let filter = self.filter(&options)?;
         let page = list::list(self.shared, &self.route.resource, &filter, &options, plan.rewind).await?;
-        let page = page.upset(&plan.page, &options);
+        let page = page.with_faults(&plan.page, &options);
         let form = match shape {
             Shape::Form(form) => form,
             Shape::Table(form) => {
@@ -175,14 +175,14 @@ impl Call<'_> {
         }
         let mut batches = page.into_batches(self.kind(), form);
         let first = batches.next().unwrap_or_default();
-        let answer = match batches.next() {
+        let response = match batches.next() {
             None => json(200, first.into_bytes()),
             Some(second) => answer::list(Box::new([first, second].into_iter().chain(batches))),
         };
-        Ok((answer, encoding))
+        Ok((response, encoding))
     }
 
-    async fn watch(self, plan: Plan) -> Result<(Answer, Encoding), ApiError> {
+    async fn watch(self, plan: Plan) -> Result<(ApiResponse, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Watch)?;
         let options = ListOptions::parse(self.query)?;
         let filter = self.filter(&options)?;
@@ -206,7 +206,7 @@ impl Call<'_> {
             ignore_initial: plan.ignore_initial,
         };
         let mut driver = WatchDriver::start(self.shared, request).await?;
-        driver.coalesce = plan.leaves_events() && table.is_none();
+        driver.coalesce = plan.may_coalesce_events() && table.is_none();
         if plan.too_large {
             driver.fail(ApiError::too_large(u64::MAX, self.shared.storage.read().version()));
         }
@@ -216,12 +216,12 @@ impl Call<'_> {
         if let Some(seed) = plan.shuffle {
             driver.shuffle_initial(seed);
         }
-        let end = plan.body_end.filter(|(point, _)| matches!(point, Point::Events(_)));
+        let end = plan.body_end.filter(|(point, _)| matches!(point, BodyPosition::Events(_)));
         let framing = (encoding == Encoding::Protobuf).then(|| {
             let shared = Arc::clone(self.shared);
-            Box::new(move |lines: &Bytes| framed(&shared.schema, lines)) as Framing
+            Box::new(move |lines: &Bytes| frame_events(&shared.schema, lines)) as Framing
         });
-        let watch = UpsetWatch::new(driver, plan, end).with_framing(framing);
+        let watch = FaultyWatch::new(driver, plan, end).with_framing(framing);
         let stream = stream::unfold(watch, |mut watch| async move {
             let item: Result<Bytes, BrokenOff> = watch.next().await?;
             Some((item, watch))
@@ -230,7 +230,7 @@ impl Call<'_> {
         Ok((streamed(stream.boxed()), encoding))
     }
 
-    async fn get(self, plan: &Plan) -> Result<(Answer, Encoding), ApiError> {
+    async fn get(self, plan: &Plan) -> Result<(ApiResponse, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Item)?;
         let asked = parse_version(self.query.text("resourceVersion"))
             .map_err(|message| ApiError::new(500, "", message))?;
@@ -239,7 +239,7 @@ impl Call<'_> {
         }
         let stored = match plan.rewind {
             0 => self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?,
-            by => self.past(by)?,
+            by => self.find_rewound(by)?,
         };
         let resource = &self.route.resource;
         // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert again.
@@ -253,26 +253,26 @@ impl Call<'_> {
         if self.route.subresource.as_deref() == Some("scale") {
             return Ok((value(200, &self.shared.scale_of(self.kind(), &stored)?), encoding));
         }
-        let answer = match shape {
-            Shape::Form(form) => self.one(200, &stored, form, encoding),
+        let response = match shape {
+            Shape::Form(form) => self.object_response(200, &stored, form, encoding),
             Shape::Table(form) => {
                 value(200, &form.of_one(self.kind(), &stored, self.shared.clock.timestamp()))
             }
         };
-        Ok((answer, encoding))
+        Ok((response, encoding))
     }
 
     /// Responds with one object: as protobuf if the client accepts it and the object has an encoding, else as JSON.
-    fn one(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> Answer {
+    fn object_response(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> ApiResponse {
         let wanted = encoding == Encoding::Protobuf && form == Form::Object;
         match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
             Some(wire) => protobuf(status, wire.object()),
-            None => json(status, whole(stored, form)),
+            None => json(status, object_bytes(stored, form)),
         }
     }
 
     /// Returns the object as it was `by` versions ago.
-    fn past(&self, by: u64) -> Result<Arc<Stored>, ApiError> {
+    fn find_rewound(&self, by: u64) -> Result<Arc<Stored>, ApiError> {
         let storage = self.shared.storage.read();
         let table = self.route.resource.table;
         let version = storage.version().saturating_sub(by).max(storage.floor(table));
@@ -284,24 +284,24 @@ impl Call<'_> {
     }
 
     /// Runs a write. Retries a 409 if the CRD has changed meanwhile: a rejected write has stored nothing.
-    async fn write(mut self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+    async fn write(mut self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
         loop {
             let written = self.try_write(body).await;
             self.shared.run_controllers();
             match written {
-                Err(error) if error.code == 409 && self.follows_definition() => {}
+                Err(error) if error.code == 409 && self.reload_resource() => {}
                 done => return done,
             }
         }
     }
 
     /// Resolves the resource again. Returns false if it is gone or unchanged.
-    fn follows_definition(&mut self) -> bool {
+    fn reload_resource(&mut self) -> bool {
         let Ok(now) = self.shared.resource(self.kind().gvr()) else { return false };
         !Arc::ptr_eq(&std::mem::replace(&mut self.route.resource, Arc::clone(&now)), &now)
     }
 
-    async fn try_write(&self, body: &[u8]) -> Result<(Answer, Encoding), ApiError> {
+    async fn try_write(&self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Item)?;
         if matches!(self.route.verb, Verb::Delete | Verb::DeleteCollection) {
             return Ok((self.delete(body).await?, encoding));
@@ -318,9 +318,9 @@ impl Call<'_> {
         scope: Scope<'_>,
         body: &[u8],
         wants: (Shape, Encoding),
-    ) -> Result<Answer, ApiError> {
-        if let Some(answer) = self.special(scope, body).await? {
-            return Ok(answer);
+    ) -> Result<ApiResponse, ApiError> {
+        if let Some(response) = self.write_special_subresource(scope, body).await? {
+            return Ok(response);
         }
         let shared = self.shared;
         let written = match self.route.verb {
@@ -346,9 +346,9 @@ impl Call<'_> {
                 shared.patch(scope, self.name(), &patch, self.mode()).await?
             }
         };
-        let mut answer = self.written(&written, wants);
-        warn(&mut answer, &written.warnings);
-        Ok(answer)
+        let mut response = self.write_response(&written, wants);
+        warn(&mut response, &written.warnings);
+        Ok(response)
     }
 
     /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a 404.
@@ -376,10 +376,10 @@ impl Call<'_> {
         }
     }
 
-    fn written(&self, written: &Written, (shape, encoding): (Shape, Encoding)) -> Answer {
+    fn write_response(&self, written: &Written, (shape, encoding): (Shape, Encoding)) -> ApiResponse {
         let status = if written.created { 201 } else { 200 };
         match (shape, &written.stored) {
-            (Shape::Form(form), Some(stored)) => self.one(status, stored, form, encoding),
+            (Shape::Form(form), Some(stored)) => self.object_response(status, stored, form, encoding),
             (Shape::Form(form), None) => json(status, written_bytes(written, form)),
             (Shape::Table(form), Some(stored)) => {
                 value(status, &form.of_one(self.kind(), stored, self.shared.clock.timestamp()))
@@ -388,18 +388,20 @@ impl Call<'_> {
         }
     }
 
-    async fn delete(&self, body: &[u8]) -> Result<Answer, ApiError> {
+    async fn delete(&self, body: &[u8]) -> Result<ApiResponse, ApiError> {
         let given = match body.is_empty() {
             true => None,
             false => {
-                let given = self.decode(body).and_then(members).map(|reading| reading.value);
+                let given = self.decode(body).and_then(require_object).map(|reading| reading.value);
                 Some(options::delete_body(given.map_err(|why| match why {
-                    Undecoded::Syntax(why) => {
+                    DecodeError::Syntax(why) => {
                         ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
                     }
-                    Undecoded::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
-                    Undecoded::MediaType => unsupported_body(),
-                    Undecoded::NoProtobuf | Undecoded::Cut => ApiError::bad_request("unexpected EOF"),
+                    DecodeError::Yaml(why) => ApiError::bad_request(format!("yaml: {why}")),
+                    DecodeError::MediaType => unsupported_body(),
+                    DecodeError::NotProtobuf | DecodeError::InvalidProtobuf => {
+                        ApiError::bad_request("unexpected EOF")
+                    }
                 })?)?)
             }
         };
@@ -411,11 +413,12 @@ impl Call<'_> {
             let admission = self.admission(&[], told);
             let scope = scope.admitted_by(admission.as_ref());
             let deleted = self.shared.delete(scope, self.name(), &options).await;
-            let answer = deleted.map(|deleted| json(if deleted.accepted { 202 } else { 200 }, deleted.body));
-            return with_warnings(answer, admission.as_ref());
+            let response =
+                deleted.map(|deleted| json(if deleted.accepted { 202 } else { 200 }, deleted.body));
+            return with_warnings(response, admission.as_ref());
         }
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
-        let page = list::everything(self.shared, &self.route.resource, &filter).await?;
+        let page = list::list_all(self.shared, &self.route.resource, &filter).await?;
         for stored in &page.items {
             let admission = self.admission(&[], told);
             let scope = scope.admitted_by(admission.as_ref());
@@ -431,45 +434,45 @@ impl Call<'_> {
     }
 
     /// Decodes a body (JSON, YAML or protobuf). Only the JSON decoder sets `Reading::doubled`.
-    fn decode(&self, body: &[u8]) -> Result<Reading, Undecoded> {
+    fn decode(&self, body: &[u8]) -> Result<Reading, DecodeError> {
         let once = |value| Reading { value, doubled: false };
         match media_type(self.head) {
-            "application/json" => read_whole(body).map_err(Undecoded::Syntax),
-            "" if header(self.head, CONTENT_TYPE).is_empty() => read_whole(body).map_err(Undecoded::Syntax),
+            "application/json" => read_whole(body).map_err(DecodeError::Syntax),
+            "" if header(self.head, CONTENT_TYPE).is_empty() => read_whole(body).map_err(DecodeError::Syntax),
             "application/yaml" => crate::model::yaml::read_yaml_value(body)
                 .map(once)
-                .map_err(|error| Undecoded::Yaml(crate::model::yaml::problem(body, &error))),
+                .map_err(|error| DecodeError::Yaml(crate::model::yaml::problem(body, &error))),
             "application/vnd.kubernetes.protobuf" => self.read_protobuf(body).map(once),
-            _ => Err(Undecoded::MediaType),
+            _ => Err(DecodeError::MediaType),
         }
     }
 
-    fn read_protobuf(&self, body: &[u8]) -> Result<Value, Undecoded> {
+    fn read_protobuf(&self, body: &[u8]) -> Result<Value, DecodeError> {
         if !body.starts_with(&informer_schema::MAGIC) {
-            return Err(Undecoded::NoProtobuf);
+            return Err(DecodeError::NotProtobuf);
         }
-        let json = self.shared.schema.to_json(body).map_err(|_| Undecoded::Cut)?;
-        read_json(&json).map_err(|_| Undecoded::Cut)
+        let json = self.shared.schema.to_json(body).map_err(|_| DecodeError::InvalidProtobuf)?;
+        read_json(&json).map_err(|_| DecodeError::InvalidProtobuf)
     }
 
     /// Decodes the object in a body.
     pub(crate) fn object(&self, body: &[u8]) -> Result<Reading, ApiError> {
-        let decoded = self.decode(body).and_then(members);
+        let decoded = self.decode(body).and_then(require_object);
         decoded.map_err(|error| match error {
-            Undecoded::MediaType => unsupported_body(),
-            Undecoded::Cut => {
+            DecodeError::MediaType => unsupported_body(),
+            DecodeError::InvalidProtobuf => {
                 let (kind, version) = (&self.kind().kind, &self.kind().gvr.version);
                 ApiError::bad_request(format!(
                     "{kind} in version \"{version}\" cannot be handled as a {kind}: unexpected EOF"
                 ))
             }
-            Undecoded::NoProtobuf if body.is_empty() => {
+            DecodeError::NotProtobuf if body.is_empty() => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): empty data (<empty>)"
                 ))
             }
-            Undecoded::NoProtobuf => {
+            DecodeError::NotProtobuf => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): provided data does not appear to \
@@ -477,14 +480,14 @@ impl Call<'_> {
                     excerpt(body)
                 ))
             }
-            Undecoded::Yaml(why) => {
+            DecodeError::Yaml(why) => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): yaml: {why} ({})",
                     excerpt(body)
                 ))
             }
-            Undecoded::Syntax(why) => {
+            DecodeError::Syntax(why) => {
                 let kind = &self.kind().kind;
                 ApiError::bad_request(format!(
                     "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json \
@@ -497,23 +500,23 @@ impl Call<'_> {
 }
 
 /// Requires a JSON object; `null` becomes an empty object.
-fn members(Reading { value, doubled }: Reading) -> Result<Reading, Undecoded> {
+fn require_object(Reading { value, doubled }: Reading) -> Result<Reading, DecodeError> {
     match value {
         Value::Object(_) => Ok(Reading { value, doubled }),
         Value::Null => Ok(Reading { value: Value::Object(serde_json::Map::new()), doubled }),
-        other => Err(Undecoded::Syntax(crate::model::metadata::typeless(&other))),
+        other => Err(DecodeError::Syntax(crate::model::metadata::typeless(&other))),
     }
 }
 
 /// The reason why a body could not be decoded.
-enum Undecoded {
+enum DecodeError {
     MediaType,
     Syntax(String),
     Yaml(String),
     /// The body lacks the protobuf prefix.
-    NoProtobuf,
+    NotProtobuf,
     /// The body has the protobuf prefix, but its message is malformed.
-    Cut,
+    InvalidProtobuf,
 }
 
 fn unsupported_body() -> ApiError {
@@ -537,7 +540,6 @@ where
     B::Data: Buf,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-
     let limited = std::pin::pin!(Limited::new(body, BODY_BYTES_MAX));
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),

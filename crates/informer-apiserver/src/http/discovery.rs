@@ -8,14 +8,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::http::Frontend;
-use crate::http::answer::{Answer, header, json as json_answer, text};
+use crate::http::answer::{ApiResponse, header, json as json_answer, text};
 use crate::model::error::ApiError;
 use crate::model::kinds::{Kind, Subresource};
 use crate::registry::{GroupKnown, Registry, Resource};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Which version of Kubernetes the server is like.
+/// The version that the server reports.
 const VERSION: &str = r#"{
   "major": "1",
   "minor": "36",
@@ -33,12 +33,12 @@ const VERSION: &str = r#"{
 }
 "#;
 
-/// Answers what is not about resources.
-pub(crate) fn answer(
+/// Handles a non-resource request.
+pub(crate) fn respond(
     shared: &Arc<Frontend>,
     head: &request::Parts,
     segments: &[String],
-) -> Result<Answer, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let whole = shared.aggregated_discovery && wants_aggregated(head);
     let registry = shared.registry.read();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -96,7 +96,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Whether HEAD is answered as GET: where upstream's handler does not look at the method.
+/// Returns true if HEAD is handled like GET. kube-apiserver's handlers of these paths ignore the method.
 fn is_read_by_head(registry: &Registry, segments: &[&str]) -> bool {
     match segments {
         ["healthz" | "livez" | "readyz" | "openapi", ..] | ["apis"] | ["apis", _] => true,
@@ -105,19 +105,19 @@ fn is_read_by_head(registry: &Registry, segments: &[&str]) -> bool {
     }
 }
 
-fn unsniffed(mut answer: Answer) -> Answer {
-    answer.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    answer
+fn unsniffed(mut response: ApiResponse) -> ApiResponse {
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
 }
 
-fn health(head: &request::Parts, check: &str) -> Answer {
+fn health(head: &request::Parts, check: &str) -> ApiResponse {
     match head.uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("verbose"))) {
         true => text(200, format!("[+]ping ok\n{check} check passed\n")),
         false => text(200, "ok"),
     }
 }
 
-fn legacy(json: &Value) -> Answer {
+fn legacy(json: &Value) -> ApiResponse {
     json_answer(200, format!("{json}\n"))
 }
 
@@ -152,7 +152,7 @@ fn of_version<'a>(
     })
 }
 
-fn resources(registry: &Registry, group: &str, version: &str) -> Result<Answer, ApiError> {
+fn resources(registry: &Registry, group: &str, version: &str) -> Result<ApiResponse, ApiError> {
     let mut list = Vec::new();
     for Resource { kind, .. } in of_version(registry, group, version).map(|resource| &**resource) {
         list.push(json!(LegacyResource {
@@ -240,7 +240,7 @@ struct AggregatedResource<'a> {
     subresources: Vec<Value>,
 }
 
-fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> Answer {
+fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> ApiResponse {
     let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> =
         groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
@@ -253,8 +253,8 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> Answer 
     let body = format!("{list}\n");
     let etag = format!("\"{:016X}\"", fnv(body.as_bytes()));
     let unchanged = header(head, IF_NONE_MATCH) == etag;
-    let mut answer = if unchanged { json_answer(304, "") } else { json_answer(200, body) };
-    let headers = answer.headers_mut();
+    let mut response = if unchanged { json_answer(304, "") } else { json_answer(200, body) };
+    let headers = response.headers_mut();
     match unchanged {
         true => headers.remove(CONTENT_TYPE),
         false => headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED)),
@@ -262,7 +262,7 @@ fn aggregated(registry: &Registry, head: &request::Parts, core: bool) -> Answer 
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(ETAG, HeaderValue::try_from(etag).expect("hexadecimal digits are a header value"));
-    answer
+    response
 }
 
 fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Value {
@@ -277,7 +277,7 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[String]) -> Va
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    // Built-in kinds leave group and version empty where they are those of the endpoint.
+    // Built-in kinds omit a group and version that equal those of the endpoint.
     let (group, version) = match kind.is_custom() {
         true => (kind.gvr.group.as_str(), kind.gvr.version.as_str()),
         false => ("", ""),
@@ -306,7 +306,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     })
 }
 
-/// FNV-1a: an entity tag needs to change with the body, nothing more.
+/// Returns the FNV-1a hash, for ETags. It need not be collision resistant.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

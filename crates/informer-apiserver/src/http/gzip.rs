@@ -9,35 +9,35 @@ use futures_util::{StreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 use http::request;
 
-use crate::http::answer::{Answer, header};
+use crate::http::answer::{ApiResponse, header};
 use crate::http::body::{ApiBody, Chunks};
 
 /// Larger responses are compressed; the same threshold as in kube-apiserver.
-const PLAIN_BYTES_MAX: usize = 128 << 10;
+const MAX_UNCOMPRESSED_BYTES: usize = 128 << 10;
 /// The compression level; the same as in kube-apiserver.
 const LEVEL: Compression = Compression::fast();
 
 /// Returns true if `Accept-Encoding` contains `gzip`. Like kube-apiserver it ignores tokens with a quality value.
-pub(crate) fn is_asked_for(head: &request::Parts) -> bool {
+pub(crate) fn is_accepted(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }
 
 /// Compresses a response if it is large.
-pub(crate) async fn gzipped(answer: Answer) -> Answer {
-    let (mut head, body) = answer.into_parts();
-    let (body, large) = body.measured(PLAIN_BYTES_MAX).await;
+pub(crate) async fn compress_large(response: ApiResponse) -> ApiResponse {
+    let (mut head, body) = response.into_parts();
+    let (body, large) = body.exceeds(MAX_UNCOMPRESSED_BYTES).await;
     if !large {
-        return Answer::from_parts(head, body);
+        return ApiResponse::from_parts(head, body);
     }
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    Answer::from_parts(head, body.map_chunks(compressed))
+    ApiResponse::from_parts(head, body.map_chunks(compress))
 }
 
 /// Compresses a stream into one gzip member.
-fn compressed(chunks: Chunks) -> Chunks {
+fn compress(chunks: Chunks) -> Chunks {
     let state = (chunks, Some(GzEncoder::new(Vec::new(), LEVEL)));
-    let pieces = stream::unfold(state, |(mut chunks, encoder)| async move {
+    let output = stream::unfold(state, |(mut chunks, encoder)| async move {
         let mut encoder = encoder?;
         loop {
             let written = match chunks.next().await {
@@ -56,12 +56,12 @@ fn compressed(chunks: Chunks) -> Chunks {
             }
         }
     });
-    pieces.boxed()
+    output.boxed()
 }
 
 impl ApiBody {
     /// Returns the unchanged body, and true if it has more than `bytes` bytes.
-    async fn measured(self, bytes: usize) -> (Self, bool) {
+    async fn exceeds(self, bytes: usize) -> (Self, bool) {
         let mut chunks = match self.into_chunks() {
             Ok(whole) => {
                 let long = whole.len() > bytes;
@@ -69,14 +69,14 @@ impl ApiBody {
             }
             Err(chunks) => chunks,
         };
-        let (mut begun, mut length) = (Vec::new(), 0);
+        let (mut buffered, mut length) = (Vec::new(), 0);
         while length <= bytes
             && let Some(chunk) = chunks.next().await
         {
             length += chunk.as_ref().map_or(0, Bytes::len);
-            begun.push(chunk);
+            buffered.push(chunk);
         }
-        (Self::chunks(stream::iter(begun).chain(chunks).boxed()), length > bytes)
+        (Self::chunks(stream::iter(buffered).chain(chunks).boxed()), length > bytes)
     }
 
     fn map_chunks(self, with: impl FnOnce(Chunks) -> Chunks) -> Self {

@@ -21,10 +21,10 @@ use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
 /// Objects that a thread encodes as protobuf before the task yields: a few milliseconds of work.
-const WIRED_AT_ONCE: usize = 128;
+const ITEMS_BEFORE_YIELD: usize = 128;
 
 /// Maximum threads that encode the objects of one list. More would starve other requests.
-const WIRING_THREADS_MAX: usize = 8;
+const MAX_ENCODER_THREADS: usize = 8;
 
 /// One page of a list.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ pub(crate) struct Page {
 /// The content of a continue token, as in kube-apiserver.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Token {
+struct ContinueToken {
     v: String,
     rv: i64,
     start: String,
 }
 
 /// The version that a list returns.
-enum Wanted {
+enum ListVersion {
     Newest,
     AtLeast(u64),
     Exactly(u64),
@@ -53,7 +53,7 @@ enum Wanted {
 
 /// A range of a list: items from the key `start` on, at most `limit` (0 means all).
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct PageRange<'a> {
     start: &'a str,
     limit: usize,
 }
@@ -67,40 +67,40 @@ pub(crate) async fn list(
     rewind: u64,
 ) -> Result<Page, ApiError> {
     options.check_list()?;
-    let asked = parse_version(&options.version)
+    let requested = parse_version(&options.version)
         .map_err(|text| ApiError::bad_request(format!("invalid resource version: {text}")))?;
     // The watch cache ignores the limit of a list with resourceVersion 0.
-    let limit = if asked == Some(0) && resource.kind.is_cached() {
+    let limit = if requested == Some(0) && resource.kind.is_cached() {
         0
     } else {
         usize::try_from(options.limit).unwrap_or(usize::MAX)
     };
     if !options.continue_token.is_empty() {
-        read_token(&options.continue_token)?;
-        if asked.is_some_and(|version| version > 0) {
+        decode_token(&options.continue_token)?;
+        if requested.is_some_and(|version| version > 0) {
             let why = "specifying resource version is not allowed when using continue";
             return Err(ApiError::bad_request(why));
         }
         return next_page(shared, resource, filter, &options.continue_token, limit).await;
     }
-    let wanted = match (asked, options.matching.as_str()) {
-        (Some(version), "Exact") => Wanted::Exactly(version),
-        (Some(version), "") if version > 0 && limit > 0 => Wanted::Exactly(version),
-        (Some(version), _) => Wanted::AtLeast(version),
-        (None, _) => Wanted::Newest,
+    let target = match (requested, options.matching.as_str()) {
+        (Some(version), "Exact") => ListVersion::Exactly(version),
+        (Some(version), "") if version > 0 && limit > 0 => ListVersion::Exactly(version),
+        (Some(version), _) => ListVersion::AtLeast(version),
+        (None, _) => ListVersion::Newest,
     };
-    let (version, map) = state(shared, resource, wanted, rewind).await?.ok_or_else(ApiError::list_too_old)?;
-    page(shared, resource, filter, (version, map), Part { start: "", limit }).await
+    let (version, map) = state(shared, resource, target, rewind).await?.ok_or_else(ApiError::list_too_old)?;
+    page(shared, resource, filter, (version, map), PageRange { start: "", limit }).await
 }
 
 /// Returns the requested state, or `None` if it is older than the history.
 async fn state(
     shared: &Frontend,
     resource: &Resource,
-    wanted: Wanted,
+    target: ListVersion,
     rewind: u64,
 ) -> Result<Option<(u64, OrderedMap)>, ApiError> {
-    if let Wanted::AtLeast(version) | Wanted::Exactly(version) = wanted {
+    if let ListVersion::AtLeast(version) | ListVersion::Exactly(version) = target {
         match resource.kind.is_cached() {
             true => shared.reach(version).await?,
             // Resources without a watch cache read from etcd, which does not wait for a future version.
@@ -108,8 +108,8 @@ async fn state(
         }
     }
     let storage = shared.storage.read();
-    let version = match wanted {
-        Wanted::Exactly(version) => version,
+    let version = match target {
+        ListVersion::Exactly(version) => version,
         _ if rewind > 0 => storage.version().saturating_sub(rewind).max(storage.floor(resource.table)),
         _ => return Ok(Some((storage.version(), storage.live(resource.table)))),
     };
@@ -123,11 +123,11 @@ async fn next_page(
     token: &str,
     limit: usize,
 ) -> Result<Page, ApiError> {
-    let (version, start) = read_token(token)?;
-    let wanted = version.map_or(Wanted::Newest, Wanted::Exactly);
-    match state(shared, resource, wanted, 0).await? {
-        Some(state) => page(shared, resource, filter, state, Part { start: &start, limit }).await,
-        None => Err(ApiError::continue_too_old(write_token(-1, start))),
+    let (version, start) = decode_token(token)?;
+    let target = version.map_or(ListVersion::Newest, ListVersion::Exactly);
+    match state(shared, resource, target, 0).await? {
+        Some(state) => page(shared, resource, filter, state, PageRange { start: &start, limit }).await,
+        None => Err(ApiError::continue_too_old(encode_token(-1, start))),
     }
 }
 
@@ -137,7 +137,7 @@ async fn page(
     resource: &Resource,
     filter: &Filter,
     (version, map): (u64, OrderedMap),
-    Part { start, limit }: Part<'_>,
+    PageRange { start, limit }: PageRange<'_>,
 ) -> Result<Page, ApiError> {
     let prefix = filter.prefix();
     let shown = shared.presentable(resource, &map, &prefix).await?;
@@ -156,7 +156,7 @@ async fn page(
     let continue_token = last.map(|last| {
         // In kube-apiserver, keys of the watch cache begin with a slash; keys of etcd lists do not.
         let slash = if resource.kind.is_cached() { "/" } else { "" };
-        write_token(number(version), format!("{slash}{}\0", &last[prefix.len()..]))
+        encode_token(token_version(version), format!("{slash}{}\0", &last[prefix.len()..]))
     });
     let remaining = last.filter(|_| !filter.selects()).map(|last| map.count_between(last, &prefix));
     drop(found);
@@ -167,7 +167,7 @@ async fn page(
 }
 
 /// Lists all current items that match, in one page.
-pub(crate) async fn everything(
+pub(crate) async fn list_all(
     shared: &Frontend,
     resource: &Resource,
     filter: &Filter,
@@ -176,26 +176,26 @@ pub(crate) async fn everything(
         let storage = shared.storage.read();
         (storage.version(), storage.live(resource.table))
     };
-    page(shared, resource, filter, state, Part { start: "", limit: 0 }).await
+    page(shared, resource, filter, state, PageRange { start: "", limit: 0 }).await
 }
 
 /// Returns the error for a page whose version has expired, or `Err` if the token is invalid.
 pub(crate) fn expired_token(token: &str) -> Result<ApiError, ApiError> {
-    let (_, start) = read_token(token)?;
-    Ok(ApiError::continue_too_old(write_token(-1, start)))
+    let (_, start) = decode_token(token)?;
+    Ok(ApiError::continue_too_old(encode_token(-1, start)))
 }
 
-fn number(version: u64) -> i64 {
+fn token_version(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
 }
 
-fn write_token(rv: i64, start: String) -> String {
-    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv, start };
+fn encode_token(rv: i64, start: String) -> String {
+    let token = ContinueToken { v: "meta.k8s.io/v1".to_owned(), rv, start };
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token is plain data"))
 }
 
 /// Parses a token into the version (`None` for the current one) and the first key after the prefix.
-fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
+fn decode_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     let error = |why: String| {
         ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
     };
@@ -209,7 +209,7 @@ fn read_token(text: &str) -> Result<(Option<u64>, String), ApiError> {
     })?;
     let token = match crate::model::json::read_json(&bytes).map_err(error)? {
         // `null` decodes to the zero value in Go.
-        serde_json::Value::Null => Token::default(),
+        serde_json::Value::Null => ContinueToken::default(),
         value @ serde_json::Value::Object(_) => {
             serde_json::from_value(value).map_err(|cause| error(cause.to_string()))?
         }
@@ -264,7 +264,7 @@ fn batches(
 
 impl PagePlan {
     /// Applies the faults to the options of a list.
-    pub(crate) fn bound(&self, options: &mut ListOptions) {
+    pub(crate) fn apply_to(&self, options: &mut ListOptions) {
         options.limit = match (self.items, options.limit) {
             _ if self.ignore_limit => 0,
             (Some(items), limit) if limit > 0 && items > 0 => limit.min(items),
@@ -275,12 +275,12 @@ impl PagePlan {
 
 impl Page {
     /// Applies the faults to the page.
-    pub(crate) fn upset(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
+    pub(crate) fn with_faults(mut self, plan: &PagePlan, options: &ListOptions) -> Self {
         if plan.items == Some(0) && options.limit > 0 {
             self.items.clear();
             // The page is empty, so the next page starts at the same key.
             self.continue_token = Some(match options.continue_token.as_str() {
-                "" => write_token(number(self.version), "/".to_owned()),
+                "" => encode_token(token_version(self.version), "/".to_owned()),
                 same => same.to_owned(),
             });
         }
@@ -323,7 +323,7 @@ impl Page {
         json.extend_from_slice(&tail);
         let empty = wiring.schema.to_protobuf(&json).ok()?;
         let envelope = Envelope::parse(&empty).ok()?;
-        self.write_items(wiring).await;
+        self.encode_items(wiring).await;
         let mut length = envelope.raw.len();
         for item in &self.items {
             length += item.wire(wiring)?.item().len();
@@ -336,11 +336,11 @@ impl Page {
     /// Encodes the items that have no cached protobuf encoding, with several threads if there are many.
     ///
     /// The threads end before this task yields. Therefore no timer of a paused runtime fires in between.
-    async fn write_items(&self, wiring: Wiring<'_>) {
-        let unwritten: Vec<&Stored> =
+    async fn encode_items(&self, wiring: Wiring<'_>) {
+        let unencoded: Vec<&Stored> =
             self.items.iter().map(|item| &**item).filter(|item| item.wired().is_none()).collect();
-        let threads = match unwritten.len() > WIRED_AT_ONCE {
-            true => std::thread::available_parallelism().map_or(1, usize::from).min(WIRING_THREADS_MAX),
+        let threads = match unencoded.len() > ITEMS_BEFORE_YIELD {
+            true => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_ENCODER_THREADS),
             false => 1,
         };
         let write = |part: &[&Stored]| {
@@ -348,9 +348,9 @@ impl Page {
                 item.wire(wiring);
             }
         };
-        for bite in unwritten.chunks(WIRED_AT_ONCE * threads) {
+        for chunk in unencoded.chunks(ITEMS_BEFORE_YIELD * threads) {
             std::thread::scope(|scope| {
-                let mut parts = bite.chunks(bite.len().div_ceil(threads));
+                let mut parts = chunk.chunks(chunk.len().div_ceil(threads));
                 let own = parts.next().unwrap_or_default();
                 for part in parts {
                     // Items without a thread are encoded on first use.

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::http::body::{ApiBody, BrokenOff, Framed};
-use crate::http::listen::UnderWay;
+use crate::http::body::{ApiBody, BodyPart, BrokenOff};
+use crate::http::listen::InFlightGuard;
 use crate::registry::storage::{Form, Stored};
 
 /// Bytes that the storage owns, or that were made for one response.
 #[derive(Debug)]
-enum Piece {
+enum Segment {
     Fixed(&'static [u8]),
     Made(Bytes),
     /// An object in a representation, without its head and tail.
@@ -23,7 +23,7 @@ enum Piece {
     Item(Arc<Stored>),
 }
 
-impl Piece {
+impl Segment {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Fixed(bytes) => bytes,
@@ -39,9 +39,9 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Non-empty segments.
-    pieces: Vec<Piece>,
+    segments: Vec<Segment>,
     /// Index of the current segment.
-    at: usize,
+    current: usize,
     /// Bytes consumed of the current segment.
     taken: usize,
     /// Bytes that remain in all segments.
@@ -53,37 +53,37 @@ impl Batch {
         self.left
     }
 
-    fn push(&mut self, piece: Piece) {
-        let length = piece.bytes().len();
+    fn push(&mut self, segment: Segment) {
+        let length = segment.bytes().len();
         if length > 0 {
             self.left += length;
-            self.pieces.push(piece);
+            self.segments.push(segment);
         }
     }
 
     pub(crate) fn put(&mut self, bytes: impl Into<Bytes>) {
-        self.push(Piece::Made(bytes.into()));
+        self.push(Segment::Made(bytes.into()));
     }
 
     pub(crate) fn put_fixed(&mut self, bytes: &'static [u8]) {
-        self.push(Piece::Fixed(bytes));
+        self.push(Segment::Fixed(bytes));
     }
 
     /// Adds an object in a representation.
     pub(crate) fn put_object(&mut self, stored: Arc<Stored>, form: Form) {
         self.put_fixed(form.head());
-        self.push(Piece::Object(stored, form));
+        self.push(Segment::Object(stored, form));
         self.put_fixed(form.tail());
     }
 
     /// Adds an object as the item of a protobuf list. Its encoding must be cached.
     pub(crate) fn put_item(&mut self, stored: Arc<Stored>) {
-        self.push(Piece::Item(stored));
+        self.push(Segment::Item(stored));
     }
 
     /// Returns all bytes in one buffer.
     pub(crate) fn into_bytes(mut self) -> Bytes {
-        if let [Piece::Made(whole)] = &self.pieces[..]
+        if let [Segment::Made(whole)] = &self.segments[..]
             && whole.len() == self.left
         {
             return whole.clone();
@@ -113,13 +113,13 @@ impl Buf for Batch {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.get(self.at).map_or(&[], |piece| &piece.bytes()[self.taken..])
+        self.segments.get(self.current).map_or(&[], |segment| &segment.bytes()[self.taken..])
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let (mut taken, mut filled) = (self.taken, 0);
-        for (slice, piece) in slices.iter_mut().zip(&self.pieces[self.at..]) {
-            *slice = IoSlice::new(&piece.bytes()[taken..]);
+        for (slice, segment) in slices.iter_mut().zip(&self.segments[self.current..]) {
+            *slice = IoSlice::new(&segment.bytes()[taken..]);
             (taken, filled) = (0, filled + 1);
         }
         filled
@@ -129,13 +129,13 @@ impl Buf for Batch {
         assert!(count <= self.left, "{count} bytes are taken of {}", self.left);
         self.left -= count;
         self.taken += count;
-        while let Some(piece) = self.pieces.get(self.at) {
-            let length = piece.bytes().len();
+        while let Some(segment) = self.segments.get(self.current) {
+            let length = segment.bytes().len();
             if self.taken < length {
                 return;
             }
             self.taken -= length;
-            self.at += 1;
+            self.current += 1;
         }
     }
 }
@@ -147,12 +147,12 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Batch> + Send>;
 pub(crate) struct SocketBody {
     body: ApiBody,
     /// Ends the in-flight state when the body is dropped.
-    _under_way: UnderWay,
+    _in_flight: InFlightGuard,
 }
 
 impl SocketBody {
-    pub(crate) fn new(body: ApiBody, under_way: UnderWay) -> Self {
-        Self { body, _under_way: under_way }
+    pub(crate) fn new(body: ApiBody, in_flight: InFlightGuard) -> Self {
+        Self { body, _in_flight: in_flight }
     }
 }
 
@@ -164,13 +164,13 @@ impl Body for SocketBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Batch>, BrokenOff>>> {
-        let framed = self.body.poll_framed(context);
-        framed.map(|framed| {
-            let framed = framed?.map(|framed| match framed {
-                Framed::Batch(batch) => batch,
-                Framed::Bytes(bytes) => bytes.into(),
+        let part = self.body.poll_part(context);
+        part.map(|part| {
+            let part = part?.map(|part| match part {
+                BodyPart::Batch(batch) => batch,
+                BodyPart::Bytes(bytes) => bytes.into(),
             });
-            Some(framed.map(Frame::data))
+            Some(part.map(Frame::data))
         })
     }
 

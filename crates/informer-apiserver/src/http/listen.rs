@@ -27,13 +27,13 @@ use tokio_util::task::TaskTracker;
 
 use accept::Acceptor;
 
-pub(crate) use in_flight::UnderWay;
+pub(crate) use in_flight::InFlightGuard;
 
 use crate::http::{ApiService, Frontend};
-use crate::tls::{Accepting, Certificate};
+use crate::tls::{Certificate, ListenerTls};
 
 /// Time that a shutdown waits for responses in flight. A stalled response would block it forever.
-const DRAIN_WAIT: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that listens on a TCP socket. Dropping it closes the listener and all connections.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Listening {
     pub(crate) fn start(
         frontend: &Arc<Frontend>,
         listener: TcpListener,
-        tls: Option<(Accepting, String)>,
+        tls: Option<(ListenerTls, String)>,
     ) -> io::Result<Self> {
         let (tls, authorities) = tls.unzip();
         let listening = Self {
@@ -127,7 +127,7 @@ impl Listening {
         self.stop.cancel();
         self.frontend.end_watches();
         self.connections.close();
-        if tokio::time::timeout(DRAIN_WAIT, self.connections.wait()).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.connections.wait()).await.is_err() {
             self.cut_connections();
             self.connections.wait().await;
         }

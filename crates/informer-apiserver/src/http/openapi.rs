@@ -1,4 +1,4 @@
-//! OpenAPI version 3: fields and types of every kind, as far as clients need them to validate, patch and explain.
+//! OpenAPI v3: the schemas of all kinds, as far as clients need them for validation, patches and `kubectl explain`.
 
 mod proto;
 mod v2;
@@ -13,62 +13,62 @@ use serde_json::{Value, json};
 pub(crate) use v2::whole;
 
 use crate::http::Frontend;
-use crate::http::answer::{Answer, json as json_answer};
+use crate::http::answer::{ApiResponse, json as json_answer};
 use crate::http::body::ApiBody;
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
-/// The index of documents, one for each group and version.
-pub(crate) fn index(shared: &Frontend) -> Answer {
+/// Returns the index of the documents, one for each group version.
+pub(crate) fn index(shared: &Frontend) -> ApiResponse {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
         let path = path_of(&group, &version);
         let etag = etag(&document(shared, &group, &version));
         paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={etag}")}));
     }
-    let mut answer = json_answer(200, json!({"paths": paths}).to_string());
-    answer
+    let mut response = json_answer(200, json!({"paths": paths}).to_string());
+    response
         .headers_mut()
         .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    answer
+    response
 }
 
-/// One document.
+/// Returns the document of a group version.
 pub(crate) fn one(
     shared: &Frontend,
     head: &request::Parts,
     group: &str,
     version: &str,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     if !group_versions(shared).contains(&(group.to_owned(), version.to_owned())) {
         return Ok(empty(404));
     }
     let document = document(shared, group, version);
     let etag = etag(&document);
-    let asked =
+    let requested_hash =
         crate::model::query::Query::parse(head.uri.query().unwrap_or_default()).text("hash").to_owned();
-    if !asked.is_empty() && asked != etag {
-        let mut answer = empty(301);
+    if !requested_hash.is_empty() && requested_hash != etag {
+        let mut response = empty(301);
         let place = format!("/openapi/v3/{}?hash={etag}", path_of(group, version));
         let place = HeaderValue::try_from(place).map_err(|_| ApiError::unknown_path())?;
-        answer.headers_mut().insert(http::header::LOCATION, place);
-        return Ok(answer);
+        response.headers_mut().insert(http::header::LOCATION, place);
+        return Ok(response);
     }
-    let mut answer = json_answer(200, document.to_string());
-    let headers = answer.headers_mut();
-    if !asked.is_empty() {
+    let mut response = json_answer(200, document.to_string());
+    let headers = response.headers_mut();
+    if !requested_hash.is_empty() {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
     }
     let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are a header value");
     headers.insert(ETAG, etag);
-    Ok(answer)
+    Ok(response)
 }
 
-fn empty(status: u16) -> Answer {
-    let mut answer = Response::new(ApiBody::whole(""));
-    *answer.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
-    answer
+fn empty(status: u16) -> ApiResponse {
+    let mut response = Response::new(ApiBody::whole(""));
+    *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or_default();
+    response
 }
 
 fn path_of(group: &str, version: &str) -> String {
@@ -122,7 +122,7 @@ fn document(shared: &Frontend, group: &str, version: &str) -> Value {
     })
 }
 
-/// The paths of a kind: where it is created, and where one object is changed.
+/// Returns the paths of a kind: the collection and the object.
 fn paths_of(kind: &Kind) -> [(String, Value); 2] {
     let base = path_of(&kind.gvr.group, &kind.gvr.version);
     let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
@@ -147,7 +147,7 @@ fn paths_of(kind: &Kind) -> [(String, Value); 2] {
     ]
 }
 
-/// Adds a type, and all types that it is made of.
+/// Adds the schema of a message and of all messages that it contains.
 fn add(message: Message<'_>, schemas: &mut BTreeMap<String, Value>) {
     let name = message.name();
     if schemas.contains_key(&name) {
@@ -218,7 +218,7 @@ fn base(base: BaseType<'_>) -> Value {
         BaseType::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         BaseType::String | BaseType::Duration => json!({"type": "string"}),
         BaseType::Strings => json!({"type": "array", "items": {"type": "string"}}),
-        // A reference allows nothing beside it.
+        // OpenAPI v3.0 ignores siblings of `$ref`, so it is wrapped in `allOf`.
         BaseType::Message(message) => {
             json!({"allOf": [{"$ref": format!("#/components/schemas/{}", message.name())}]})
         }

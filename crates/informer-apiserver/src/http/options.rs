@@ -7,7 +7,7 @@ use crate::model::query::{Query, check_dry_run};
 use crate::requests::Verb;
 
 /// Maximum length of a field manager name; the same as in kube-apiserver.
-pub(crate) const MANAGER_BYTES_MAX: usize = 128;
+pub(crate) const MAX_MANAGER_BYTES: usize = 128;
 /// The kind of the body of a delete request, in any API version.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
@@ -41,8 +41,8 @@ pub(crate) fn check_write(query: &Query, verb: Verb, content_type: &str) -> Resu
 }
 
 fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
-    if manager.len() > MANAGER_BYTES_MAX {
-        causes.push(Cause::too_long("fieldManager", MANAGER_BYTES_MAX));
+    if manager.len() > MAX_MANAGER_BYTES {
+        causes.push(Cause::too_long("fieldManager", MAX_MANAGER_BYTES));
     }
     if let Some((at, control)) = manager.char_indices().find(|(_, char)| char.is_control()) {
         let code = u32::from(control);

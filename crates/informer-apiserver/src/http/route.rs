@@ -84,17 +84,17 @@ pub(crate) fn route(
 }
 
 fn split(rest: &[String]) -> Option<Parts> {
-    let texts: Vec<&str> = rest.iter().map(String::as_str).collect();
+    let parts_of_path: Vec<&str> = rest.iter().map(String::as_str).collect();
     let parts = |namespace: Option<&str>, resource: &str, name: Option<&str>, sub: Option<&str>| {
-        let own = |text: Option<&str>| text.map(str::to_owned);
+        let owned = |text: Option<&str>| text.map(str::to_owned);
         Some(Parts {
-            namespace: own(namespace),
+            namespace: owned(namespace),
             resource: resource.to_owned(),
-            name: own(name),
-            subresource: own(sub),
+            name: owned(name),
+            subresource: owned(sub),
         })
     };
-    match texts[..] {
+    match parts_of_path[..] {
         ["namespaces"] => parts(None, "namespaces", None, None),
         ["namespaces", name] => parts(None, "namespaces", Some(name), None),
         ["namespaces", name, sub @ ("status" | "finalize")] => {

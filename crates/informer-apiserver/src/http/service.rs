@@ -15,10 +15,11 @@ use crate::auth::Attributes;
 use crate::faults::Plan;
 use crate::http::accept::{Encoding, indents_errors, plain_encoding};
 use crate::http::answer::{
-    Answer, bodiless, finish, header, is_for_people, refused, rewritten, spoiled, timed_out, warn_first,
+    ApiResponse, add_common_headers, error_response, header, injected_response, strip_head_body, timed_out,
+    transcode, wants_indent, warn_first,
 };
 use crate::http::call::Call;
-use crate::http::deadline::{AT_ONCE, time_limit};
+use crate::http::deadline::{MIN_TIME_LIMIT, time_limit};
 use crate::http::route::{Route, route};
 use crate::http::{Frontend, discovery, gzip};
 use crate::model::error::ApiError;
@@ -32,7 +33,7 @@ pub(crate) struct GoAway;
 
 /// Response extension: the body is exempt from the write timeout.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Endless;
+pub(crate) struct LongRunning;
 
 /// The API server as a `tower::Service` of HTTP requests, without a socket.
 ///
@@ -53,11 +54,11 @@ impl ApiService {
     /// Processes one request from a socket.
     ///
     /// On a server without authentication the request must pass `check`, which receives the allowed host names.
-    pub(crate) async fn answer_remote<B>(
+    pub(crate) async fn respond_remote<B>(
         &self,
         request: Request<B>,
         check: fn(&request::Parts, &[String]) -> Result<(), ApiError>,
-    ) -> Answer
+    ) -> ApiResponse
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -65,13 +66,13 @@ impl ApiService {
     {
         let (head, body) = request.into_parts();
         match check(&head, &self.shared.allowed_hosts) {
-            Err(error) if self.shared.access.is_open() => finish(&head, refused(&error)),
-            _ => self.answer(Request::from_parts(head, body)).await,
+            Err(error) if self.shared.access.is_open() => add_common_headers(&head, error_response(&error)),
+            _ => self.respond(Request::from_parts(head, body)).await,
         }
     }
 
     /// Processes one request. Errors become responses.
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Answer
+    pub(crate) async fn respond<B>(&self, request: Request<B>) -> ApiResponse
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -80,8 +81,8 @@ impl ApiService {
         self.shared.expire();
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query().unwrap_or_default());
-        let asks = query.flag("watch").unwrap_or_default();
-        let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), asks);
+        let watch_param = query.flag("watch").unwrap_or_default();
+        let route = route(&self.shared.registry.read(), &head.method, head.uri.path(), watch_param);
         let user = self.shared.authenticate(&head);
         let record = self.record(&head, &query, route.as_ref().ok());
         // Unauthenticated requests are not logged, so that they cannot displace others from the bounded log.
@@ -96,64 +97,64 @@ impl ApiService {
             let at = self.shared.clock.elapsed() + plan.delay;
             self.shared.clock.sleep_until(at).await;
         }
-        let (end, after) = (plan.body_end, std::mem::take(&mut plan.afterwards));
-        let endless = watch || end.is_some() || after.trickle.is_some();
-        let call = Incoming { head: &head, query: &query, user };
-        let (answer, encoding) = match plan.answer.take() {
-            Some(answer) => (Ok(spoiled(answer)), Encoding::Json),
+        let (end, response_faults) = (plan.body_end, std::mem::take(&mut plan.response_faults));
+        let long_running = watch || end.is_some() || response_faults.trickle.is_some();
+        let call = RequestHead { head: &head, query: &query, user };
+        let (response, encoding) = match plan.response.take() {
+            Some(response) => (Ok(injected_response(response)), Encoding::Json),
             None if watch => self.run(call, route, plan, body).await,
             None => match time_limit(&query, record.verb) {
-                Ok(limit) => self.run_within(limit, self.run(call, route, plan, body)).await,
+                Ok(limit) => self.run_with_timeout(limit, self.run(call, route, plan, body)).await,
                 Err(error) => (Err(error), plain_encoding(&head)),
             },
         };
-        if !after.delay.is_zero() {
-            self.shared.clock.sleep_until(self.shared.clock.elapsed() + after.delay).await;
+        if !response_faults.delay.is_zero() {
+            self.shared.clock.sleep_until(self.shared.clock.elapsed() + response_faults.delay).await;
         }
-        let answer = after.status.map_or(answer, |status| Err(*status));
-        let failed = answer.is_err();
-        let answer = answer.unwrap_or_else(|error| refused(&error));
+        let response = response_faults.status.map_or(response, |status| Err(*status));
+        let failed = response.is_err();
+        let response = response.unwrap_or_else(|error| error_response(&error));
         // A watch has already negotiated its encoding, and is never compressed.
-        let answer = match watch && !failed {
-            true => answer,
+        let response = match watch && !failed {
+            true => response,
             false => {
-                let indent = is_for_people(&head, &query) || (failed && indents_errors(&head));
-                let answer = rewritten(&self.shared.schema, answer, encoding, indent).await;
-                match self.shared.compression && gzip::is_asked_for(&head) {
-                    true => gzip::gzipped(answer).await,
-                    false => answer,
+                let indent = wants_indent(&head, &query) || (failed && indents_errors(&head));
+                let response = transcode(&self.shared.schema, response, encoding, indent).await;
+                match self.shared.compression && gzip::is_accepted(&head) {
+                    true => gzip::compress_large(response).await,
+                    false => response,
                 }
             }
         };
-        let mut answer = bodiless(&head, finish(&head, answer));
-        if after.go_away {
-            answer.extensions_mut().insert(GoAway);
+        let mut response = strip_head_body(&head, add_common_headers(&head, response));
+        if response_faults.go_away {
+            response.extensions_mut().insert(GoAway);
         }
-        if endless {
-            answer.extensions_mut().insert(Endless);
+        if long_running {
+            response.extensions_mut().insert(LongRunning);
         }
-        answer.map(|body| body.ending(end).trickling(after.trickle, &self.shared.clock))
+        response.map(|body| body.with_body_end(end).with_trickle(response_faults.trickle, &self.shared.clock))
     }
 
     /// Responds with 504 if a request exceeds its time limit. Writes that it has completed by then are kept.
-    async fn run_within(
+    async fn run_with_timeout(
         &self,
         limit: Duration,
-        run: impl Future<Output = (Result<Answer, ApiError>, Encoding)>,
-    ) -> (Result<Answer, ApiError>, Encoding) {
+        run: impl Future<Output = (Result<ApiResponse, ApiError>, Encoding)>,
+    ) -> (Result<ApiResponse, ApiError>, Encoding) {
         let late = || (Ok(timed_out()), Encoding::Json);
-        if limit < AT_ONCE {
+        if limit < MIN_TIME_LIMIT {
             return late();
         }
         let started = self.shared.clock.elapsed();
         let mut run = std::pin::pin!(run);
         // Nearly all requests complete at the first poll and need no timer.
-        if let Poll::Ready(answer) = futures_util::poll!(run.as_mut()) {
-            return answer;
+        if let Poll::Ready(response) = futures_util::poll!(run.as_mut()) {
+            return response;
         }
         tokio::select! {
             biased;
-            answer = run => answer,
+            response = run => response,
             () = self.shared.clock.sleep_until(started + limit) => late(),
         }
     }
@@ -161,32 +162,32 @@ impl ApiService {
     /// Processes a request that no fault has answered: authorizes it, then runs it.
     async fn run<B>(
         &self,
-        incoming: Incoming<'_>,
+        request_head: RequestHead<'_>,
         route: Result<Route, ApiError>,
         plan: Plan,
         body: B,
-    ) -> (Result<Answer, ApiError>, Encoding)
+    ) -> (Result<ApiResponse, ApiError>, Encoding)
     where
         B: http_body::Body,
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Incoming { head, query, .. } = incoming;
+        let RequestHead { head, query, .. } = request_head;
         let plain = plain_encoding(head);
-        let user = match self.admit(incoming) {
+        let user = match self.authorize_request(request_head) {
             Ok(user) => user,
             Err(error) => return (Err(error), plain),
         };
         match route {
             Err(error) => (Err(error), plain),
-            Ok(Route::Other(segments)) => (discovery::answer(&self.shared, head, &segments), plain),
+            Ok(Route::Other(segments)) => (discovery::respond(&self.shared, head, &segments), plain),
             Ok(Route::Resource(route)) => {
                 let call = Call { shared: &self.shared, head, query, user: &user, route };
                 let deprecated = call.kind().deprecated();
                 match call.run(plan, body).await {
-                    Ok((mut answer, encoding)) => {
-                        warn_first(&mut answer, deprecated.as_slice());
-                        (Ok(answer), encoding)
+                    Ok((mut response, encoding)) => {
+                        warn_first(&mut response, deprecated.as_slice());
+                        (Ok(response), encoding)
                     }
                     Err(error) => (Err(error.warned_first(deprecated)), plain),
                 }
@@ -195,7 +196,10 @@ impl ApiService {
     }
 
     /// Checks authentication, impersonation and authorization. Returns the effective user.
-    fn admit(&self, Incoming { head, query, user }: Incoming<'_>) -> Result<User, ApiError> {
+    fn authorize_request(
+        &self,
+        RequestHead { head, query, user }: RequestHead<'_>,
+    ) -> Result<User, ApiError> {
         let user = user?;
         let attributes = || Attributes::of_request(&head.method, head.uri.path(), query);
         let user = self.shared.impersonate(user, &head.headers, attributes)?;
@@ -228,7 +232,7 @@ impl ApiService {
 }
 
 /// The parsed head of a request.
-struct Incoming<'a> {
+struct RequestHead<'a> {
     head: &'a request::Parts,
     query: &'a Query,
     /// The authenticated user, or the authentication error.
@@ -241,9 +245,9 @@ where
     B::Data: Buf + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Response = Answer;
+    type Response = ApiResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ApiResponse, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -251,6 +255,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move { Ok(service.answer(request).await) })
+        Box::pin(async move { Ok(service.respond(request).await) })
     }
 }

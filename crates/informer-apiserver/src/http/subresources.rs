@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
 use crate::auth::check_token_request;
-use crate::http::answer::{Answer, value, warn};
+use crate::http::answer::{ApiResponse, value, warn};
 use crate::http::call::{APPLY, Call, media_type};
 use crate::model::error::ApiError;
 use crate::model::json::Reading;
@@ -19,7 +19,11 @@ const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl Call<'_> {
     /// Handles a write to a subresource that has its own type, or a review. Returns `None` for a write of the object itself.
-    pub(crate) async fn special(&self, scope: Scope<'_>, body: &[u8]) -> Result<Option<Answer>, ApiError> {
+    pub(crate) async fn write_special_subresource(
+        &self,
+        scope: Scope<'_>,
+        body: &[u8],
+    ) -> Result<Option<ApiResponse>, ApiError> {
         let kind = self.kind();
         let of = match self.route.subresource.as_deref() {
             Some("scale") if self.route.verb == Verb::Patch => {
@@ -33,17 +37,17 @@ impl Call<'_> {
             None if kind.traits.has(crate::model::kinds::Traits::REVIEW) => (&*kind.api_version, &*kind.kind),
             _ => return Ok(None),
         };
-        let (object, warnings) = self.typed(of, body)?;
-        match self.special_object(scope, object).await {
-            Ok(mut answer) => {
-                warn(&mut answer, &warnings);
-                Ok(Some(answer))
+        let (object, warnings) = self.decode_typed(of, body)?;
+        match self.write_typed_object(scope, object).await {
+            Ok(mut response) => {
+                warn(&mut response, &warnings);
+                Ok(Some(response))
             }
             Err(error) => Err(error.warned(warnings)),
         }
     }
 
-    async fn special_object(&self, scope: Scope<'_>, mut object: Value) -> Result<Answer, ApiError> {
+    async fn write_typed_object(&self, scope: Scope<'_>, mut object: Value) -> Result<ApiResponse, ApiError> {
         let kind = self.kind();
         match self.route.subresource.as_deref() {
             Some("scale") => self.write_scale(scope, &NewScale::Put(object)).await,
@@ -61,7 +65,7 @@ impl Call<'_> {
         }
     }
 
-    async fn patch_scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<Answer, ApiError> {
+    async fn patch_scale(&self, scope: Scope<'_>, body: &[u8]) -> Result<ApiResponse, ApiError> {
         if media_type(self.head) == APPLY {
             let force = self.query.flag("force").unwrap_or_default();
             let apply = NewScale::Apply(Application::parse(body, force)?);
@@ -78,14 +82,19 @@ impl Call<'_> {
         self.write_scale(scope, &NewScale::Patch(patch)).await
     }
 
-    async fn write_scale(&self, scope: Scope<'_>, new: &NewScale) -> Result<Answer, ApiError> {
+    async fn write_scale(&self, scope: Scope<'_>, new: &NewScale) -> Result<ApiResponse, ApiError> {
         let (scale, warnings) = self.shared.write_scale(scope, self.name(), new).await?;
-        let mut answer = value(200, &scale);
-        warn(&mut answer, &warnings);
-        Ok(answer)
+        let mut response = value(200, &scale);
+        warn(&mut response, &warnings);
+        Ok(response)
     }
 
-    async fn binding(&self, scope: Scope<'_>, name: &str, mut binding: Value) -> Result<Answer, ApiError> {
+    async fn binding(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        mut binding: Value,
+    ) -> Result<ApiResponse, ApiError> {
         if self.kind().is("", "Pod") {
             self.shared.label_binding(&mut binding);
         }
@@ -99,7 +108,7 @@ impl Call<'_> {
         Ok(created())
     }
 
-    async fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<Answer, ApiError> {
+    async fn eviction(&self, mut scope: Scope<'_>, eviction: Value) -> Result<ApiResponse, ApiError> {
         let eviction = self.admit_subresource(scope, eviction, |_| Ok(())).await?;
         let given = &eviction["deleteOptions"];
         let options = DeleteOptions::parse(self.query, Some(given).filter(|given| given.is_object()))?;
@@ -110,7 +119,7 @@ impl Call<'_> {
         Ok(created())
     }
 
-    async fn token(&self, scope: Scope<'_>, request: Value) -> Result<Answer, ApiError> {
+    async fn token(&self, scope: Scope<'_>, request: Value) -> Result<ApiResponse, ApiError> {
         let (shared, resource) = (self.shared, &self.route.resource);
         let account = shared.find(resource, self.route.namespace.as_deref(), self.name())?;
         let check = |request: &Map<String, Value>| check_token_request(&account, request);
@@ -119,7 +128,7 @@ impl Call<'_> {
     }
 
     /// Decodes the object of a subresource or a review. Returns it with the warnings about unknown and duplicate fields.
-    fn typed(
+    fn decode_typed(
         &self,
         (api_version, kind): (&str, &str),
         body: &[u8],
@@ -133,7 +142,7 @@ impl Call<'_> {
         let twice = self.twice(Some(known), (body, doubled));
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
         let judged = fitted.and_then(|unknown| scope.check_fields(unknown));
-        let warnings = judged.map_err(|why| self.undecodable(known, &why))?;
+        let warnings = judged.map_err(|why| self.decode_error(known, &why))?;
         Ok((object, warnings))
     }
 
@@ -156,7 +165,7 @@ impl Call<'_> {
         Ok(Value::Object(object))
     }
 
-    fn undecodable(&self, known: Kind<'_>, why: &str) -> ApiError {
+    fn decode_error(&self, known: Kind<'_>, why: &str) -> ApiError {
         let (kind, version) = (known.name(), known.version());
         ApiError::bad_request(match self.kind().is_custom() {
             // kube-apiserver reports an unregistered type here instead of the decoding error.
@@ -168,7 +177,7 @@ impl Call<'_> {
 }
 
 /// Returns the Status of a subresource write without a result.
-fn created() -> Answer {
+fn created() -> ApiResponse {
     value(
         201,
         &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use http::HeaderValue;
 
 /// Maximum characters of all warnings. Above it, each warning is truncated.
-const ALL_LETTERS_MAX: usize = 4096;
+const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum characters of a truncated warning.
-const ONE_LETTERS_MAX: usize = 256;
+const MAX_TRUNCATED_CHARS: usize = 256;
 
 /// The warnings of a response, in order.
 #[derive(Debug, Clone, Default)]
@@ -24,26 +24,26 @@ impl Warnings {
 
     /// Returns the values of the `Warning` headers.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
-        let mut told = HashSet::new();
-        let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| told.insert(*one)).collect();
-        let whole = all.iter().map(|one| letters(one)).sum::<usize>() <= ALL_LETTERS_MAX;
-        let mut left = ALL_LETTERS_MAX;
-        let texts = all.into_iter().map_while(|one| {
-            let text = if whole { one } else { cut(one) };
-            let there = left > 0 || whole;
-            left = left.saturating_sub(letters(text));
+        let mut seen = HashSet::new();
+        let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| seen.insert(*one)).collect();
+        let whole = all.iter().map(|one| char_count(one)).sum::<usize>() <= MAX_TOTAL_CHARS;
+        let mut remaining = MAX_TOTAL_CHARS;
+        let selected = all.into_iter().map_while(|one| {
+            let text = if whole { one } else { truncate(one) };
+            let there = remaining > 0 || whole;
+            remaining = remaining.saturating_sub(char_count(text));
             there.then_some(text)
         });
-        texts.filter_map(|text| HeaderValue::try_from(format!("299 - {text:?}")).ok()).collect()
+        selected.filter_map(|text| HeaderValue::try_from(format!("299 - {text:?}")).ok()).collect()
     }
 }
 
-fn letters(text: &str) -> usize {
+fn char_count(text: &str) -> usize {
     text.chars().count()
 }
 
-fn cut(text: &str) -> &str {
-    text.char_indices().nth(ONE_LETTERS_MAX).map_or(text, |(end, _)| &text[..end])
+fn truncate(text: &str) -> &str {
+    text.char_indices().nth(MAX_TRUNCATED_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
 #[cfg(test)]

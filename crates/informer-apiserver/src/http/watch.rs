@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, Sleep};
 use crate::http::list::CHUNK_BYTES;
 use crate::http::table::TableForm;
-use crate::http::{Frontend, ListOptions, framed};
+use crate::http::{Frontend, ListOptions, frame_events};
 use crate::model::error::ApiError;
 use crate::model::metadata::parse_version;
 use crate::registry::Resource;
@@ -42,9 +42,9 @@ pub enum Lagging {
 }
 
 /// Events pulled at a time: bounds the memory that a stalled client holds.
-const BATCH_MAX: usize = 256;
+const MAX_BATCH_EVENTS: usize = 256;
 /// Encoded bytes pulled at a time, so that a kind with large objects does not fill the buffer.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+const MAX_BATCH_BYTES: usize = 1 << 20;
 /// Interval between bookmarks; the same as in kube-apiserver.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// Time between the last bookmark and the deadline; the same as in kube-apiserver.
@@ -70,7 +70,7 @@ pub(crate) struct WatchDriver {
     resource: Arc<Resource>,
     filter: Filter,
     form: Form,
-    table: Option<Rows>,
+    table: Option<TableRows>,
     /// Events are protobuf frames instead of JSON lines.
     protobuf: bool,
     /// All events up to this version are delivered or in `queue`.
@@ -79,7 +79,7 @@ pub(crate) struct WatchDriver {
     complete: Option<u64>,
     epoch: u64,
     changed: watch::Receiver<()>,
-    initial: Option<Initial>,
+    initial: Option<InitialEvents>,
     queue: VecDeque<Bytes>,
     deadline: Duration,
     next_bookmark: Option<Duration>,
@@ -92,20 +92,20 @@ pub(crate) struct WatchDriver {
 }
 
 /// The part of a streaming list's snapshot that is not yet sent.
-struct Initial {
+struct InitialEvents {
     items: std::vec::IntoIter<Arc<Stored>>,
     version: u64,
     bookmark: bool,
 }
 
 /// Encodes events as tables.
-struct Rows {
+struct TableRows {
     form: TableForm,
     /// The column definitions are sent in the first event only.
     defined: bool,
 }
 
-impl Rows {
+impl TableRows {
     fn line(&mut self, shared: &Frontend, resource: &Resource, event: (EventType, &Stored, u64)) -> Bytes {
         let first = !std::mem::replace(&mut self.defined, true);
         self.form.line(&resource.kind, event, first, shared.clock.timestamp()).into()
@@ -113,7 +113,7 @@ impl Rows {
 }
 
 /// Returns 429 if the existing objects cannot be converted to the requested API version.
-async fn driver_can_show(shared: &Frontend, request: &WatchRequest<'_>) -> Result<(), ApiError> {
+async fn check_convertible(shared: &Frontend, request: &WatchRequest<'_>) -> Result<(), ApiError> {
     let resource = request.resource;
     if resource.converter.is_none() {
         return Ok(());
@@ -156,15 +156,15 @@ impl WatchDriver {
             options.rewrite_legacy_watch();
         }
         options.check_watch()?;
-        let asked = parse_version(&options.version).map_err(|text| ApiError::new(500, "", text))?;
+        let requested = parse_version(&options.version).map_err(|text| ApiError::new(500, "", text))?;
         let wants_initial = options.initial_events == Some(true);
         let mut error = None;
-        if wants_initial && let Some(version) = asked {
+        if wants_initial && let Some(version) = requested {
             error = shared.reach(version).await.err();
         }
-        driver_can_show(shared, &request).await?;
-        let mut driver = Self::at_now(shared, &request, &options);
-        match asked {
+        check_convertible(shared, &request).await?;
+        let mut driver = Self::at_current_version(shared, &request, &options);
+        match requested {
             _ if error.is_some() => driver.error = error,
             _ if wants_initial => driver.load_initial(request.rewind, options.bookmarks).await?,
             Some(version) if version > 0 => driver.resume(version, request.rewind),
@@ -195,10 +195,10 @@ impl WatchDriver {
         }
     }
 
-    fn at_now(shared: &Arc<Frontend>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {
+    fn at_current_version(shared: &Arc<Frontend>, request: &WatchRequest<'_>, options: &ListOptions) -> Self {
         let now = shared.clock.elapsed();
-        let drawn = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
-        let deadline = now + options.timeout.unwrap_or_else(drawn);
+        let random_timeout = || Duration::from_secs(rand::rng().random_range(DEFAULT_TIMEOUT_SECONDS));
+        let deadline = now + options.timeout.unwrap_or_else(random_timeout);
         // Subscribe before reading the state. A change in between then wakes the first wait.
         let changed = request.resource.changed.subscribe();
         let storage = shared.storage.read();
@@ -207,7 +207,7 @@ impl WatchDriver {
             resource: Arc::clone(request.resource),
             filter: request.filter.clone(),
             form: request.form,
-            table: request.table.map(|form| Rows { form, defined: false }),
+            table: request.table.map(|form| TableRows { form, defined: false }),
             protobuf: request.protobuf,
             cursor: storage.version(),
             complete: None,
@@ -233,7 +233,7 @@ impl WatchDriver {
         self.cursor = version;
         let shown = self.shared.presentable(&self.resource, &map, &self.filter.prefix()).await?;
         let items = self.matching(&shown);
-        self.initial = Some(Initial { items: items.into_iter(), version, bookmark });
+        self.initial = Some(InitialEvents { items: items.into_iter(), version, bookmark });
         Ok(())
     }
 
@@ -355,7 +355,7 @@ impl WatchDriver {
         let none = events.is_empty();
         let mut bytes = 0;
         for event in events {
-            if bytes > BATCH_BYTES_MAX {
+            if bytes > MAX_BATCH_BYTES {
                 // The next pull starts at the cursor and gets the rest.
                 return Ok(None);
             }
@@ -366,14 +366,14 @@ impl WatchDriver {
             };
             self.cursor = self.cursor.max(at);
             let event = &*event;
-            if let Some(kind) = self.view(event) {
+            if let Some(kind) = self.event_type(event) {
                 let line = match (&mut self.table, event.shown(kind)) {
                     (Some(rows), Some((stored, version))) => {
                         rows.line(&self.shared, &self.resource, (kind, stored, version))
                     }
                     _ if self.protobuf => event
                         .frame(kind, self.shared.wiring())
-                        .unwrap_or_else(|| framed(&self.shared.schema, &event.line(kind, self.form))),
+                        .unwrap_or_else(|| frame_events(&self.shared.schema, &event.line(kind, self.form))),
                     _ => event.line(kind, self.form),
                 };
                 bytes += line.len();
@@ -405,15 +405,16 @@ impl WatchDriver {
     /// the same. Cancel safe: no event is removed.
     async fn convert(&mut self) -> usize {
         if self.resource.converter.is_none() {
-            return BATCH_MAX;
+            return MAX_BATCH_EVENTS;
         }
-        let pulled = self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, BATCH_MAX);
-        let Ok(Pulled { events, .. }) = pulled else { return BATCH_MAX };
+        let pulled =
+            self.shared.storage.read().pull(self.resource.table, self.cursor, self.epoch, MAX_BATCH_EVENTS);
+        let Ok(Pulled { events, .. }) = pulled else { return MAX_BATCH_EVENTS };
         let states =
             |event: &Arc<Event>| [&event.previous, &event.next].into_iter().flatten().cloned().collect();
         let all: Vec<Arc<Stored>> = events.iter().flat_map(|event| -> Vec<_> { states(event) }).collect();
         if self.shared.presented(&self.resource, &all, EventType::Modified).await.is_ok() {
-            return BATCH_MAX;
+            return MAX_BATCH_EVENTS;
         }
         for (index, event) in events.iter().enumerate() {
             let both: Vec<_> = states(event);
@@ -425,7 +426,7 @@ impl WatchDriver {
     }
 
     /// Returns the event type for this watch: an object that starts or stops matching the selectors is ADDED or DELETED.
-    fn view(&self, event: &Event) -> Option<EventType> {
+    fn event_type(&self, event: &Event) -> Option<EventType> {
         let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().is_some_and(|s| self.filter.matches(s));
         match (matches(&event.previous), matches(&event.next)) {
             (false, true) => Some(EventType::Added),

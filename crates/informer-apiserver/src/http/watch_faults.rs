@@ -7,36 +7,36 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-use self::late::Late;
-use crate::faults::{BodyEnd, OpenWatch, Plan, Point, Twist, Upset};
+use self::late::LagBuffer;
+use crate::faults::{BodyEnd, BodyPosition, EventFault, OpenWatch, Plan, WatchFault};
 use crate::http::BrokenOff;
 use crate::http::watch::{Item, WatchDriver};
 use crate::model::error::ApiError;
 
 /// A watch stream with the injected faults of its request.
-pub(crate) struct UpsetWatch {
+pub(crate) struct FaultyWatch {
     driver: WatchDriver,
     plan: Plan,
     end: Option<(u64, BodyEnd)>,
     /// Number of delivered events; faults are scheduled by this count.
     events: u64,
     /// Output that is sent before the next item of the driver.
-    due: VecDeque<Piece>,
+    pending: VecDeque<Output>,
     /// The fault of the next event.
-    twist: Option<Twist>,
+    next_fault: Option<EventFault>,
     /// The event that `EventFault::Swap` delivers after the next one.
     held: Option<Bytes>,
     /// The delay buffer of a lagging watch.
-    late: Option<Box<Late>>,
+    lag_buffer: Option<Box<LagBuffer>>,
     /// The last output is truncated to half of its bytes.
-    halved: bool,
+    truncated: bool,
     over: bool,
     /// Encodes lines that the driver does not encode itself, if the watch is not JSON.
     framing: Option<Framing>,
 }
 
 /// A part of the body.
-enum Piece {
+enum Output {
     /// One or more events, in the encoding of the watch.
     Event(Bytes),
     /// A bookmark, an error or an injected line, as JSON.
@@ -46,23 +46,23 @@ enum Piece {
 /// Converts JSON lines to the encoding of the watch.
 pub(crate) type Framing = Box<dyn Fn(&Bytes) -> Bytes + Send>;
 
-impl UpsetWatch {
-    pub(crate) fn new(driver: WatchDriver, plan: Plan, end: Option<(Point, BodyEnd)>) -> Self {
+impl FaultyWatch {
+    pub(crate) fn new(driver: WatchDriver, plan: Plan, end: Option<(BodyPosition, BodyEnd)>) -> Self {
         let end = end.and_then(|(point, end)| match point {
-            Point::Events(events) => Some((events, end)),
-            Point::Bytes(_) => None,
+            BodyPosition::Events(events) => Some((events, end)),
+            BodyPosition::Bytes(_) => None,
         });
-        let late = Late::by(&driver, plan.lag);
+        let lag_buffer = LagBuffer::new(&driver, plan.lag);
         Self {
             driver,
             plan,
             end,
             events: 0,
-            due: VecDeque::new(),
-            twist: None,
+            pending: VecDeque::new(),
+            next_fault: None,
             held: None,
-            late,
-            halved: false,
+            lag_buffer,
+            truncated: false,
             over: false,
             framing: None,
         }
@@ -78,25 +78,25 @@ impl UpsetWatch {
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         let written = match self.next_line().await? {
             Err(broken) => return Some(Err(broken)),
-            Ok(Piece::Event(bytes)) => bytes,
-            Ok(Piece::Line(line)) => match &self.framing {
+            Ok(Output::Event(bytes)) => bytes,
+            Ok(Output::Line(line)) => match &self.framing {
                 None => line,
                 Some(framing) => framing(&line),
             },
         };
         // Truncate after framing, not before.
-        Some(Ok(if self.halved { written.slice(..written.len() / 2) } else { written }))
+        Some(Ok(if self.truncated { written.slice(..written.len() / 2) } else { written }))
     }
 
-    async fn next_line(&mut self) -> Option<Result<Piece, BrokenOff>> {
+    async fn next_line(&mut self) -> Option<Result<Output, BrokenOff>> {
         loop {
-            if let Some(piece) = self.due.pop_front() {
+            if let Some(piece) = self.pending.pop_front() {
                 return Some(Ok(piece));
             }
             if self.over {
                 return None;
             }
-            if self.take_due() {
+            if self.apply_due_fault() {
                 continue;
             }
             if let Some((at, end)) = self.end
@@ -116,21 +116,21 @@ impl UpsetWatch {
             }
             let item = tokio::select! {
                 biased;
-                () = rung(self.plan.open.as_deref()) => {
-                    self.take_spoiled();
+                () = notified(self.plan.open.as_deref()) => {
+                    self.apply_injected();
                     continue;
                 }
-                item = late::next(self.late.as_deref_mut(), &mut self.driver) => item,
+                item = late::next(self.lag_buffer.as_deref_mut(), &mut self.driver) => item,
             };
             match item {
-                Some(Item::Event(bytes)) if self.twist.is_none() && self.held.is_none() => {
+                Some(Item::Event(bytes)) if self.next_fault.is_none() && self.held.is_none() => {
                     self.events += 1;
-                    return Some(Ok(Piece::Event(bytes)));
+                    return Some(Ok(Output::Event(bytes)));
                 }
                 Some(item) => self.take(item),
                 None => {
                     self.over = true;
-                    self.due.extend(self.held.take().map(Piece::Event));
+                    self.pending.extend(self.held.take().map(Output::Event));
                 }
             }
         }
@@ -144,88 +144,90 @@ impl UpsetWatch {
             Item::Bookmark(line) | Item::InitialEnd(line) => {
                 let line = match self.plan.bookmarks_behind {
                     0 => line,
-                    by => older(&line, by),
+                    by => rewind_bookmark(&line, by),
                 };
                 let times = 1 + usize::from(self.plan.repeat_bookmarks);
-                self.due.extend(std::iter::repeat_n(line, times).map(Piece::Line));
+                self.pending.extend(std::iter::repeat_n(line, times).map(Output::Line));
             }
-            Item::Error(line) => self.due.push_back(Piece::Line(line)),
+            Item::Error(line) => self.pending.push_back(Output::Line(line)),
             Item::Event(bytes) => self.take_event(bytes),
         }
     }
 
     fn take_event(&mut self, bytes: Bytes) {
-        match self.twist.take() {
-            Some(Twist::Skip) => return,
-            Some(Twist::Swap) => {
+        match self.next_fault.take() {
+            Some(EventFault::Skip) => return,
+            Some(EventFault::Swap) => {
                 // Deliver an event that an earlier swap still holds.
                 if let Some(held) = self.held.replace(bytes) {
-                    self.tell(held);
+                    self.push_event(held);
                 }
                 return;
             }
-            Some(Twist::Halve) => (self.halved, self.over) = (true, true),
-            Some(Twist::Repeat) => self.tell(bytes.clone()),
+            Some(EventFault::Halve) => (self.truncated, self.over) = (true, true),
+            Some(EventFault::Repeat) => self.push_event(bytes.clone()),
             None => {}
         }
-        self.tell(bytes);
+        self.push_event(bytes);
         if let Some(held) = self.held.take().filter(|_| !self.over) {
-            self.tell(held);
+            self.push_event(held);
         }
     }
 
-    fn tell(&mut self, event: Bytes) {
+    fn push_event(&mut self, event: Bytes) {
         self.events += 1;
-        self.due.push_back(Piece::Event(event));
+        self.pending.push_back(Output::Event(event));
     }
 
     /// Adds the faults that were injected while the watch is open. Their event counts start now.
-    fn take_spoiled(&mut self) {
+    fn apply_injected(&mut self) {
         let Some(open) = &self.plan.open else { return };
         let mut later = Plan::default();
         open.take().iter().for_each(|action| later.add(action));
         let events = self.events;
-        self.plan
-            .upsets
-            .extend(later.upsets.into_iter().map(|(after, upset)| (events.saturating_add(after), upset)));
+        self.plan.watch_faults.extend(
+            later.watch_faults.into_iter().map(|(after, upset)| (events.saturating_add(after), upset)),
+        );
         self.plan.drop_bookmarks |= later.drop_bookmarks;
         self.plan.repeat_bookmarks |= later.repeat_bookmarks;
         self.plan.bookmarks_behind = self.plan.bookmarks_behind.max(later.bookmarks_behind);
-        if self.late.is_none() {
-            self.late = Late::by(&self.driver, later.lag);
+        if self.lag_buffer.is_none() {
+            self.lag_buffer = LagBuffer::new(&self.driver, later.lag);
         }
         match later.body_end {
-            Some((Point::Events(after), end)) => self.end = Some((events.saturating_add(after), end)),
+            Some((BodyPosition::Events(after), end)) => self.end = Some((events.saturating_add(after), end)),
             // A byte position does not apply to an open watch: end it now.
-            Some((Point::Bytes(_), end)) => self.end = Some((events, end)),
+            Some((BodyPosition::Bytes(_), end)) => self.end = Some((events, end)),
             None => {}
         }
         // Faults that count events require one event per item.
-        self.driver.coalesce &= self.plan.leaves_events() && self.end.is_none();
+        self.driver.coalesce &= self.plan.may_coalesce_events() && self.end.is_none();
     }
 
     /// Applies the first scheduled fault whose event count is reached. Returns false if there is none.
-    fn take_due(&mut self) -> bool {
+    fn apply_due_fault(&mut self) -> bool {
         let events = self.events;
-        let Some(index) = self.plan.upsets.iter().position(|(at, _)| *at <= events) else { return false };
-        match self.plan.upsets.remove(index).1 {
-            Upset::Expire => {
-                self.due.push_back(Piece::Line(ApiError::watch_expired().to_event_line().into()));
+        let Some(index) = self.plan.watch_faults.iter().position(|(at, _)| *at <= events) else {
+            return false;
+        };
+        match self.plan.watch_faults.remove(index).1 {
+            WatchFault::Expire => {
+                self.pending.push_back(Output::Line(ApiError::watch_expired().to_event_line().into()));
                 self.over = true;
             }
-            Upset::Line(line) => self.due.push_back(Piece::Line(line)),
-            Upset::LastLine(line) => {
-                self.due.push_back(Piece::Line(line));
+            WatchFault::Line(line) => self.pending.push_back(Output::Line(line)),
+            WatchFault::LastLine(line) => {
+                self.pending.push_back(Output::Line(line));
                 self.over = true;
             }
-            Upset::Twist(twist) => self.twist = Some(twist),
+            WatchFault::NextEvent(next_fault) => self.next_fault = Some(next_fault),
         }
         true
     }
 }
 
 /// Returns a bookmark line whose resourceVersion is `by` lower.
-fn older(line: &Bytes, by: u64) -> Bytes {
+fn rewind_bookmark(line: &Bytes, by: u64) -> Bytes {
     const MARK: &str = "\"resourceVersion\":\"";
     let Ok(mut rest) = std::str::from_utf8(line) else { return line.clone() };
     let mut out = String::with_capacity(rest.len());
@@ -239,9 +241,9 @@ fn older(line: &Bytes, by: u64) -> Bytes {
     out.into()
 }
 
-async fn rung(open: Option<&OpenWatch>) {
+async fn notified(open: Option<&OpenWatch>) {
     match open {
-        Some(open) => open.rung().await,
+        Some(open) => open.notified().await,
         None => std::future::pending().await,
     }
 }

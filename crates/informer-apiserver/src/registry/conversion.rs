@@ -26,7 +26,7 @@ use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::registry::storage::{EventType, OrderedMap, Stored, draft};
 use crate::registry::{Resource, Store};
-use crate::webhook::{ClientConfig, Post, read_answer};
+use crate::webhook::{ClientConfig, Post, decode_response};
 
 /// The `User-Agent` header of webhook calls; the same as that of kube-apiserver.
 const USER_AGENT: &str = "kube-apiserver-admission";
@@ -315,7 +315,7 @@ impl Store {
         let post = Post { config: &converter.client, user_agent: USER_AGENT, timeout: TIMEOUT };
         let answer = self.webhooks.post(&*self.clock, &post, body).await;
         let answer = answer.map_err(|error| refused(first, &format!("failed: {error}")))?;
-        let answer = read_answer(&answer).map_err(|why| refused(first, &format!("failed: {why}")))?;
+        let answer = decode_response(&answer).map_err(|why| refused(first, &format!("failed: {why}")))?;
         let converted = read(&answer, version, &uid, objects.len()).map_err(|why| refused(first, &why))?;
         let taken = objects.iter().zip(converted).map(|(original, converted)| {
             take(original, converted, &to.api_version).map_err(|why| refused(original, &why))

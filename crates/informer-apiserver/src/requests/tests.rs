@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{REQUESTS_BYTES_MAX, REQUESTS_MAX, RequestLog, RequestRecord, Verb};
+use super::{MAX_REQUESTS, MAX_REQUESTS_BYTES, RequestLog, RequestRecord, Verb};
 
 fn request(path_bytes: usize) -> RequestRecord {
     RequestRecord {
@@ -25,14 +25,14 @@ fn log_is_bounded_by_bytes_and_by_requests() {
         log.push(request(1 << 20));
     }
     let kept = log.all();
-    assert!(kept.iter().map(RequestRecord::bytes).sum::<usize>() <= REQUESTS_BYTES_MAX);
+    assert!(kept.iter().map(RequestRecord::bytes).sum::<usize>() <= MAX_REQUESTS_BYTES);
     assert_eq!((kept.len(), kept.last().unwrap().number), (63, 200), "the newest are kept");
-    for _ in 0..REQUESTS_MAX + 5 {
+    for _ in 0..MAX_REQUESTS + 5 {
         log.push(request(1));
     }
-    assert_eq!(log.all().len(), REQUESTS_MAX);
+    assert_eq!(log.all().len(), MAX_REQUESTS);
     let counted = log.state.lock().bytes;
     assert_eq!(counted, log.all().iter().map(RequestRecord::bytes).sum::<usize>());
-    log.push(request(2 * REQUESTS_BYTES_MAX));
+    log.push(request(2 * MAX_REQUESTS_BYTES));
     assert_eq!(log.all().len(), 1, "one request is kept whatever it takes");
 }

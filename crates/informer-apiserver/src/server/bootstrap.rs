@@ -1,4 +1,4 @@
-//! The roles and bindings that every cluster begins with, as far as servers and their users need them.
+//! The default ClusterRoles and ClusterRoleBindings of RBAC, without those of controllers and nodes.
 
 use informer_core::Gvr;
 use serde_json::{Value, json};
@@ -7,21 +7,21 @@ use crate::server::ApiServer;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A role, what it allows, and to which groups.
-struct Bootstrap {
+/// A default ClusterRole and the groups that are bound to it.
+struct DefaultRole {
     name: &'static str,
     rules: Value,
     groups: &'static [&'static str],
 }
 
-fn roles() -> [Bootstrap; 4] {
+fn default_roles() -> [DefaultRole; 4] {
     let all = ["*"];
     let health = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let discovery = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
     let discovery: Vec<&str> = discovery.into_iter().chain(health).collect();
     let everybody = &["system:authenticated", "system:unauthenticated"];
     [
-        Bootstrap {
+        DefaultRole {
             name: "cluster-admin",
             rules: json!([
                 {"apiGroups": all, "resources": all, "verbs": all},
@@ -29,12 +29,12 @@ fn roles() -> [Bootstrap; 4] {
             ]),
             groups: &["system:masters"],
         },
-        Bootstrap {
+        DefaultRole {
             name: "system:discovery",
             rules: json!([{"nonResourceURLs": discovery, "verbs": ["get"]}]),
             groups: &["system:authenticated"],
         },
-        Bootstrap {
+        DefaultRole {
             name: "system:basic-user",
             rules: json!([
                 {
@@ -46,7 +46,7 @@ fn roles() -> [Bootstrap; 4] {
             ]),
             groups: &["system:authenticated"],
         },
-        Bootstrap {
+        DefaultRole {
             name: "system:public-info-viewer",
             rules: json!([{"nonResourceURLs": health, "verbs": ["get"]}]),
             groups: everybody,
@@ -54,7 +54,7 @@ fn roles() -> [Bootstrap; 4] {
     ]
 }
 
-/// What marks roles as those of the server.
+/// Returns the metadata of a default role.
 fn metadata(name: &str) -> Value {
     json!({
         "name": name,
@@ -63,55 +63,55 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// What one of the roles for users of a namespace adds to the one below it.
-struct Part {
+/// The rules that a user-facing role (admin, edit, view) aggregates in addition to those of the next lower role.
+struct AggregatedRole {
     role: &'static str,
-    /// The role that has all of this one.
-    within: Option<&'static str>,
+    /// The role that includes this one.
+    included_in: Option<&'static str>,
     rules: Value,
 }
 
-const WRITES: [&str; 5] = ["create", "delete", "deletecollection", "patch", "update"];
-const READS: [&str; 3] = ["get", "list", "watch"];
+const WRITE_VERBS: [&str; 5] = ["create", "delete", "deletecollection", "patch", "update"];
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
 
-/// Rules of one set of verbs: group, resources.
+/// Returns rules with these verbs for pairs of API groups and resources.
 fn rules_for(verbs: &[&str], of: &[(&[&str], &[&str])]) -> Vec<Value> {
     let rule = |(groups, resources): &(&[&str], &[&str])| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
     of.iter().map(rule).collect()
 }
 
-fn parts() -> [Part; 3] {
+fn aggregated_roles() -> [AggregatedRole; 3] {
     const ALL: [&str; 8] =
         ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    let view = rules_for(&READS, VIEWED);
+    let view = rules_for(&READ_VERBS, VIEW_READS);
     let edit = [
-        rules_for(&READS, &[(&[""], SECRETIVE)]),
+        rules_for(&READ_VERBS, &[(&[""], SENSITIVE_READS)]),
         rules_for(&["impersonate"], &[(&[""], &["serviceaccounts"])]),
-        rules_for(&WRITES, &[(&[""], RUNNING)]),
+        rules_for(&WRITE_VERBS, &[(&[""], POD_WRITES)]),
         rules_for(&["create"], &[(&[""], &["pods/eviction"])]),
-        rules_for(&WRITES, &[(&[""], KEPT)]),
+        rules_for(&WRITE_VERBS, &[(&[""], CORE_WRITES)]),
         rules_for(&["create"], &[(&[""], &["serviceaccounts/token"])]),
-        rules_for(&WRITES, EDITED),
+        rules_for(&WRITE_VERBS, GROUP_WRITES),
         rules_for(&ALL, &[(&["coordination.k8s.io"], &["leases"])]),
-        rules_for(&WRITES, &[(&["resource.k8s.io"], &["resourceclaims", "resourceclaimtemplates"])]),
+        rules_for(&WRITE_VERBS, &[(&["resource.k8s.io"], &["resourceclaims", "resourceclaimtemplates"])]),
     ];
     let admin = [
         rules_for(&["create"], &[(&["authorization.k8s.io"], &["localsubjectaccessreviews"])]),
         rules_for(&ALL, &[(&["rbac.authorization.k8s.io"], &["rolebindings", "roles"])]),
     ];
     [
-        Part { role: "admin", within: None, rules: admin.concat().into() },
-        Part { role: "edit", within: Some("admin"), rules: edit.concat().into() },
-        Part { role: "view", within: Some("edit"), rules: view.into() },
+        AggregatedRole { role: "admin", included_in: None, rules: admin.concat().into() },
+        AggregatedRole { role: "edit", included_in: Some("admin"), rules: edit.concat().into() },
+        AggregatedRole { role: "view", included_in: Some("edit"), rules: view.into() },
     ]
 }
 
 type Resources = &'static [&'static str];
 
-const SECRETIVE: Resources =
+const SENSITIVE_READS: Resources =
     &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"];
-const RUNNING: Resources = &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"];
-const KEPT: Resources = &[
+const POD_WRITES: Resources = &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"];
+const CORE_WRITES: Resources = &[
     "configmaps",
     "persistentvolumeclaims",
     "replicationcontrollers",
@@ -121,7 +121,7 @@ const KEPT: Resources = &[
     "services",
     "services/proxy",
 ];
-const EDITED: &[(Resources, Resources)] = &[
+const GROUP_WRITES: &[(Resources, Resources)] = &[
     (&["", "events.k8s.io"], &["events"]),
     (
         &["apps"],
@@ -155,7 +155,7 @@ const EDITED: &[(Resources, Resources)] = &[
     (&["policy"], &["poddisruptionbudgets"]),
     (&["networking.k8s.io"], &["ingresses", "networkpolicies"]),
 ];
-const VIEWED: &[(Resources, Resources)] = &[
+const VIEW_READS: &[(Resources, Resources)] = &[
     (
         &[""],
         &[
@@ -228,17 +228,17 @@ const VIEWED: &[(Resources, Resources)] = &[
     (&["resource.k8s.io"], &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]),
 ];
 
-/// Writes the roles and bindings.
+/// Creates the default roles and bindings.
 pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
     let write = |resource: &str, object: Value| {
         let created = server.create(&Gvr::new(GROUP, "v1", resource), "", object);
         created.expect("the first roles of a new server are valid");
     };
-    for Part { role, within, rules } in parts() {
+    for AggregatedRole { role, included_in, rules } in aggregated_roles() {
         let label = |of: &str| format!("rbac.authorization.k8s.io/aggregate-to-{of}");
         let mut own = metadata(role);
-        if let Some(within) = within {
-            own["labels"][label(within)] = "true".into();
+        if let Some(included_in) = included_in {
+            own["labels"][label(included_in)] = "true".into();
         }
         let selectors = json!([{"matchLabels": {label(role): "true"}}]);
         let aggregated = json!({"clusterRoleSelectors": selectors});
@@ -247,7 +247,7 @@ pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
         part["labels"][label(role)] = "true".into();
         write("clusterroles", json!({"metadata": part, "rules": rules}));
     }
-    for Bootstrap { name, rules, groups } in roles() {
+    for DefaultRole { name, rules, groups } in default_roles() {
         let metadata = metadata(name);
         write("clusterroles", json!({"metadata": metadata, "rules": rules}));
         let subjects: Vec<Value> =

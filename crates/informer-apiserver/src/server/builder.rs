@@ -1,4 +1,4 @@
-//! How a server is made.
+//! The builder of the server.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,13 +27,13 @@ use crate::server::bootstrap::write_bootstrap_policy;
 use crate::tls::ClientCa;
 use crate::webhook::Webhooks;
 
-/// Requests that one HTTP/2 connection may have under way, as upstream: more watches wait on the client's side.
+/// Default maximum of concurrent streams per HTTP/2 connection; the same as in kube-apiserver.
 const HTTP2_STREAMS: u32 = 100;
 
-/// How long events stay after they were written last, as upstream.
+/// Default time until an Event expires after its last write; the same as in kube-apiserver.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How a server is made; see [`ApiServer::builder`].
+/// Builds an [`ApiServer`]; returned by [`ApiServer::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct ApiServerBuilder {
@@ -56,109 +56,112 @@ pub struct ApiServerBuilder {
 }
 
 impl ApiServerBuilder {
-    /// The clock; tokio's by default.
+    /// Sets the clock. Defaults to [`TokioClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// How far back the history reaches.
+    /// Sets the bounds of the event history.
     pub fn history(mut self, history: History) -> Self {
         self.history = history;
         self
     }
 
-    /// What happens to watchers that fall behind it.
+    /// Sets how a watch ends that falls behind the history.
     pub fn lagging(mut self, lagging: Lagging) -> Self {
         self.lagging = lagging;
         self
     }
 
-    /// Refuses objects in namespaces that do not exist, as upstream does. Off by default.
+    /// Rejects objects in namespaces that do not exist, as kube-apiserver does. Defaults to false.
     pub fn require_namespaces(mut self, require: bool) -> Self {
         self.require_namespaces = require;
         self
     }
 
-    /// The version that the server starts at: another one than 1 makes a server that seems to have been running.
+    /// Sets the first resourceVersion. Defaults to 1; a higher one simulates a server that has been in use.
     pub fn first_version(mut self, version: u64) -> Self {
         self.first_version = version.max(1);
         self
     }
 
-    /// Which of the cluster's controllers the server plays; all by default.
+    /// Sets which cluster controllers the server simulates. Defaults to all.
     pub fn controllers(mut self, controllers: Controllers) -> Self {
         self.controllers = controllers;
         self
     }
 
-    /// Asks for one of these bearer tokens; requests without are refused, or anonymous where [roles](Self::rbac)
-    /// decide.
+    /// Enables authentication with these bearer tokens. Requests without credentials get 401, or are anonymous if
+    /// [RBAC](Self::rbac) is enabled.
     pub fn tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// Takes certificates of these authorities for users, on [TLS](ApiServer::listen_tls): the common name is the user,
-    /// the organizations are the groups. Requests without one need a token.
+    /// Enables authentication with client certificates of these CAs, for [TLS](ApiServer::listen_tls) connections. The common name is
+    /// the user, the organizations are the groups. Requests without a certificate need a token.
     pub fn client_ca(mut self, authorities: ClientCa) -> Self {
         self.client_ca = Some(authorities);
         self
     }
 
-    /// Lets the stored roles and bindings decide who may do what, as `--authorization-mode=RBAC` does. Off by default:
-    /// then everybody may do everything.
+    /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false: every authenticated request is allowed.
     pub fn rbac(mut self, rbac: bool) -> Self {
         self.rbac = rbac;
         self
     }
 
-    /// Answers discovery in one piece to clients that ask for it, as servers since 1.26 do; by default it does.
+    /// Enables aggregated discovery, which kube-apiserver supports since 1.26. Defaults to true.
     pub fn aggregated_discovery(mut self, aggregated: bool) -> Self {
         self.aggregated_discovery = aggregated;
         self
     }
 
-    /// Compresses answers of more than 128 KiB for clients that ask for it, as upstream does; by default it does. Watches are not
-    /// compressed. On loopback it costs more time than it saves.
+    /// Enables gzip compression of responses over 128 KiB for clients that accept it, as kube-apiserver does. Defaults to true.
+    ///
+    /// Watches are never compressed. On loopback, compression costs more time than it saves.
     pub fn compression(mut self, compression: bool) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Sets the host names under which a server without authentication may be reached over a socket, in addition to IP addresses
-    /// and `localhost`.
+    /// Sets the host names that a server without authentication accepts over a socket, in addition to IP addresses and `localhost`.
     ///
-    /// Such a server answers requests with another `Host` or a foreign `Origin` with 403, since a web page in a browser on the same
-    /// machine may have sent them. A server with [tokens](Self::tokens), [certificates](Self::client_ca) or [roles](Self::rbac)
-    /// checks neither.
+    /// Such a server responds with 403 to requests with another `Host` or a foreign `Origin`, because a web page in a browser on
+    /// the same machine may have sent them. A server with [tokens](Self::tokens), [client certificates](Self::client_ca) or
+    /// [RBAC](Self::rbac) checks neither header.
     pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_hosts = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// How many requests one HTTP/2 connection may have under way, watches included; 100 by default, as upstream. What is
-    /// more waits on the client's side: with few, a client whose watches share a connection waits for ever.
+    /// Sets the maximum of concurrent streams (requests, including watches) per HTTP/2 connection. Defaults to 100, as in
+    /// kube-apiserver.
+    ///
+    /// Further requests wait in the client. With a low limit, a client with many watches on one connection blocks forever.
     pub fn http2_streams(mut self, streams: u32) -> Self {
         self.http2_streams = streams;
         self
     }
 
-    /// How long events stay after they were written last, as `--event-ttl`: one hour by default. [`Duration::MAX`] is for ever.
+    /// Sets the time until an Event expires after its last write, as `--event-ttl` does. Defaults to one hour. With
+    /// [`Duration::MAX`] Events never expire.
     pub fn event_ttl(mut self, ttl: Duration) -> Self {
         self.event_ttl = ttl;
         self
     }
 
-    /// Serves another kind; the built-in ones are always there.
+    /// Registers a kind in addition to the built-in ones.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
         self
     }
 
-    /// Adds fields to built-in kinds, like those of a newer server: the server accepts, stores and serves them
-    /// in both encodings. Clients do not know their protobuf numbers, since they have only the table of
-    /// `informer-schema`. Replaces fields that were added before.
+    /// Adds fields to built-in kinds, to simulate a newer server. Replaces the fields of an earlier call.
+    ///
+    /// The server accepts, stores and serves the fields in JSON and protobuf. Clients of this workspace do not know their protobuf
+    /// field numbers, because they use the built-in schema of `informer-schema`.
     ///
     /// ```
     /// use informer_apiserver::{ApiServer, ExtraField};
@@ -175,13 +178,13 @@ impl ApiServerBuilder {
     ///
     /// # Errors
     ///
-    /// When a field cannot be added: see [`Schema::with_extra_fields`].
+    /// Returns an error if a field is invalid: see [`Schema::with_extra_fields`].
     pub fn extra_fields(mut self, fields: &[ExtraField]) -> Result<Self, ExtraFieldError> {
         self.schema = Some(Schema::with_extra_fields(fields)?);
         Ok(self)
     }
 
-    /// Makes the server, with the namespaces that every cluster has.
+    /// Builds the server and creates the namespaces `default`, `kube-system`, `kube-public` and `kube-node-lease`.
     pub fn build(self) -> ApiServer {
         let schema = self.schema.unwrap_or_else(Schema::builtin_served);
         let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();
@@ -234,7 +237,7 @@ impl ApiServerBuilder {
 }
 
 impl ApiServer {
-    /// A server to be configured.
+    /// Returns a builder with the default configuration.
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder {
             clock: None,

@@ -1,4 +1,4 @@
-//! Manifests from files.
+//! Loads manifests from files.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::model::error::ApiError;
 use crate::model::write_options::WriteMode;
 use crate::server::ApiServer;
 
-/// A manifest that could not be loaded.
+/// The error of [`ApiServer::load_yaml`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -20,7 +20,7 @@ pub enum LoadError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
     /// The file is neither YAML nor JSON.
@@ -28,44 +28,45 @@ pub enum LoadError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// Which of its documents, from 1.
+        /// The number of the document in the file, from 1.
         document: usize,
-        /// Why.
+        /// The parse error.
         source: serde_norway::Error,
     },
-    /// A document is of a kind that is not served.
+    /// The kind of a document is not served.
     #[error("document {document} of {} is of kind {kind:?} in {api_version:?}, which is not served; register it", path.display())]
     UnknownKind {
         /// The file.
         path: PathBuf,
-        /// Which of its documents, from 1.
+        /// The number of the document in the file, from 1.
         document: usize,
-        /// Its `kind`.
+        /// The `kind` of the document.
         kind: String,
-        /// Its `apiVersion`.
+        /// The `apiVersion` of the document.
         api_version: String,
     },
-    /// The server refused the object.
+    /// The server rejected the object.
     #[error("document {document} of {} was refused", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// Which of its documents, from 1.
+        /// The number of the document in the file, from 1.
         document: usize,
-        /// Why.
+        /// The error of the server.
         source: ApiError,
     },
 }
 
 impl ApiServer {
-    /// Loads a manifest, or every `.yaml`, `.yml` and `.json` file of a directory in the order of their names.
-    /// Files may hold several documents, documents may be lists. Namespaced objects without a namespace go to
-    /// `default`; objects that exist are replaced. Objects are defaulted and validated like those of requests. Returns their
-    /// number.
+    /// Loads a manifest file, or all `.yaml`, `.yml` and `.json` files of a directory in the order of their names. Returns the
+    /// number of objects.
+    ///
+    /// A file may contain several documents, and a document may be a list. Namespaced objects without a namespace are created in
+    /// `default`. Existing objects are replaced. Objects are defaulted and validated like those of requests.
     ///
     /// # Errors
     ///
-    /// The first file or document that does not work; what came before it is loaded.
+    /// Returns the error of the first invalid file or document. The documents before it stay loaded.
     pub fn load_yaml(&self, path: impl AsRef<Path>) -> Result<usize, LoadError> {
         let path = path.as_ref();
         let read = |source| LoadError::Read { path: path.to_owned(), source };
@@ -114,7 +115,7 @@ impl ApiServer {
                 Value::Array(items) => Some(items),
                 _ => None,
             });
-            // Items of typed lists have no type of their own.
+            // Items of typed lists may omit `kind` and `apiVersion`.
             let typed = items.unwrap_or_default().into_iter().map(|mut item| {
                 if item["kind"].is_null() && item.is_object() && !item_kind.is_empty() {
                     item["kind"] = item_kind.clone().into();

@@ -1,4 +1,4 @@
-//! How programs read and write objects, without requests.
+//! Methods that read and write objects without HTTP requests.
 
 use informer_core::{Gvr, ObjectKey};
 use serde_json::Value;
@@ -13,30 +13,32 @@ use crate::pipeline::ready::ready;
 use crate::registry::select::Filter;
 use crate::registry::storage::EventType;
 
-/// Objects written under one lock by a bulk load: readers wait for at most one batch.
+/// Objects that a bulk load writes per lock acquisition. Readers wait for at most one batch.
 const LOAD_BATCH: usize = 512;
 
 impl ApiServer {
-    /// Creates an object and returns it as stored: defaulted, with the status that was given. The namespace is empty for
-    /// cluster-scoped kinds.
+    /// Creates an object and returns the stored object, with defaults and with the given `status`.
+    ///
+    /// `namespace` is empty for cluster-scoped kinds.
     ///
     /// # Errors
     ///
-    /// As for a request: the kind is not served, the object exists or is invalid.
+    /// Returns an error if the kind is not served, or if the object already exists or is invalid.
     pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.create_as(gvr, namespace, object, WriteMode::Whole)
     }
 
-    /// Replaces an object, status and all. If its metadata has a `resourceVersion`, only that version is replaced.
+    /// Updates an object, including its `status`. A `resourceVersion` in its metadata must match the stored one.
     ///
     /// # Errors
     ///
-    /// As for a request: the object does not exist, was changed, is invalid, or changes an immutable field.
+    /// Returns an error if the object does not exist, its `resourceVersion` does not match, it is invalid, or it changes an immutable
+    /// field.
     pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.update_as(gvr, namespace, object, WriteMode::Whole)
     }
 
-    /// Returns a writer that neither defaults nor validates, for tests of clients with broken objects.
+    /// Returns a writer that neither defaults nor validates, to test clients with invalid objects.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -82,11 +84,11 @@ impl ApiServer {
         Ok(written?.value())
     }
 
-    /// Deletes an object at once, without grace. One with finalizers stays until they are gone, as for any client.
+    /// Deletes an object without a grace period. An object with finalizers remains until they are removed.
     ///
     /// # Errors
     ///
-    /// When the kind is not served or the object does not exist.
+    /// Returns an error if the kind is not served or the object does not exist.
     pub fn delete(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<(), ApiError> {
         let resource = self.shared.resource(gvr)?;
         let scope = Scope::new(&resource, some(namespace));
@@ -95,22 +97,23 @@ impl ApiServer {
         deleted.map(drop)
     }
 
-    /// One object. One that a webhook would have to convert is answered in the version that it is stored in.
+    /// Returns an object. An object that requires a conversion webhook is returned in its storage version, unless its conversion is
+    /// cached.
     ///
     /// # Errors
     ///
-    /// When the kind is not served or the object does not exist.
+    /// Returns an error if the kind is not served or the object does not exist.
     pub fn get(&self, gvr: &Gvr, namespace: &str, name: &str) -> Result<Value, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let stored = self.shared.find(&resource, some(namespace), name)?;
         Ok(parse(resource.present(&stored, EventType::Modified).unwrap_or(stored).as_slice()))
     }
 
-    /// All objects of a kind in a namespace, or in all of them where it is empty, in the order of their keys.
+    /// Returns all objects of a kind in a namespace, in key order. An empty `namespace` means all namespaces.
     ///
     /// # Errors
     ///
-    /// When the kind is not served.
+    /// Returns an error if the kind is not served.
     pub fn list(&self, gvr: &Gvr, namespace: &str) -> Result<Vec<Value>, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let live = self.shared.storage.read().live(resource.table);
@@ -125,23 +128,24 @@ impl ApiServer {
             .collect())
     }
 
-    /// Keys and versions of all objects of a kind, in the order of their keys: what a cache is compared with.
+    /// Returns the keys and resourceVersions of all objects of a kind, in key order, to compare a cache with.
     ///
     /// # Errors
     ///
-    /// When the kind is not served.
+    /// Returns an error if the kind is not served.
     pub fn versions(&self, gvr: &Gvr) -> Result<Vec<(ObjectKey, u64)>, ApiError> {
         let resource = self.shared.resource(gvr)?;
         let live = self.shared.storage.read().live(resource.table);
         Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
     }
 
-    /// Creates many objects of a kind, each in the namespace of its metadata; objects that exist are replaced. Returns their number.
-    /// Watchers see every one of them.
+    /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns their number.
+    ///
+    /// Watches get an event for each object.
     ///
     /// # Errors
     ///
-    /// The first object that is invalid; those before it are written.
+    /// Returns the error of the first invalid object. The objects before it stay written.
     pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
         self.load_as(gvr, objects, WriteMode::Whole)
     }
@@ -164,40 +168,40 @@ impl ApiServer {
     }
 }
 
-/// Writes objects as they are, returned by [`ApiServer::raw`].
+/// Writes objects without defaulting and validation; returned by [`ApiServer::raw`].
 ///
-/// Built-in kinds are not decoded, and custom ones are not validated against their schema: an object with fields of the wrong type,
-/// unknown fields or missing fields is stored. Nothing is defaulted, and immutable fields may change. Only the metadata must be valid: name, namespace,
-/// labels, finalizers. The next request that changes such an object may be refused, as by a real server.
+/// Objects with fields of the wrong type, unknown fields or missing fields are stored, because built-in kinds are not decoded and
+/// custom resources are not validated against their schema. Immutable fields may change. Only the metadata must be valid: name,
+/// namespace, labels and finalizers. A later request that changes such an object may be rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct RawWriter<'a> {
     server: &'a ApiServer,
 }
 
 impl RawWriter<'_> {
-    /// As [`ApiServer::create`].
+    /// Creates an object like [`ApiServer::create`].
     ///
     /// # Errors
     ///
-    /// The kind is not served, the object exists, or its metadata is invalid.
+    /// Returns an error if the kind is not served, the object already exists, or its metadata is invalid.
     pub fn create(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.server.create_as(gvr, namespace, object, WriteMode::Raw)
     }
 
-    /// As [`ApiServer::update`].
+    /// Updates an object like [`ApiServer::update`].
     ///
     /// # Errors
     ///
-    /// The object does not exist, was changed, or its metadata is invalid.
+    /// Returns an error if the object does not exist, its `resourceVersion` does not match, or its metadata is invalid.
     pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.server.update_as(gvr, namespace, object, WriteMode::Raw)
     }
 
-    /// As [`ApiServer::load`].
+    /// Creates or replaces many objects like [`ApiServer::load`].
     ///
     /// # Errors
     ///
-    /// The first object whose metadata is invalid; those before it are written.
+    /// Returns the error of the first object with invalid metadata. The objects before it stay written.
     pub fn load(&self, gvr: &Gvr, objects: impl IntoIterator<Item = Value>) -> Result<usize, ApiError> {
         self.server.load_as(gvr, objects, WriteMode::Raw)
     }

@@ -1,4 +1,4 @@
-//! The whole state, kept and brought back: for servers that are started again.
+//! Snapshots of the whole state, to restore it in another server.
 
 mod file;
 
@@ -18,35 +18,35 @@ use crate::registry::Resource;
 use crate::registry::storage::{Draft, draft};
 use crate::server::ApiServer;
 
-/// All objects of a server with their versions, Secrets among them; made by [`ApiServer::snapshot`].
+/// All objects of a server with their resourceVersions, including Secrets; returned by [`ApiServer::snapshot`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Snapshot {
     version: u64,
-    kinds: Vec<Saved>,
+    kinds: Vec<SavedKind>,
 }
 
-/// The objects of one kind, in the version in which they are stored.
+/// The objects of one kind, in its storage version.
 #[derive(Clone, Serialize, Deserialize)]
-struct Saved {
+struct SavedKind {
     group: String,
     version: String,
     resource: String,
     objects: Vec<Map<String, Value>>,
 }
 
-impl Saved {
+impl SavedKind {
     fn gvr(&self) -> Gvr {
         Gvr::new(self.group.clone(), self.version.clone(), self.resource.clone())
     }
 }
 
 impl Snapshot {
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.kinds.iter().map(|kind| kind.objects.len()).sum()
     }
 
-    /// True where there is none.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -58,17 +58,17 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// A snapshot that cannot be brought back; nothing has changed.
+/// The error of [`ApiServer::restore`]. The server is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It holds objects of a kind that is not served.
+    /// The snapshot contains objects of a kind that is not served.
     #[error("cannot restore objects of {gvr}, which is not served; register the kind first")]
     UnknownKind {
         /// The kind.
         gvr: Gvr,
     },
-    /// It holds an object without a name or a version.
+    /// The snapshot contains an object without a name or a resourceVersion.
     #[error("cannot restore an object of {gvr} without a name or a version")]
     Nameless {
         /// The kind.
@@ -77,7 +77,7 @@ pub enum RestoreError {
 }
 
 impl ApiServer {
-    /// The whole state as it is now.
+    /// Returns a snapshot of the current state.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -104,25 +104,27 @@ impl ApiServer {
                 Value::Object(object) => Some(object),
                 _ => None,
             });
-            Saved { group, version, resource: plural, objects: objects.collect() }
+            SavedKind { group, version, resource: plural, objects: objects.collect() }
         });
         let kinds = kinds.filter(|kind| !kind.objects.is_empty()).collect();
         Snapshot { version: storage.version(), kinds }
     }
 
-    /// Goes over to another state: objects with their uids and versions, and the kinds that its definitions define. There
-    /// is no history before it, so that watches and lists from earlier versions get 410, as after a restart of a real
-    /// server; open watches end.
+    /// Replaces the state with a snapshot: its objects with their uids and resourceVersions, and the kinds of its CRDs.
+    ///
+    /// The event history is empty afterwards. Watches and exact lists from earlier versions get 410, and open watches end, as after
+    /// a restart of kube-apiserver.
     ///
     /// # Errors
     ///
-    /// When an object's kind is neither served nor defined.
+    /// Returns an error if the kind of an object is neither served nor defined by a CRD of the snapshot, or if an object has no name
+    /// or resourceVersion.
     pub fn restore(&self, snapshot: Snapshot) -> Result<(), RestoreError> {
         let definitions = snapshot.kinds.iter().filter(|kind| kind.resource == "customresourcedefinitions");
         let specs = definitions.flat_map(|kind| &kind.objects);
         let specs: Vec<Value> =
             specs.filter_map(|one| crate::model::crd::served_spec(&one.clone().into())).collect();
-        // Looked through before anything is served, so that what cannot be brought back changes nothing.
+        // Validate the whole snapshot first, so that an error leaves the server unchanged.
         let defined: HashSet<Gvr> = specs.iter().flat_map(crate::model::crd::resources).collect();
         for saved in &snapshot.kinds {
             let gvr = saved.gvr();
@@ -139,7 +141,7 @@ impl ApiServer {
             let gvr = saved.gvr();
             let Some(resource) = self.stored_as(&gvr) else { return Err(RestoreError::UnknownKind { gvr }) };
             let kind = resource.storage_kind();
-            let drafts = saved.objects.iter().map(|object| drafted(kind, object));
+            let drafts = saved.objects.iter().map(|object| restored_draft(kind, object));
             let drafts: Option<Vec<_>> = drafts.collect();
             tables.insert(resource.table, drafts.ok_or(RestoreError::Nameless { gvr })?);
         }
@@ -153,20 +155,20 @@ impl ApiServer {
         Ok(())
     }
 
-    /// The resource whose objects are stored as this one.
+    /// Returns a resource with this storage version.
     fn stored_as(&self, gvr: &Gvr) -> Option<Arc<Resource>> {
         let registry = self.shared.registry.read();
         registry.iter().find(|resource| resource.storage_kind().gvr == *gvr).cloned()
     }
 }
 
-/// An object as it is stored, with its version.
-fn drafted(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u64)> {
+/// Converts an object to its stored form, with its resourceVersion.
+fn restored_draft(kind: &Kind, object: &Map<String, Value>) -> Option<(Draft, u64)> {
     let (key, version) = identity(object)?;
     Some((draft(kind, key, object), version))
 }
 
-/// The key and the version of an object.
+/// Returns the key and the resourceVersion of an object.
 fn identity(object: &Map<String, Value>) -> Option<(ObjectKey, u64)> {
     let metadata = object.get("metadata")?;
     let version = metadata["resourceVersion"].as_str()?.parse().ok()?;

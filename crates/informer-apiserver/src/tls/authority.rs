@@ -1,4 +1,4 @@
-//! An authority that makes certificates, for tests.
+//! A certificate authority for tests.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -8,11 +8,13 @@ use rcgen::{
 use super::{Certificate, TlsError};
 use crate::model::user::User;
 
-/// The object identifier of an organization: the name under which a second one can be written.
+/// The OID of an organization name. As a custom type it allows a second organization, because rcgen keeps one value per type.
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 
-/// An authority that makes certificates for servers and for users, all of them valid from 2000 to 2100: nobody's clock
-/// matters. Its key is in this process alone.
+/// A certificate authority that issues server and client certificates for tests.
+///
+/// All certificates are valid from 2000 to 2100, so that the clocks of the test do not matter. The CA key exists only in the
+/// memory of this process.
 ///
 /// ```
 /// use informer_apiserver::CertificateAuthority;
@@ -28,39 +30,39 @@ pub struct CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// A new one. Its name is for people.
+    /// Generates an authority. `name` is the common name of its certificate.
     ///
     /// # Errors
     ///
-    /// When no key can be made.
+    /// Returns an error if the key cannot be generated.
     pub fn new(name: &str) -> Result<Self, TlsError> {
-        let key = KeyPair::generate().map_err(make)?;
-        let mut params = dated(DistinguishedName::new());
+        let key = KeyPair::generate().map_err(generation_error)?;
+        let mut params = with_validity(DistinguishedName::new());
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let pem = params.self_signed(&key).map_err(make)?.pem();
+        let pem = params.self_signed(&key).map_err(generation_error)?.pem();
         Ok(Self { pem, issuer: Issuer::new(params, key) })
     }
 
-    /// Its own certificate, as PEM: what trusts everything that it makes.
+    /// Returns the CA certificate as PEM. It verifies all certificates that this authority issues.
     pub fn certificate(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for a server with these host names and addresses.
+    /// Issues a server certificate for these host names and IP addresses.
     ///
     /// # Errors
     ///
-    /// When a name is none.
+    /// Returns an error if a host name is invalid.
     pub fn issue_for(
         &self,
         hosts: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Certificate, TlsError> {
         let hosts: Vec<String> = hosts.into_iter().map(Into::into).collect();
         let name = hosts.first().cloned().unwrap_or_default();
-        let mut params = CertificateParams::new(hosts).map_err(make)?;
-        let CertificateParams { not_before, not_after, .. } = dated(DistinguishedName::new());
+        let mut params = CertificateParams::new(hosts).map_err(generation_error)?;
+        let CertificateParams { not_before, not_after, .. } = with_validity(DistinguishedName::new());
         (params.not_before, params.not_after) = (not_before, not_after);
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -68,11 +70,11 @@ impl CertificateAuthority {
         self.sign(params)
     }
 
-    /// A certificate for a user: the common name is the user's, the organizations are the groups.
+    /// Issues a client certificate: the common name is the user name, the organizations are the groups.
     ///
     /// # Errors
     ///
-    /// When the user has more than two groups: more do not fit.
+    /// Returns an error if the user has more than two groups, which the certificate generator does not support.
     pub fn issue_to(&self, user: &User) -> Result<Certificate, TlsError> {
         let mut name = DistinguishedName::new();
         for (index, group) in user.groups.iter().enumerate() {
@@ -87,15 +89,15 @@ impl CertificateAuthority {
             name.push(kind, group.as_str());
         }
         name.push(DnType::CommonName, user.name.as_str());
-        let mut params = dated(name);
+        let mut params = with_validity(name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params)
     }
 
     fn sign(&self, mut params: CertificateParams) -> Result<Certificate, TlsError> {
-        let key = KeyPair::generate().map_err(make)?;
+        let key = KeyPair::generate().map_err(generation_error)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-        let certificate = params.signed_by(&key, &self.issuer).map_err(make)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(generation_error)?;
         Ok(Certificate::from_pem(certificate.pem(), key.serialize_pem()))
     }
 }
@@ -106,7 +108,7 @@ impl std::fmt::Debug for CertificateAuthority {
     }
 }
 
-fn dated(name: DistinguishedName) -> CertificateParams {
+fn with_validity(name: DistinguishedName) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = name;
     params.not_before = date_time_ymd(2000, 1, 1);
@@ -114,6 +116,6 @@ fn dated(name: DistinguishedName) -> CertificateParams {
     params
 }
 
-fn make(error: rcgen::Error) -> TlsError {
+fn generation_error(error: rcgen::Error) -> TlsError {
     TlsError::Make(Box::new(error))
 }

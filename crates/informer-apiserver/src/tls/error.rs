@@ -1,41 +1,41 @@
-//! What can be wrong with certificates.
+//! Errors of TLS configuration.
 
 use rustls::pki_types::pem;
 use thiserror::Error;
 
-/// Certificates or keys that cannot be used, or an address that cannot be listened on.
+/// An unusable certificate or key, or a failure to listen.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// There is no PEM of this kind, or a broken one.
+    /// The PEM item is missing or malformed.
     #[error("cannot read {what} from PEM")]
     Pem {
-        /// What was looked for.
+        /// The expected item.
         what: &'static str,
-        /// What was found.
+        /// The parse error.
         #[source]
         source: pem::Error,
     },
-    /// A key or certificate that cannot be used, or that do not belong together.
+    /// The key or certificate is unusable, or they do not match.
     #[error("cannot use the certificate and its key; they must belong together")]
     Key(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// No certificate could be made.
+    /// A certificate could not be generated.
     #[error("cannot make a certificate")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A certificate made here names two groups at most.
+    /// The user has more than two groups.
     #[error(
         "cannot make a certificate for user {user:?} with {groups} groups; two fit, and tokens have no limit"
     )]
     Groups {
         /// The user.
         user: String,
-        /// How many groups they have.
+        /// The number of groups of the user.
         groups: usize,
     },
-    /// Nobody provides the primitives of TLS.
+    /// There is no crypto provider.
     #[error("no provider of TLS primitives; pass one, or switch on the feature `ring` or `aws-lc-rs`")]
     NoProvider,
-    /// The address cannot be listened on.
+    /// The address could not be bound.
     #[error("cannot listen")]
     Listen(#[from] std::io::Error),
 }

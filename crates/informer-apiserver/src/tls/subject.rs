@@ -1,4 +1,4 @@
-//! Who a certificate names: the common name and the organizations of its subject, read from DER (X.690, RFC 5280).
+//! Parses the user (common name) and groups (organizations) from the subject of a DER certificate (X.690, RFC 5280).
 
 use crate::model::user::User;
 
@@ -8,10 +8,10 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-/// `[0] EXPLICIT`, around the version.
+/// `[0] EXPLICIT`, which contains the version.
 const VERSION: u8 = 0xa0;
 
-/// The user of a certificate; `None` where it names none, or cannot be read.
+/// Returns the user of a certificate, or `None` if it has no common name or is malformed.
 pub(super) fn user(certificate: &[u8]) -> Option<User> {
     let (mut name, mut groups) = (String::new(), Vec::new());
     let mut subject = Der(subject(certificate)?);
@@ -21,7 +21,7 @@ pub(super) fn user(certificate: &[u8]) -> Option<User> {
             let mut attribute = Der(attribute);
             let kind = attribute.next(OBJECT_IDENTIFIER)?;
             let (_, value) = attribute.any()?;
-            // Of several common names the last one counts, as upstream.
+            // The last of several common names wins, as in Go's crypto/x509.
             match kind {
                 COMMON_NAME => name = std::str::from_utf8(value).ok()?.to_owned(),
                 ORGANIZATION => groups.push(std::str::from_utf8(value).ok()?.to_owned()),
@@ -36,18 +36,18 @@ fn subject(certificate: &[u8]) -> Option<&[u8]> {
     let signed = Der(certificate).next(SEQUENCE)?;
     let mut fields = Der(Der(signed).next(SEQUENCE)?);
     fields.next(VERSION);
-    // Serial number, signature, issuer, validity.
+    // Skip serial number, signature, issuer and validity.
     for _ in 0..4 {
         fields.any()?;
     }
     fields.next(SEQUENCE)
 }
 
-/// What is left to read of some values one after the other.
+/// A reader of consecutive DER values.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The content of the next value, if it has this tag.
+    /// Returns the content of the next value if it has this tag.
     fn next(&mut self, tag: u8) -> Option<&'a [u8]> {
         match self.0.first() {
             Some(first) if *first == tag => self.any().map(|(_, content)| content),
@@ -55,11 +55,11 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Tag and content of the next value.
+    /// Returns the tag and the content of the next value.
     fn any(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, short], rest) = self.0.split_first_chunk::<2>()?;
         let (length, rest) = match short {
-            // Up to four bytes of length: a certificate is far below that.
+            // Certificates are far smaller than the maximum of a four-byte length.
             0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
                 (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)

@@ -1,7 +1,7 @@
-//! What a client's certificate is worth.
+//! Verification of client certificates.
 //!
-//! As upstream, a certificate that proves nothing does not break the handshake: the request that follows is refused,
-//! unless it has a token.
+//! Like kube-apiserver, the server accepts the handshake with an invalid client certificate. Requests on the connection get
+//! 401, unless they have a valid token.
 
 use std::sync::Arc;
 
@@ -15,49 +15,49 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use super::{ClientCa, TlsError, subject};
 use crate::model::user::User;
 
-/// Who a connection's certificate says it is.
+/// The result of verifying the client certificate of a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum PeerCertificate {
-    /// Signed by an authority that is trusted.
-    Proves(User),
-    /// Signed by somebody else, expired, or made for something else.
-    Fails,
+    /// Verified; contains the user of its subject.
+    Verified(User),
+    /// Invalid: unknown issuer, expired, or not for client authentication.
+    Invalid,
 }
 
-/// Judges certificates after the handshake.
+/// Verifies client certificates after the handshake.
 #[derive(Debug, Clone)]
-pub(crate) struct Witness(Arc<dyn ClientCertVerifier>);
+pub(crate) struct ClientVerifier(Arc<dyn ClientCertVerifier>);
 
-impl Witness {
+impl ClientVerifier {
     pub(super) fn new(clients: &ClientCa, provider: &Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let roots = Arc::clone(&clients.roots);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
         Ok(Self(verifier.map_err(|error| TlsError::Key(Box::new(error)))?))
     }
 
-    /// Asks for certificates, and takes any whose key the client has.
-    pub(super) fn asking(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Asking(Arc::clone(&self.0)))
+    /// Returns a verifier for the handshake that requests certificates and accepts any.
+    pub(super) fn accept_any(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::new(AcceptAny(Arc::clone(&self.0)))
     }
 
-    /// What the certificates of a connection prove; `None` where there is none, or it names nobody.
-    pub(crate) fn judge(&self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
+    /// Verifies the certificate chain of a connection. Returns `None` if there is no certificate, or a valid one has no user.
+    pub(crate) fn verify(&self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
         let (own, rest) = chain?.split_first()?;
         match self.0.verify_client_cert(own, rest, UnixTime::now()) {
-            Ok(_) => subject::user(own).map(PeerCertificate::Proves),
+            Ok(_) => subject::user(own).map(PeerCertificate::Verified),
             Err(error) => {
                 tracing::debug!(%error, "a client's certificate proves nothing");
-                Some(PeerCertificate::Fails)
+                Some(PeerCertificate::Invalid)
             }
         }
     }
 }
 
-/// Asks for certificates without judging them. That the client has the key is proven by the handshake.
+/// Requests client certificates and accepts any. The handshake signature still proves that the client has the key.
 #[derive(Debug)]
-struct Asking(Arc<dyn ClientCertVerifier>);
+struct AcceptAny(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Asking {
+impl ClientCertVerifier for AcceptAny {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! One call: connect, speak TLS, send, read the answer; its failures in upstream's words.
+//! A webhook call: connect, TLS handshake, request, response. Errors have the messages of kube-apiserver.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use tokio_rustls::TlsConnector;
 use super::{ClientConfig, PORT, Webhooks, tls};
 use crate::clock::Clock;
 
-/// The longest answer that is read; the objects in it are bounded by 3 MiB each, and base64 adds a third.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Maximum bytes of a response. Each object in it is at most 3 MiB, and base64 adds a third.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// A call that failed: why, in upstream's words.
+/// The error of a call, with the message of kube-apiserver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallError(String);
 
@@ -30,27 +30,27 @@ impl fmt::Display for CallError {
     }
 }
 
-/// What is called, and for how long.
+/// A call to make.
 pub(crate) struct Post<'a> {
     pub(crate) config: &'a ClientConfig,
     pub(crate) user_agent: &'a str,
     pub(crate) timeout: Duration,
 }
 
-/// A configuration, resolved.
+/// The resolved target of a call.
 struct Target {
-    /// As errors show it.
+    /// The URL in error messages.
     url: String,
-    /// Host and port, as they are in the URL.
+    /// Host and port of the URL, for the `Host` header.
     host: String,
     server_name: String,
-    /// Where the connection goes.
+    /// Host and port to connect to, or the error if there is no route.
     authority: Result<String, String>,
     path: String,
 }
 
 impl Webhooks {
-    /// Sends a body, and answers the body that comes back with a success.
+    /// Sends a body and returns the body of a successful response.
     pub(crate) async fn post(
         &self,
         clock: &dyn Clock,
@@ -62,15 +62,15 @@ impl Webhooks {
         let deadline = clock.elapsed() + call.timeout;
         tokio::select! {
             biased;
-            answer = self.exchange(call, &target, body) => {
-                let answer = answer.map_err(failed)?;
-                match answer.status {
-                    200..=299 if answer.body.is_empty() => Err(CallError(format!(
+            response = self.exchange(call, &target, body) => {
+                let response = response.map_err(failed)?;
+                match response.status {
+                    200..=299 if response.body.is_empty() => Err(CallError(format!(
                         "0-length response with status code: {} and content type: {}",
-                        answer.status, answer.content_type
+                        response.status, response.content_type
                     ))),
-                    200..=299 => Ok(answer.body),
-                    _ => Err(CallError(answer.refusal())),
+                    200..=299 => Ok(response.body),
+                    _ => Err(CallError(response.status_message())),
                 }
             }
             () = clock.sleep_until(deadline) => Err(failed("context deadline exceeded".to_owned())),
@@ -82,7 +82,7 @@ impl Webhooks {
         if let Some(service) = &call.config.service {
             let server_name = format!("{}.{}.svc", service.name, service.namespace);
             let host = format!("{server_name}:{}", service.port.unwrap_or(PORT));
-            let path = cleaned(service.path.as_deref().unwrap_or_default());
+            let path = normalize_path(service.path.as_deref().unwrap_or_default());
             let route = self.service(&service.namespace, &service.name);
             let authority = route.ok_or_else(|| format!("service {:?} not found", service.name));
             let path = format!("{path}{timeout}");
@@ -97,28 +97,37 @@ impl Webhooks {
             Some(_) => host.clone(),
             None => format!("{host}:{PORT}"),
         };
-        let path = format!("{}{timeout}", cleaned(uri.path()));
+        let path = format!("{}{timeout}", normalize_path(uri.path()));
         let url = format!("https://{host}{path}");
         Ok(Target { url, host, server_name, authority: Ok(authority), path })
     }
 
-    async fn exchange(&self, call: &Post<'_>, target: &Target, body: Vec<u8>) -> Result<Answer, String> {
+    async fn exchange(
+        &self,
+        call: &Post<'_>,
+        target: &Target,
+        body: Vec<u8>,
+    ) -> Result<WebhookResponse, String> {
         let authority = target.authority.clone()?;
-        let connector = TlsConnector::from(tls::trusting(call.config.ca_bundle.as_deref())?);
+        let connector = TlsConnector::from(tls::client_config(call.config.ca_bundle.as_deref())?);
         let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
-        let handshake_failed = |error: std::io::Error| tls::failure(&error, &target.server_name);
+        let handshake_failed = |error: std::io::Error| tls::handshake_error(&error, &target.server_name);
         if let Some(connect) = self.connector(&authority) {
             let socket = connector.connect(name, connect()).await.map_err(handshake_failed)?;
             return send(socket, call, target, body).await;
         }
-        let socket =
-            TcpStream::connect(&authority).await.map_err(|error| dial_failure(&authority, &error))?;
+        let socket = TcpStream::connect(&authority).await.map_err(|error| dial_error(&authority, &error))?;
         let socket = connector.connect(name, socket).await.map_err(handshake_failed)?;
         send(socket, call, target, body).await
     }
 }
 
-async fn send<S>(socket: S, call: &Post<'_>, target: &Target, body: Vec<u8>) -> Result<Answer, String>
+async fn send<S>(
+    socket: S,
+    call: &Post<'_>,
+    target: &Target,
+    body: Vec<u8>,
+) -> Result<WebhookResponse, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -129,37 +138,38 @@ where
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;
-    let broken = |error: hyper::Error| match error.is_incomplete_message() {
+    let connection_error = |error: hyper::Error| match error.is_incomplete_message() {
         true => "EOF".to_owned(),
         false => error.to_string(),
     };
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.map_err(broken)?;
+        hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.map_err(connection_error)?;
     let exchange = async {
-        let answer: Response<Incoming> = sender.send_request(request).await.map_err(broken)?;
-        let (head, body) = answer.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| error.to_string())?;
+        let response: Response<Incoming> = sender.send_request(request).await.map_err(connection_error)?;
+        let (head, body) = response.into_parts();
+        let body =
+            Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| error.to_string())?;
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        Ok(Answer {
+        Ok(WebhookResponse {
             status: head.status.as_u16(),
             content_type: content_type.unwrap_or_default().to_owned(),
             body: body.to_bytes(),
         })
     };
     tokio::pin!(connection, exchange);
-    // The connection is driven until the answer is there; then it may go.
+    // Poll the connection until the response is complete, then drop it.
     tokio::select! {
         biased;
-        answer = &mut exchange => answer,
+        response = &mut exchange => response,
         ended = &mut connection => match ended {
-            // What had come before the end is still to be read.
+            // The connection has ended, but received data may still be buffered.
             Ok(()) => exchange.await,
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(connection_error(error)),
         },
     }
 }
 
-fn dial_failure(authority: &str, error: &std::io::Error) -> String {
+fn dial_error(authority: &str, error: &std::io::Error) -> String {
     let why = match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         std::io::ErrorKind::ConnectionReset => "connect: connection reset by peer".to_owned(),
@@ -168,43 +178,43 @@ fn dial_failure(authority: &str, error: &std::io::Error) -> String {
     format!("dial tcp {authority}: {why}")
 }
 
-/// What came back.
-struct Answer {
+/// The response of a webhook.
+struct WebhookResponse {
     status: u16,
     content_type: String,
     body: Bytes,
 }
 
-impl Answer {
-    /// What upstream's client makes of an answer that is no success. Only text is repeated.
-    fn refusal(&self) -> String {
+impl WebhookResponse {
+    /// Returns the error message of client-go for an unsuccessful status. Only a text body is included.
+    fn status_message(&self) -> String {
         let textual = self.content_type.is_empty() || self.content_type.starts_with("text/");
-        let said = String::from_utf8_lossy(&self.body);
-        refusal(self.status, if textual { said.trim() } else { "unknown" })
+        let body_text = String::from_utf8_lossy(&self.body);
+        status_message(self.status, if textual { body_text.trim() } else { "unknown" })
     }
 }
 
-fn refusal(status: u16, said: &str) -> String {
+fn status_message(status: u16, body_text: &str) -> String {
     match status {
         409 => "the server reported a conflict".to_owned(),
         404 => "the server could not find the requested resource".to_owned(),
         400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
-        403 | 415 => said.to_owned(),
+        403 | 415 => body_text.to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),
         422 => "the server rejected our request due to an error in our request".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
             .to_owned(),
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
-        500.. => format!("an error on the server ({said:?}) has prevented the request from succeeding"),
+        500.. => format!("an error on the server ({body_text:?}) has prevented the request from succeeding"),
         _ => format!("the server responded with the status code {status} but did not return more information"),
     }
 }
 
-/// A path as upstream's client asks for it: without empty segments, `.`, `..` and a slash at its end. Configurations of envtest
-/// have two slashes at the beginning, which Go's servers redirect.
-fn cleaned(path: &str) -> String {
+/// Normalizes a path like client-go: removes empty segments, `.`, `..` and a trailing slash. Webhook configurations of envtest
+/// begin with two slashes, which Go servers would redirect.
+fn normalize_path(path: &str) -> String {
     let mut segments = Vec::new();
     for segment in path.split('/') {
         match segment {
@@ -218,14 +228,14 @@ fn cleaned(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::cleaned;
+    use super::normalize_path;
 
     #[test]
-    fn paths_are_asked_for_in_their_shortest_form() {
+    fn webhook_path_is_normalized() {
         let cases =
             [("", "/"), ("/", "/"), ("//failing", "/failing"), ("/a/./b/../c/", "/a/c"), ("/../x", "/x")];
         for (path, asked) in cases {
-            assert_eq!(cleaned(path), asked, "{path}");
+            assert_eq!(normalize_path(path), asked, "{path}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! TLS towards webhooks, and its failures in upstream's words.
+//! TLS connections to webhooks. Errors have the messages of Go's crypto/tls.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// A client that trusts the certificates of a `caBundle`, and nobody where there is none.
-pub(super) fn trusting(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
+/// Returns a TLS client that trusts the certificates of a `caBundle`. Without a bundle it trusts no certificate.
+pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let pem = STANDARD.decode(ca_bundle.unwrap_or_default()).unwrap_or_default();
     let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
@@ -30,19 +30,20 @@ pub(super) fn trusting(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, Str
     }
     let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
     let authorities = authorities.build().map_err(|error| error.to_string())?;
-    let verifier = Arc::new(Bundle { authorities, bundle });
+    let verifier = Arc::new(BundleVerifier { authorities, bundle });
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Trusts what the certificates of a bundle have signed, and these certificates themselves: a `caBundle` may hold the
-/// webhook's own one, signed by somebody who is not in it, as upstream's x509 takes it.
+/// Trusts certificates that a certificate of the bundle has signed, and the certificates of the bundle themselves.
+///
+/// A `caBundle` may contain the webhook's own certificate without its issuer. Go's crypto/x509 accepts it, too.
 #[derive(Debug)]
-struct Bundle {
+struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,
     bundle: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Bundle {
+impl ServerCertVerifier for BundleVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -51,17 +52,17 @@ impl ServerCertVerifier for Bundle {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let judged =
+        let result =
             self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match judged {
-            // Its times were looked at before its issuer.
+        match result {
+            // The verifier checks the validity period before the issuer, so the certificate has not expired.
             Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))
                 if self.bundle.iter().any(|certificate| certificate == end_entity) =>
             {
                 rustls::client::verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
-            judged => judged,
+            result => result,
         }
     }
 
@@ -88,8 +89,8 @@ impl ServerCertVerifier for Bundle {
     }
 }
 
-/// Why a handshake failed.
-pub(super) fn failure(error: &std::io::Error, host: &str) -> String {
+/// Returns the error message of a failed handshake.
+pub(super) fn handshake_error(error: &std::io::Error, host: &str) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = inner else {
         return match error.kind() {
@@ -117,9 +118,9 @@ mod tests {
     use super::*;
     use crate::CertificateAuthority;
 
-    fn judge(
+    fn verify(
         bundle: &[u8],
-        shown: &CertificateDer<'_>,
+        presented: &CertificateDer<'_>,
         name: &str,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
@@ -128,23 +129,23 @@ mod tests {
         bundle.iter().for_each(|certificate| roots.add(certificate.clone()).expect("it is a certificate"));
         let provider = crate::tls::default_provider().expect("tests have one");
         let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
-        let verifier = Bundle { authorities: authorities.build().expect("there is a root"), bundle };
+        let verifier = BundleVerifier { authorities: authorities.build().expect("there is a root"), bundle };
         let name = ServerName::try_from(name.to_owned()).expect("a name");
-        verifier.verify_server_cert(shown, &[], &name, &[], now).map(drop)
+        verifier.verify_server_cert(presented, &[], &name, &[], now).map(drop)
     }
 
     #[test]
-    fn a_bundle_may_hold_the_certificate_of_the_webhook_itself() {
+    fn ca_bundle_may_contain_the_webhook_certificate_itself() {
         let authority = CertificateAuthority::new("test").expect("keys can be made");
         let own = authority.issue_for(["localhost"]).expect("a name");
         let other = authority.issue_for(["localhost"]).expect("a name");
         let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("it was just made");
         let (bundle, now) = (own.chain().as_bytes(), UnixTime::now());
-        judge(bundle, &der(own.chain()), "localhost", now).expect("it is in the bundle");
-        let stranger = judge(bundle, &der(other.chain()), "localhost", now);
+        verify(bundle, &der(own.chain()), "localhost", now).expect("it is in the bundle");
+        let stranger = verify(bundle, &der(other.chain()), "localhost", now);
         assert!(matches!(stranger, Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer))));
-        judge(bundle, &der(own.chain()), "elsewhere", now).expect_err("of another name");
+        verify(bundle, &der(own.chain()), "elsewhere", now).expect_err("of another name");
         let late = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1 << 34));
-        judge(bundle, &der(own.chain()), "localhost", late).expect_err("it has expired");
+        verify(bundle, &der(own.chain()), "localhost", late).expect_err("it has expired");
     }
 }

@@ -18,30 +18,31 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::browser;
-use super::in_flight::{UnderWay, Watched};
-use super::refused::Refused;
+use super::in_flight::{ConnectionMonitor, InFlightGuard};
+use super::refused::AcceptBackoff;
 use super::socket::Socket;
-use super::timeouts::HEAD_WAIT;
+use super::timeouts::HEAD_TIMEOUT;
 use crate::clock::Clock;
 use crate::http::ApiService;
 use crate::http::list_body::SocketBody;
-use crate::http::service::{Endless, GoAway};
-use crate::tls::{Accepting, PeerCertificate};
+use crate::http::service::{GoAway, LongRunning};
+use crate::tls::{ListenerTls, PeerCertificate};
 
 /// Number of stream windows in an HTTP/2 connection window; the same as in kube-apiserver.
-const STREAMS_ROOM: u32 = 100;
+const WINDOWED_STREAMS: u32 = 100;
 /// Flow control window of an HTTP/2 stream; the same as in kube-apiserver.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// Maximum size of HTTP/2 request headers; the same as in kube-apiserver.
-const HEADER_BYTES_MAX: u32 = (1 << 20) + 320;
+const MAX_HEADER_BYTES: u32 = (1 << 20) + 320;
 /// Time that a connection may take for its graceful shutdown; the same as in kube-apiserver.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Value of the `Connection` header of the last HTTP/1.1 response.
 const CLOSE: http::HeaderValue = http::HeaderValue::from_static("close");
 /// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 0x16;
 /// The response to plain HTTP on a TLS port; the same as of Go's `net/http`.
-const NOT_HERE: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+const HTTP_ON_TLS_PORT: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 pub(super) struct Acceptor {
     pub(super) service: ApiService,
@@ -51,23 +52,23 @@ pub(super) struct Acceptor {
     pub(super) connections: TaskTracker,
     /// Maximum concurrent streams of an HTTP/2 connection.
     pub(super) streams: u32,
-    pub(super) tls: Option<Accepting>,
+    pub(super) tls: Option<ListenerTls>,
 }
 
 impl Acceptor {
     pub(super) async fn run(self, listener: TcpListener) {
-        let mut refused = Refused::default();
+        let mut backoff = AcceptBackoff::default();
         loop {
             let accept = async {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        refused.over();
+                        backoff.reset();
                         self.serve(stream);
                     }
                     // A failed accept must not end the server.
                     Err(error) => {
                         tracing::debug!(%error, "accepting a connection failed");
-                        self.clock.sleep_until(self.clock.elapsed() + refused.pause(&error)).await;
+                        self.clock.sleep_until(self.clock.elapsed() + backoff.next_delay(&error)).await;
                         tokio::task::yield_now().await;
                     }
                 }
@@ -117,16 +118,16 @@ struct Connection {
     /// Set by a response that ends with a connection reset.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
-    }
+}
 
 impl Connection {
-    async fn serve_tls(mut self, socket: Socket, tls: &Accepting) {
-        let late = self.clock.sleep_until(self.clock.elapsed() + HEAD_WAIT);
+    async fn serve_tls(mut self, socket: Socket, tls: &ListenerTls) {
+        let late = self.clock.sleep_until(self.clock.elapsed() + HEAD_TIMEOUT);
         let stream = tokio::select! {
             biased;
             _ = self.cut.changed() => return,
             () = self.stop.cancelled() => return,
-            stream = shake_hands(socket, tls) => stream,
+            stream = handshake(socket, tls) => stream,
             () = late => {
                 tracing::debug!("a handshake took too long");
                 return;
@@ -135,7 +136,8 @@ impl Connection {
         match stream {
             Ok(Some(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
-                self.peer = tls.witness.as_ref().and_then(|witness| witness.judge(chain));
+                self.peer =
+                    tls.client_verifier.as_ref().and_then(|client_verifier| client_verifier.verify(chain));
                 self.serve(stream).await;
             }
             Ok(None) => {}
@@ -145,13 +147,13 @@ impl Connection {
 
     async fn serve(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { service, clock, stop, mut cut, streams, reset, peer } = self;
-        let watched = Watched::new(clock);
-        let io = watched.listen(io);
-        let answering = Arc::new(Answering { service, reset, peer, leaving: Notify::new() });
+        let monitor = ConnectionMonitor::new(clock);
+        let io = monitor.inspect(io);
+        let requests = Arc::new(ConnectionService { service, reset, peer, closing: Notify::new() });
         let service = {
-            let (answering, watched) = (Arc::clone(&answering), watched.clone());
+            let (requests, monitor) = (Arc::clone(&requests), monitor.clone());
             hyper::service::service_fn(move |request| {
-                Arc::clone(&answering).answer(request, watched.clone(), watched.asked())
+                Arc::clone(&requests).respond(request, monitor.clone(), monitor.on_request())
             })
         };
         let builder = builder(streams);
@@ -160,15 +162,15 @@ impl Connection {
         loop {
             let over = async {
                 if stopping {
-                    watched.sleep(CLOSE_WAIT).await;
+                    monitor.sleep(CLOSE_TIMEOUT).await;
                 }
-                watched.over().await
+                monitor.over().await
             };
             tokio::select! {
                 biased;
                 _ = cut.changed() => return,
                 () = stop.cancelled(), if !stopping => {}
-                () = answering.leaving.notified(), if !stopping => {}
+                () = requests.closing.notified(), if !stopping => {}
                 result = connection.as_mut() => {
                     if let Err(error) = result {
                         tracing::debug!(%error, "a connection broke off");
@@ -192,56 +194,56 @@ fn builder(streams: u32) -> auto::Builder<TokioExecutor> {
         .http2()
         .max_concurrent_streams(streams)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(STREAM_WINDOW_BYTES * STREAMS_ROOM)
-        .max_header_list_size(HEADER_BYTES_MAX)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES * WINDOWED_STREAMS)
+        .max_header_list_size(MAX_HEADER_BYTES)
         .max_frame_size(STREAM_WINDOW_BYTES);
     builder
 }
 
 /// Processes the requests of one connection.
-struct Answering {
+struct ConnectionService {
     service: ApiService,
     /// Set by a response that ends with a connection reset.
     reset: Arc<AtomicBool>,
     peer: Option<PeerCertificate>,
     /// Notified when the connection accepts no further requests.
-    leaving: Notify,
+    closing: Notify,
 }
 
-impl Answering {
-    async fn answer(
+impl ConnectionService {
+    async fn respond(
         self: Arc<Self>,
         mut request: Request<Incoming>,
-        watched: Watched,
-        under_way: UnderWay,
+        monitor: ConnectionMonitor,
+        in_flight: InFlightGuard,
     ) -> Result<Response<SocketBody>, Infallible> {
         // Over HTTP/2 only the stream is reset; the connection stays open.
-        let alone = request.version() < http::Version::HTTP_2;
-        let reset = alone.then(|| Arc::clone(&self.reset));
+        let http1 = request.version() < http::Version::HTTP_2;
+        let reset = http1.then(|| Arc::clone(&self.reset));
         if let Some(peer) = &self.peer {
             request.extensions_mut().insert(peer.clone());
         }
-        let mut answer = self.service.answer_remote(request, browser::check).await;
-        match answer.extensions_mut().remove() {
-            Some(GoAway) if alone => {
-                answer.headers_mut().insert(http::header::CONNECTION, CLOSE);
+        let mut response = self.service.respond_remote(request, browser::check).await;
+        match response.extensions_mut().remove() {
+            Some(GoAway) if http1 => {
+                response.headers_mut().insert(http::header::CONNECTION, CLOSE);
             }
-            Some(GoAway) => self.leaving.notify_one(),
+            Some(GoAway) => self.closing.notify_one(),
             None => {}
         }
-        watched.answered(answer.extensions_mut().remove::<Endless>().is_some());
-        Ok(answer.map(|body| SocketBody::new(body.resetting(reset), under_way)))
+        monitor.on_response(response.extensions_mut().remove::<LongRunning>().is_some());
+        Ok(response.map(|body| SocketBody::new(body.with_reset_flag(reset), in_flight)))
     }
 }
 
 /// Performs the TLS handshake. A client that sends plain HTTP gets a 400, and the result is `None`.
-async fn shake_hands(
+async fn handshake(
     mut socket: Socket,
-    tls: &Accepting,
+    tls: &ListenerTls,
 ) -> io::Result<Option<tokio_rustls::server::TlsStream<Socket>>> {
     let mut first = [0];
     if socket.stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
-        socket.write_all(NOT_HERE).await?;
+        socket.write_all(HTTP_ON_TLS_PORT).await?;
         socket.shutdown().await?;
         return Ok(None);
     }

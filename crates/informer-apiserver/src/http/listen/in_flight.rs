@@ -6,54 +6,54 @@ use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio_util::io::InspectReader;
 
-use super::timeouts::{Patience, Waiting};
+use super::timeouts::{ConnectionTimer, TimeoutCheck};
 use crate::clock::Clock;
 
 /// Records the reads, requests and responses of a connection.
 #[derive(Clone)]
-pub(super) struct Watched {
+pub(super) struct ConnectionMonitor {
     clock: Arc<dyn Clock>,
-    waiting: Arc<Mutex<Waiting>>,
+    timer: Arc<Mutex<ConnectionTimer>>,
 }
 
-impl Watched {
+impl ConnectionMonitor {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let waiting = Arc::new(Mutex::new(Waiting::new(clock.elapsed())));
-        Self { clock, waiting }
+        let timer = Arc::new(Mutex::new(ConnectionTimer::new(clock.elapsed())));
+        Self { clock, timer }
     }
 
     /// Wraps a connection to record the bytes that are read.
-    pub(super) fn listen<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
-        let watched = self.clone();
+    pub(super) fn inspect<I: AsyncRead>(&self, io: I) -> InspectReader<I, impl FnMut(&[u8]) + use<I>> {
+        let monitor = self.clone();
         InspectReader::new(io, move |bytes| {
             // An empty read is the end of the input.
             if !bytes.is_empty() {
-                watched.waiting.lock().heard(bytes, watched.clock.elapsed());
+                monitor.timer.lock().on_read(bytes, monitor.clock.elapsed());
             }
         })
     }
 
     /// Marks a request as in flight until the returned guard is dropped.
-    pub(super) fn asked(&self) -> UnderWay {
-        self.waiting.lock().asked(self.clock.elapsed());
-        UnderWay(self.clone())
+    pub(super) fn on_request(&self) -> InFlightGuard {
+        self.timer.lock().on_request(self.clock.elapsed());
+        InFlightGuard(self.clone())
     }
 
-    pub(super) fn answered(&self, endless: bool) {
-        self.waiting.lock().answered(endless, self.clock.elapsed());
+    pub(super) fn on_response(&self, long_running: bool) {
+        self.timer.lock().on_response(long_running, self.clock.elapsed());
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        self.waiting.lock().patience(self.clock.elapsed())
+    pub(super) fn check_timeout(&self) -> TimeoutCheck {
+        self.timer.lock().check_timeout(self.clock.elapsed())
     }
 
     /// Waits until a timeout expires. Returns true if the connection was idle.
     pub(super) async fn over(&self) -> bool {
         loop {
-            match self.patience() {
-                Patience::Until(due) => self.clock.sleep_until(due).await,
-                Patience::Over => return false,
-                Patience::Idle => return true,
+            match self.check_timeout() {
+                TimeoutCheck::Pending(due) => self.clock.sleep_until(due).await,
+                TimeoutCheck::TimedOut => return false,
+                TimeoutCheck::Idle => return true,
             }
         }
     }
@@ -64,10 +64,10 @@ impl Watched {
 }
 
 /// Marks a response as in flight; dropped with its body.
-pub(crate) struct UnderWay(Watched);
+pub(crate) struct InFlightGuard(ConnectionMonitor);
 
-impl Drop for UnderWay {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.waiting.lock().done(self.0.clock.elapsed());
+        self.0.timer.lock().on_response_end(self.0.clock.elapsed());
     }
 }

@@ -4,30 +4,30 @@ use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 /// The first delay. Each further failure doubles it.
-const FIRST: Duration = Duration::from_millis(5);
+const MIN_DELAY: Duration = Duration::from_millis(5);
 /// The maximum delay.
-const MAX: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Exponential backoff of the accept loop.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
-    wait: Duration,
+pub(super) struct AcceptBackoff {
+    delay: Duration,
 }
 
-impl Refused {
+impl AcceptBackoff {
     /// Returns the delay after an error. Without a delay the loop would spin while file descriptors are exhausted. A peer that
     /// aborts its connection causes no delay.
-    pub(super) fn pause(&mut self, error: &Error) -> Duration {
+    pub(super) fn next_delay(&mut self, error: &Error) -> Duration {
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) {
             return Duration::ZERO;
         }
-        self.wait = (2 * self.wait).clamp(FIRST, MAX);
-        self.wait
+        self.delay = (2 * self.delay).clamp(MIN_DELAY, MAX_DELAY);
+        self.delay
     }
 
     /// Resets the backoff after a successful accept.
-    pub(super) fn over(&mut self) {
-        self.wait = Duration::ZERO;
+    pub(super) fn reset(&mut self) {
+        self.delay = Duration::ZERO;
     }
 }
 
@@ -37,18 +37,18 @@ mod tests {
 
     #[test]
     fn accept_backoff_doubles_up_to_one_second() {
-        let mut refused = Refused::default();
+        let mut backoff = AcceptBackoff::default();
         // EMFILE has no `ErrorKind`.
         let error = Error::other("too many open files");
-        let waits: Vec<_> = (0..10).map(|_| refused.pause(&error).as_millis()).collect();
+        let waits: Vec<_> = (0..10).map(|_| backoff.next_delay(&error).as_millis()).collect();
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        refused.over();
-        assert_eq!(refused.pause(&error).as_millis(), 5);
+        backoff.reset();
+        assert_eq!(backoff.next_delay(&error).as_millis(), 5);
     }
 
     #[test]
     fn aborted_connection_causes_no_backoff() {
-        let mut refused = Refused::default();
-        assert_eq!(refused.pause(&ErrorKind::ConnectionAborted.into()), Duration::ZERO);
+        let mut backoff = AcceptBackoff::default();
+        assert_eq!(backoff.next_delay(&ErrorKind::ConnectionAborted.into()), Duration::ZERO);
     }
 }

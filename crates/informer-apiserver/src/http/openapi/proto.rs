@@ -1,12 +1,12 @@
-//! A document of version 2 as protobuf, by the field numbers of
-//! [gnostic's messages](https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto): those that documents of
-//! this server have.
+//! Protobuf encoding of OpenAPI v2 documents, with the field numbers of
+//! [gnostic's messages](https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto). Only the fields that
+//! this server uses are supported.
 
 use serde_json::{Map, Value};
 
 type Members = Map<String, Value>;
 
-/// A document.
+/// Encodes a document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);
@@ -21,9 +21,9 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
     out.0
 }
 
-fn each(object: &Value, mut tell: impl FnMut(&str, &Value)) {
+fn each(object: &Value, mut visit: impl FnMut(&str, &Value)) {
     for (name, value) in object.as_object().into_iter().flatten() {
-        tell(name, value);
+        visit(name, value);
     }
 }
 
@@ -34,7 +34,7 @@ fn named(name: &str, value: Message) -> Message {
     out
 }
 
-/// Extensions: what begins with `x-`, as YAML (of which JSON is a part).
+/// Adds the extensions, which are the keys with the prefix `x-`. gnostic stores their values as YAML, so JSON is valid.
 fn extensions(out: &mut Message, number: u32, members: &Members) {
     for (name, value) in members.iter().filter(|(name, _)| name.starts_with("x-")) {
         let mut any = Message::default();
@@ -63,7 +63,7 @@ fn operation_of(operation: &Members) -> Message {
         query.text(2, &parameter["in"]);
         query.text(4, &parameter["name"]);
         query.text(6, &parameter["type"]);
-        // A parameter, that is not the body, but in the query.
+        // ParametersItem.parameter, Parameter.non_body_parameter, NonBodyParameter.query_parameter_sub_schema.
         out.part(8, Message::of(1, Message::of(2, Message::of(3, query))));
     }
     let mut responses = Message::default();
@@ -77,7 +77,7 @@ fn operation_of(operation: &Members) -> Message {
     out
 }
 
-/// Schemas by their names.
+/// Encodes named schemas.
 fn schemas(all: &Value) -> Message {
     let mut out = Message::default();
     each(all, |name, value| out.part(1, named(name, schema(value))));

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::proto::encode;
 
-/// What a message holds under a number: the parts, in their order.
+/// Returns the values of a length-delimited or 64-bit field, in order.
 fn parts(message: &[u8], wanted: u64) -> Vec<&[u8]> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
@@ -37,7 +37,7 @@ fn parts(message: &[u8], wanted: u64) -> Vec<&[u8]> {
 }
 
 #[test]
-fn a_document_has_its_parts_where_gnostic_looks_for_them() {
+fn openapi_v2_document_is_encoded_with_gnostic_field_numbers() {
     let document = json!({
         "swagger": "2.0",
         "info": {"title": "T", "version": "V"},

@@ -1,44 +1,44 @@
-//! OpenAPI version 2, which clients ask for that do not know version 3: all kinds in one document, JSON or protobuf.
+//! OpenAPI v2, for clients that do not support v3: one document with all kinds, as JSON or protobuf.
 
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use http::request;
 use serde_json::{Map, Value, json};
 
-use super::super::answer::{Answer, header, json as json_answer};
+use super::super::answer::{ApiResponse, header, json as json_answer};
 use super::{document, empty, etag, group_versions, proto};
 use crate::http::Frontend;
 
-/// The whole document. Its types are those of version 3, as far as version 2 can say them.
-pub(crate) fn whole(shared: &Frontend, head: &request::Parts) -> Answer {
+/// Returns the document. Its schemas are those of v3, reduced to what v2 can express.
+pub(crate) fn whole(shared: &Frontend, head: &request::Parts) -> ApiResponse {
     let Some(protobuf) = wants_protobuf(header(head, ACCEPT)) else {
-        let mut answer = empty(406);
-        vary(&mut answer);
-        return answer;
+        let mut response = empty(406);
+        vary(&mut response);
+        return response;
     };
     let document = merged(shared);
     let etag = etag(&document);
-    let mut answer = match protobuf {
+    let mut response = match protobuf {
         true => json_answer(200, proto::encode(&document)),
         false => json_answer(200, document.to_string()),
     };
-    let headers = answer.headers_mut();
+    let headers = response.headers_mut();
     if protobuf {
         let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     let etag = HeaderValue::try_from(format!("\"{etag}\"")).expect("hexadecimal digits are a header value");
     headers.insert(ETAG, etag);
-    vary(&mut answer);
-    answer
+    vary(&mut response);
+    response
 }
 
-fn vary(answer: &mut Answer) {
+fn vary(response: &mut ApiResponse) {
     for name in ["Accept-Encoding", "Accept"] {
-        answer.headers_mut().append(VARY, HeaderValue::from_static(name));
+        response.headers_mut().append(VARY, HeaderValue::from_static(name));
     }
 }
 
-/// Whether protobuf is wanted, or JSON; `None` for neither.
+/// Returns true for protobuf, false for JSON, and `None` if the client accepts neither.
 fn wants_protobuf(accept: &str) -> Option<bool> {
     if accept.is_empty() {
         return Some(false);
@@ -59,13 +59,13 @@ fn merged(shared: &Frontend) -> Value {
         for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
             let mut schema = schema.clone();
             if is_custom(name, &group, &version) {
-                custom(&mut schema);
+                simplify_crd_schema(&mut schema);
             }
-            lower(&mut schema);
+            convert_schema(&mut schema);
             definitions.insert(definition(name, &group, &version), schema);
         }
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
-            paths.insert(path.clone(), lowered_path(item));
+            paths.insert(path.clone(), convert_path(item));
         }
     }
     json!({
@@ -80,7 +80,7 @@ fn is_custom(name: &str, group: &str, version: &str) -> bool {
     name.strip_prefix(group).is_some_and(|rest| rest.starts_with(&format!(".{version}.")))
 }
 
-/// Types of definitions are named by their group in reverse, as upstream.
+/// Returns the name of a schema. Schemas of CRDs are named by their reversed group, as in kube-apiserver.
 fn definition(name: &str, group: &str, version: &str) -> String {
     match is_custom(name, group, version) {
         true => {
@@ -91,9 +91,9 @@ fn definition(name: &str, group: &str, version: &str) -> String {
     }
 }
 
-/// Takes out of a definition's schema what version 2 has no words for: what is left holds for all objects that the schema
-/// holds for.
-fn custom(schema: &mut Value) {
+/// Removes the parts of a CRD's schema that v2 cannot express. Every object that is valid against the original schema is
+/// also valid against the result.
+fn simplify_crd_schema(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
     for name in ["oneOf", "anyOf", "allOf", "not", "default", "x-kubernetes-validations"] {
         members.remove(name);
@@ -112,7 +112,7 @@ fn custom(schema: &mut Value) {
         if property["nullable"] == true {
             nullable.push(Value::from(name.as_str()));
         }
-        custom(property);
+        simplify_crd_schema(property);
     }
     if let Some(required) = members.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|name| !nullable.contains(name));
@@ -122,31 +122,31 @@ fn custom(schema: &mut Value) {
     }
     for name in ["items", "additionalProperties"] {
         if let Some(part) = members.get_mut(name) {
-            custom(part);
+            simplify_crd_schema(part);
         }
     }
 }
 
-/// References and unions as version 2 has them.
-fn lower(schema: &mut Value) {
+/// Converts references and unions to v2.
+fn convert_schema(schema: &mut Value) {
     let reference = schema["allOf"][0]["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     if let Some(name) = reference {
         let path = format!("#/definitions/{name}");
         replace(schema, "allOf", &[("$ref", path.into())]);
     } else if schema.get("oneOf").is_some() {
-        // Integers or texts, and amounts.
+        // IntOrString and Quantity.
         replace(schema, "oneOf", &[("type", "string".into())]);
     }
     match schema {
-        Value::Object(members) => members.values_mut().for_each(lower_within),
-        Value::Array(items) => items.iter_mut().for_each(lower),
+        Value::Object(members) => members.values_mut().for_each(convert_nested),
+        Value::Array(items) => items.iter_mut().for_each(convert_schema),
         _ => {}
     }
 }
 
-fn lower_within(value: &mut Value) {
+fn convert_nested(value: &mut Value) {
     if value.is_object() || value.is_array() {
-        lower(value);
+        convert_schema(value);
     }
 }
 
@@ -157,7 +157,7 @@ fn replace(schema: &mut Value, taken: &str, put: &[(&str, Value)]) {
     }
 }
 
-fn lowered_path(item: &Value) -> Value {
+fn convert_path(item: &Value) -> Value {
     let mut item = item.clone();
     for (verb, operation) in item.as_object_mut().into_iter().flatten() {
         let consumes = match verb.as_str() {

@@ -8,10 +8,10 @@ use crate::clock::Clock;
 use crate::http::watch::{Item, WatchDriver};
 
 /// Maximum number of buffered items. The rest stays in the history, which all watches share.
-const WAITING_MAX: usize = 1024;
+const MAX_BUFFERED_ITEMS: usize = 1024;
 
 /// Buffers the items of a watch until their delay has passed.
-pub(super) struct Late {
+pub(super) struct LagBuffer {
     clock: Arc<dyn Clock>,
     lag: Duration,
     waiting: VecDeque<(Duration, Item)>,
@@ -19,12 +19,12 @@ pub(super) struct Late {
     drained: bool,
 }
 
-impl Late {
+impl LagBuffer {
     /// Creates a buffer; returns `None` if the lag is zero.
-    pub(super) fn by(driver: &WatchDriver, lag: Duration) -> Option<Box<Self>> {
-        let late =
+    pub(super) fn new(driver: &WatchDriver, lag: Duration) -> Option<Box<Self>> {
+        let buffer =
             || Self { clock: Arc::clone(driver.clock()), lag, waiting: VecDeque::new(), drained: false };
-        (!lag.is_zero()).then(|| Box::new(late()))
+        (!lag.is_zero()).then(|| Box::new(buffer()))
     }
 
     /// Returns the next item after its delay, or `None` at the end. Cancel safe.
@@ -41,7 +41,7 @@ impl Late {
             tokio::select! {
                 biased;
                 () = sleep, if due.is_some() => {}
-                item = driver.next(), if !self.drained && self.waiting.len() < WAITING_MAX => match item {
+                item = driver.next(), if !self.drained && self.waiting.len() < MAX_BUFFERED_ITEMS => match item {
                     Some(item) => self.waiting.push_back((self.clock.elapsed() + self.lag, item)),
                     None => self.drained = true,
                 },
@@ -51,9 +51,9 @@ impl Late {
 }
 
 /// Returns the next item of a watch, delayed if there is a buffer.
-pub(super) async fn next(late: Option<&mut Late>, driver: &mut WatchDriver) -> Option<Item> {
-    match late {
+pub(super) async fn next(buffer: Option<&mut LagBuffer>, driver: &mut WatchDriver) -> Option<Item> {
+    match buffer {
         None => driver.next().await,
-        Some(late) => late.next(driver).await,
+        Some(buffer) => buffer.next(driver).await,
     }
 }

@@ -1,4 +1,4 @@
-//! Snapshots in files.
+//! Snapshot files.
 
 use std::fs;
 #[cfg(unix)]
@@ -12,22 +12,22 @@ use serde_json::error::Category;
 use super::{RestoreError, Snapshot};
 use crate::server::ApiServer;
 
-/// What the files of this version say they are.
+/// The version of the file format.
 const FORMAT: u32 = 1;
 
-/// A snapshot as it is in a file.
+/// The content of a snapshot file.
 #[derive(Serialize, Deserialize)]
-struct Kept<S> {
+struct SnapshotFile<S> {
     #[serde(rename = "informerSnapshot")]
     format: u32,
     state: S,
 }
 
-/// A snapshot that cannot be kept in a file, or brought back from one; the server is as it was.
+/// A snapshot file could not be written or restored. The server is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The file cannot be written. One that was there before is as it was.
+    /// The file cannot be written. An existing file is unchanged, unless only the sync of its directory failed.
     #[error("cannot write the snapshot {}", path.display())]
     Write {
         /// The file.
@@ -43,64 +43,64 @@ pub enum SnapshotError {
         /// Why.
         source: io::Error,
     },
-    /// The file is not a snapshot, or not all of one.
+    /// The file is not a snapshot, or is truncated.
     #[error("{} is not a snapshot: {why} (line {line}, column {column}); delete it to start without it", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
-        /// In which way.
+        /// The problem.
         why: &'static str,
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Where in the line, from 1.
+        /// The column, from 1.
         column: usize,
     },
-    /// The file was written by another version of this program.
+    /// The file has a format that this version does not support.
     #[error("{} is a snapshot of format {found}, and this program reads format {FORMAT}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The format of the file.
         found: u32,
     },
-    /// The state cannot be brought back.
+    /// The state could not be restored.
     #[error("cannot go over to the snapshot {}", path.display())]
     Restore {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The restore error.
         source: RestoreError,
     },
 }
 
 impl Snapshot {
-    /// Writes it to a file that only its owner may read, since Secrets are in it. The file is there as a whole or not at all.
+    /// Writes the snapshot atomically to a file that only its owner can read, because it contains Secrets.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         write(path, self).map_err(|source| SnapshotError::Write { path: path.to_owned(), source })
     }
 
-    /// Reads what [`save`](Self::save) has written.
+    /// Reads a file that [`save`](Self::save) has written.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or is not a snapshot of this version.
+    /// Returns an error if the file cannot be read or is not a snapshot of the supported format.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
         let path = path.as_ref();
         let unread = |source| SnapshotError::Read { path: path.to_owned(), source };
         let text = fs::read(path).map_err(unread)?;
-        // The format first: the state of another one may look different.
-        let kept: Kept<serde::de::IgnoredAny> =
+        // Check the format first: the state of another format may not parse.
+        let file: SnapshotFile<serde::de::IgnoredAny> =
             serde_json::from_slice(&text).map_err(|error| broken(path, &error))?;
-        if kept.format != FORMAT {
-            return Err(SnapshotError::Format { path: path.to_owned(), found: kept.format });
+        if file.format != FORMAT {
+            return Err(SnapshotError::Format { path: path.to_owned(), found: file.format });
         }
-        let kept: Kept<Self> = serde_json::from_slice(&text).map_err(|error| broken(path, &error))?;
-        Ok(kept.state)
+        let file: SnapshotFile<Self> = serde_json::from_slice(&text).map_err(|error| broken(path, &error))?;
+        Ok(file.state)
     }
 }
 
@@ -111,7 +111,7 @@ fn write(path: &Path, state: &Snapshot) -> io::Result<()> {
     // Only the owner can read a temporary file. It is removed on failure.
     let mut partial = tempfile::Builder::new().prefix(".snapshot-").suffix(".partial").tempfile_in(folder)?;
     let mut out = BufWriter::new(partial.as_file_mut());
-    serde_json::to_writer(&mut out, &Kept { format: FORMAT, state })?;
+    serde_json::to_writer(&mut out, &SnapshotFile { format: FORMAT, state })?;
     out.write_all(b"\n")?;
     out.flush()?;
     drop(out);
@@ -131,7 +131,7 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a file, without a word of what is in it.
+/// Describes a parse error without quoting the content of the file, which may be secret.
 fn broken(path: &Path, error: &serde_json::Error) -> SnapshotError {
     let why = match error.classify() {
         Category::Eof => "it ends too early",
@@ -142,20 +142,20 @@ fn broken(path: &Path, error: &serde_json::Error) -> SnapshotError {
 }
 
 impl ApiServer {
-    /// Keeps the [whole state](Self::snapshot) in a file.
+    /// Writes a [snapshot](Self::snapshot) to a file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         self.snapshot().save(path)
     }
 
-    /// Goes over to the state in a file, as [`restore`](Self::restore) does.
+    /// Restores the state from a file, as [`restore`](Self::restore) does.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not a snapshot, or has objects of a kind that is not served. Then nothing has changed.
+    /// Returns an error if the file cannot be read, is not a snapshot, or cannot be restored. The server is unchanged then.
     pub fn restore_from(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let restored = self.restore(Snapshot::open(path)?);

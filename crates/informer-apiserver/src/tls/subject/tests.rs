@@ -12,19 +12,19 @@ fn certificate_of(user: &User) -> Vec<u8> {
 }
 
 #[test]
-fn a_certificate_names_its_user_and_all_groups() {
+fn subject_yields_user_and_groups() {
     let alice = User::new("alice").groups(["developers", "prüfer"]);
     assert_eq!(user(&certificate_of(&alice)), Some(alice));
 }
 
 #[test]
-fn a_certificate_without_a_common_name_names_nobody() {
+fn certificate_without_common_name_has_no_user() {
     assert_eq!(user(&certificate_of(&User::new(""))), None);
 }
 
 proptest! {
     #[test]
-    fn broken_certificates_name_nobody_or_somebody_but_never_panic(at in 0_usize..300, byte: u8, cut in 0_usize..400) {
+    fn malformed_certificate_never_panics(at in 0_usize..300, byte: u8, cut in 0_usize..400) {
         let mut certificate = certificate_of(&User::new("alice").groups(["developers"]));
         certificate[at] = byte;
         certificate.truncate(cut);
