@@ -1,5 +1,5 @@
-//! The server's clock. All timers (bookmarks, deadlines, delays, waiting for a resourceVersion) and all timestamps use one
-//! [`Clock`].
+//! The server's clock. All timers (bookmarks, deadlines, delays, waiting for a resourceVersion) and all
+//! timestamps use one [`Clock`].
 
 use std::fmt;
 use std::future::Future;

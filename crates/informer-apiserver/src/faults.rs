@@ -1,7 +1,7 @@
 //! Fault injection: rules that select requests, and the faults to inject into them.
 //!
-//! Rules are data: they are parsed from JSON or YAML, or built in code. Every request is matched against every rule.
-//! Each rule counts the requests that it matched and those in which it injected its fault.
+//! Rules are data: they are parsed from JSON or YAML, or built in code. Every request is matched against
+//! every rule. Each rule counts the requests that it matched and those in which it injected its fault.
 
 mod action;
 mod open;
@@ -56,14 +56,15 @@ pub struct Fault {
 impl Faults {
     /// Activates a rule. It applies after the existing rules.
     ///
-    /// An action that takes effect within a watch, such as [`FaultAction::Expire`], [`FaultAction::Garbage`] or
-    /// [`FaultAction::DropBookmarks`], also applies to watches that are already open. They count as matching requests, oldest
-    /// first, and their events are counted from now on. Therefore "the first watch" means the same watch, whether a test adds
-    /// the rule before or after the watch starts.
+    /// An action that takes effect within a watch, such as [`FaultAction::Expire`], [`FaultAction::Garbage`]
+    /// or [`FaultAction::DropBookmarks`], also applies to watches that are already open. They count as
+    /// matching requests, oldest first, and their events are counted from now on. Therefore "the first watch"
+    /// means the same watch, whether a test adds the rule before or after the watch starts.
     pub fn add(&self, rule: FaultRule) -> Fault {
         let rng = StdRng::seed_from_u64(rule.when.seed);
         let mut rule_state = ActiveRule { rule, rng, matched: 0, fired: 0 };
-        // Under the lock of the rules: a watch that starts concurrently meets the rule exactly once, here or in `plan`.
+        // Under the lock of the rules: a watch that starts concurrently meets the rule exactly once, here or
+        // in `plan`.
         let mut rules = self.rules.lock();
         self.apply_to_open_watches(&mut rule_state);
         let rule_state = Arc::new(Mutex::new(rule_state));
@@ -101,7 +102,8 @@ impl Faults {
         }
     }
 
-    /// Collects the faults of a request. A watch receives faults of later rules while its [`OpenWatch`] is held.
+    /// Collects the faults of a request. A watch receives faults of later rules while its [`OpenWatch`] is
+    /// held.
     pub(crate) fn plan(&self, request: &Arc<RequestRecord>) -> Plan {
         let mut plan = Plan::default();
         let rules = self.rules.lock();
@@ -121,8 +123,8 @@ impl Faults {
     }
 }
 
-/// Adds an open watch. Removes the ended ones before the list grows, so that its size is at most about four times the
-/// maximum number of concurrent watches.
+/// Adds an open watch. Removes the ended ones before the list grows, so that its size is at most about four
+/// times the maximum number of concurrent watches.
 fn track_open_watch(open: &mut Vec<Weak<OpenWatch>>, watch: &Arc<OpenWatch>) {
     if open.len() == open.capacity() {
         open.retain(|watch| watch.strong_count() > 0);
@@ -214,8 +216,8 @@ impl FaultBuilder {
         self.then(FaultAction::Status { code, reason: None, message: None, retry_after: None, body: None })
     }
 
-    /// Sends an ERROR event with this status after a number of events, with kube-apiserver's reason and message for the usual
-    /// codes.
+    /// Sends an ERROR event with this status after a number of events, with kube-apiserver's reason and
+    /// message for the usual codes.
     pub fn error_after(self, events: u64, code: u16) -> Fault {
         self.then(FaultAction::ErrorEvent {
             after_events: events,

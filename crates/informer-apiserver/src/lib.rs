@@ -32,16 +32,16 @@
 //! # }
 //! ```
 //!
-//! The behavior and the messages follow the
-//! [API concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as implemented by kube-apiserver 1.36.
-//! `docs/apiserver.md` describes how this is verified, and what is not supported.
+//! The behavior and the messages follow the [API
+//! concepts](https://kubernetes.io/docs/reference/using-api/api-concepts/) as implemented by kube-apiserver
+//! 1.36. `docs/apiserver.md` describes how this is verified, and what is not supported.
 //!
 //! By default every request is allowed. Authentication and authorization are enabled with
 //! [tokens](ApiServerBuilder::tokens), [CAs of client certificates](ApiServerBuilder::client_ca) or
 //! [RBAC](ApiServerBuilder::rbac).
 //!
-//! A listening server uses plain HTTP, or TLS with a rustls crypto provider: the one of the features `ring` and
-//! `aws-lc-rs`, or one that the caller passes. The crate installs no process-wide provider.
+//! A listening server uses plain HTTP, or TLS with a rustls crypto provider: the one of the features `ring`
+//! and `aws-lc-rs`, or one that the caller passes. The crate installs no process-wide provider.
 
 mod admission;
 mod auth;

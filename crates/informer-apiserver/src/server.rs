@@ -36,10 +36,10 @@ use crate::webhook::Webhooks;
 /// The methods default and validate objects like requests, with these differences:
 ///
 /// - They write `status`, do not require the namespace to exist, and delete without a grace period.
-/// - They return after the [controllers](crate::Controllers) have finished the work that the write causes. A request does not
-///   wait for that.
-/// - They skip admission: no webhook, policy, quota or admission plugin rejects or changes the object. Only the default
-///   tolerations are added to pods.
+/// - They return after the [controllers](crate::Controllers) have finished the work that the write causes. A
+///   request does not wait for that.
+/// - They skip admission: no webhook, policy, quota or admission plugin rejects or changes the object. Only
+///   the default tolerations are added to pods.
 ///
 /// [`raw`](Self::raw) also stores invalid objects.
 ///
@@ -94,7 +94,8 @@ impl ApiServer {
         self.shared.registry.read().iter().any(|resource| resource.kind.api_version == group_version)
     }
 
-    /// Returns the server as a `tower::Service`, for clients in this process. It needs no socket and works with paused time.
+    /// Returns the server as a `tower::Service`, for clients in this process. It needs no socket and works
+    /// with paused time.
     pub fn service(&self) -> ApiService {
         ApiService::new(Arc::clone(&self.shared))
     }
@@ -134,8 +135,8 @@ impl ApiServer {
 
     /// Moves the server's [clock](ApiServerBuilder::clock) forward, as if `by` had passed.
     ///
-    /// Watches send bookmarks and reach their deadlines, Events and tokens expire, and requests and connections time out. The clocks
-    /// of clients do not change.
+    /// Watches send bookmarks and reach their deadlines, Events and tokens expire, and requests and
+    /// connections time out. The clocks of clients do not change.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -157,10 +158,12 @@ impl ApiServer {
         self.shared.expire();
     }
 
-    /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused: they delete the dependents
-    /// of deleted owners and the contents of deleted namespaces, unless finalizers block them.
+    /// Waits until the [controllers](crate::Controllers) have finished the work that earlier writes caused:
+    /// they delete the dependents of deleted owners and the contents of deleted namespaces, unless finalizers
+    /// block them.
     ///
-    /// Requests do not wait for the controllers, as in a real cluster. Writes by the methods of this type do. Cancel safe.
+    /// Requests do not wait for the controllers, as in a real cluster. Writes by the methods of this type do.
+    /// Cancel safe.
     ///
     /// ```
     /// # use informer_apiserver::ApiServer;
@@ -181,7 +184,8 @@ impl ApiServer {
         self.shared.queues.idle().await;
     }
 
-    /// Discards the event history, like an etcd compaction. Watches and exact lists from an earlier version get 410.
+    /// Discards the event history, like an etcd compaction. Watches and exact lists from an earlier version
+    /// get 410.
     pub fn compact(&self) {
         let mut storage = self.shared.storage.write();
         let version = storage.version();
@@ -226,7 +230,8 @@ pub struct Usage {
     pub object_bytes: usize,
     /// The size of the event history, as counted for the bounds of [`History`](crate::History).
     pub history_bytes: usize,
-    /// The size of the cached protobuf encodings of objects and history. A version is encoded when the first client requests it.
+    /// The size of the cached protobuf encodings of objects and history. A version is encoded when the first
+    /// client requests it.
     pub protobuf_bytes: usize,
 }
 

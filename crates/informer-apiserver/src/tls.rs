@@ -1,7 +1,7 @@
 //! TLS: the server certificate, and authentication with client certificates.
 //!
-//! The crypto provider is passed by the caller, the default of the process, or the one of the features `ring` and
-//! `aws-lc-rs`. This crate installs no process default.
+//! The crypto provider is passed by the caller, the default of the process, or the one of the features `ring`
+//! and `aws-lc-rs`. This crate installs no process default.
 
 #[cfg(any(feature = "ring", feature = "aws-lc-rs"))]
 mod authority;
@@ -37,7 +37,8 @@ pub struct Certificate {
 impl Certificate {
     /// Creates a certificate from the contents of two PEM files.
     ///
-    /// `chain` begins with the leaf certificate. `key` is a PKCS#8, PKCS#1 or SEC 1 key. Both are parsed when they are used.
+    /// `chain` begins with the leaf certificate. `key` is a PKCS#8, PKCS#1 or SEC 1 key. Both are parsed when
+    /// they are used.
     pub fn from_pem(chain: impl Into<String>, key: impl Into<String>) -> Self {
         Self { chain: chain.into(), key: key.into() }
     }
@@ -89,8 +90,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Uses a server certificate and the default crypto provider: the one of the process if it has installed one, else the one
-    /// of this crate's features.
+    /// Uses a server certificate and the default crypto provider: the one of the process if it has installed
+    /// one, else the one of this crate's features.
     ///
     /// # Errors
     ///
@@ -114,7 +115,8 @@ impl Tls {
         Ok(Self { certified: Arc::new(certified), provider, trusted })
     }
 
-    /// Generates a CA and a server certificate for `localhost` and the loopback addresses. Kubeconfigs contain the CA.
+    /// Generates a CA and a server certificate for `localhost` and the loopback addresses. Kubeconfigs
+    /// contain the CA.
     ///
     /// # Errors
     ///
@@ -126,7 +128,8 @@ impl Tls {
         Ok(Self::new(&certificate)?.trusted(authority.certificate()))
     }
 
-    /// Sets the CA certificates (PEM) that kubeconfigs contain. Defaults to the chain of the server certificate.
+    /// Sets the CA certificates (PEM) that kubeconfigs contain. Defaults to the chain of the server
+    /// certificate.
     #[must_use]
     pub fn trusted(mut self, pem: impl Into<String>) -> Self {
         self.trusted = pem.into();
@@ -190,8 +193,8 @@ impl std::str::FromStr for ClientCa {
     }
 }
 
-/// Returns the provider with the AES-128 cipher suites first, because they are faster. kube-apiserver prefers them, too,
-/// regardless of the client's order. The other suites keep their order.
+/// Returns the provider with the AES-128 cipher suites first, because they are faster. kube-apiserver prefers
+/// them, too, regardless of the client's order. The other suites keep their order.
 fn aes128_first(provider: &CryptoProvider) -> CryptoProvider {
     let mut provider = provider.clone();
     provider.cipher_suites.sort_by_key(|suite| {

@@ -1,8 +1,8 @@
 //! Calls of admission and conversion webhooks.
 //!
-//! A call is one POST on its own connection, polled by the caller. No task is spawned and no connection is kept, so a call
-//! ends when the request that caused it is dropped. Calls always use TLS, and the certificate of the webhook is verified
-//! with the `caBundle` of its configuration, as in kube-apiserver.
+//! A call is one POST on its own connection, polled by the caller. No task is spawned and no connection is
+//! kept, so a call ends when the request that caused it is dropped. Calls always use TLS, and the certificate
+//! of the webhook is verified with the `caBundle` of its configuration, as in kube-apiserver.
 //!
 //! # Lock order
 //!
@@ -28,8 +28,8 @@ const PORT: u16 = 443;
 /// The network routes to admission and conversion webhooks.
 ///
 /// A webhook with a `url` is called at that address. A webhook with a `service` needs a route that
-/// [`route_service`](Self::route_service) adds, because there is no cluster network. [`connect_with`](Self::connect_with)
-/// replaces the TCP connection to a host, for webhooks in this process.
+/// [`route_service`](Self::route_service) adds, because there is no cluster network.
+/// [`connect_with`](Self::connect_with) replaces the TCP connection to a host, for webhooks in this process.
 ///
 /// ```
 /// use informer_apiserver::ApiServer;
@@ -56,7 +56,8 @@ type Connector = Arc<dyn Fn() -> DuplexStream + Send + Sync>;
 impl Webhooks {
     /// Routes calls of a service to a host and port.
     ///
-    /// The port of the service reference is ignored. The webhook's certificate must still be valid for `NAME.NAMESPACE.svc`.
+    /// The port of the service reference is ignored. The webhook's certificate must still be valid for
+    /// `NAME.NAMESPACE.svc`.
     pub fn route_service(&self, namespace: &str, name: &str, authority: impl Into<String>) {
         let service = (namespace.to_owned(), name.to_owned());
         self.routes.write().services.insert(service, authority.into());

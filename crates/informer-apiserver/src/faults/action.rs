@@ -33,7 +33,8 @@ pub enum FaultAction {
         #[serde(default)]
         after_events: u64,
     },
-    /// Ends the body early. Without a position it ends before the first byte, or immediately on an open watch.
+    /// Ends the body early. Without a position it ends before the first byte, or immediately on an open
+    /// watch.
     Cut {
         /// After this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
@@ -45,8 +46,8 @@ pub enum FaultAction {
         #[serde(default)]
         abrupt: bool,
     },
-    /// Stops sending the body and keeps the connection open. Without a position it stops before the first byte, or immediately
-    /// on an open watch.
+    /// Stops sending the body and keeps the connection open. Without a position it stops before the first
+    /// byte, or immediately on an open watch.
     Stall {
         /// After this number of watch events. Takes precedence over `after_bytes`.
         #[serde(default)]
@@ -93,7 +94,8 @@ pub enum FaultAction {
     IgnoreInitialEvents,
     /// Never responds.
     NeverAnswer,
-    /// Fails with 504 "Too large resource version": as an ERROR event of a watch, or as the status of any other response.
+    /// Fails with 504 "Too large resource version": as an ERROR event of a watch, or as the status of any
+    /// other response.
     TooLarge,
     /// Sends an ERROR event with this status, then ends the watch.
     ErrorEvent {
@@ -112,9 +114,11 @@ pub enum FaultAction {
         #[serde(default)]
         retry_after: Option<u32>,
     },
-    /// Sends a custom event, for example one of another kind, without metadata or resourceVersion, or with a huge object.
+    /// Sends a custom event, for example one of another kind, without metadata or resourceVersion, or with a
+    /// huge object.
     ///
-    /// An event of type `ERROR` ends the watch. On a protobuf watch, an object without a protobuf encoding is sent as a JSON line.
+    /// An event of type `ERROR` ends the watch. On a protobuf watch, an object without a protobuf encoding is
+    /// sent as a JSON line.
     Event {
         /// The number of events before it.
         #[serde(default)]
@@ -194,8 +198,8 @@ pub enum FaultAction {
         /// The delay in milliseconds.
         millis: u64,
     },
-    /// Closes the connection for further requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1. Requests in flight
-    /// continue.
+    /// Closes the connection for further requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
+    /// Requests in flight continue.
     GoAway,
     /// Returns fewer items per page than requested, with a continue token.
     ShortPage {

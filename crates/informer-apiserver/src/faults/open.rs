@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use super::FaultAction;
 use crate::requests::RequestRecord;
 
-/// A notification for the single task that polls a watch. The task polls it before each event, so polling must be cheap:
-/// usually two loads and a waker registration, without an atomic read-modify-write on the flag.
+/// A notification for the single task that polls a watch. The task polls it before each event, so polling
+/// must be cheap: usually two loads and a waker registration, without an atomic read-modify-write on the
+/// flag.
 #[derive(Debug, Default)]
 struct PollNotify {
     notified: AtomicBool,
@@ -29,7 +30,8 @@ impl PollNotify {
         if !self.notified.load(Ordering::SeqCst) {
             self.waker.register(context.waker());
         }
-        // `notify` may run before the registration, so check again. A plain load avoids the swap on the common path.
+        // `notify` may run before the registration, so check again. A plain load avoids the swap on the
+        // common path.
         match self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,

@@ -81,7 +81,8 @@ pub(crate) fn plain_encoding(head: &request::Parts) -> Encoding {
     clauses(accept).iter().find_map(|clause| encoding(clause.media)).unwrap_or(Encoding::Json)
 }
 
-/// Returns true if errors are indented: kube-apiserver does so if every clause requests a transformation (`as=`).
+/// Returns true if errors are indented: kube-apiserver does so if every clause requests a transformation
+/// (`as=`).
 pub(crate) fn indents_errors(head: &request::Parts) -> bool {
     let accept = header(head, ACCEPT);
     !accept.is_empty() && clauses(accept).iter().all(|clause| clause.transform.is_some())
@@ -156,7 +157,8 @@ fn nothing_acceptable(wants: Wants, kind: &Kind, routed: bool) -> ApiError {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let streams = format!("application/json;stream=watch, {PROTOBUF};stream=watch");
     if !routed && !kind.is_custom() {
-        // kube-apiserver's router rejects the request before the handler. For it, a GET of a collection may be a list or a watch.
+        // kube-apiserver's router rejects the request before the handler. For it, a GET of a collection may
+        // be a list or a watch.
         let more = if wants == Wants::Item { String::new() } else { format!(", {streams}") };
         let mut error = not_acceptable(&format!(
             "406: Not Acceptable\n\nAvailable representations: {PLAIN}, {PROTOBUF}{more}"

@@ -9,7 +9,8 @@ use crate::model::error::ApiError;
 use crate::requests::Verb;
 
 impl Call<'_> {
-    /// Returns the admission request of a write with these options, or `None` if no webhook or policy can apply.
+    /// Returns the admission request of a write with these options, or `None` if no webhook or policy can
+    /// apply.
     ///
     /// An invalid body also returns `None`; the write then reports the error.
     pub(crate) fn admission(&self, body: &[u8], options: impl FnOnce() -> Value) -> Option<AdmissionRequest> {

@@ -79,7 +79,8 @@ pub(crate) fn streamed_protobuf(chunks: Chunks) -> ApiResponse {
     with_type(200, PROTOBUF_STREAM, ApiBody::chunks(chunks))
 }
 
-/// Converts JSON lines of watch events to protobuf frames. Invalid lines, which faults inject, remain unchanged.
+/// Converts JSON lines of watch events to protobuf frames. Invalid lines, which faults inject, remain
+/// unchanged.
 pub(crate) fn frame_events(schema: &informer_schema::Schema, lines: &Bytes) -> Bytes {
     #[derive(serde::Deserialize)]
     struct Line<'a> {
@@ -167,7 +168,8 @@ pub(crate) fn add_common_headers(head: &request::Parts, mut response: ApiRespons
     response
 }
 
-/// Removes the body from the response to a HEAD request and keeps its length. hyper does not do that over HTTP/2.
+/// Removes the body from the response to a HEAD request and keeps its length. hyper does not do that over
+/// HTTP/2.
 pub(crate) fn strip_head_body(head: &request::Parts, response: ApiResponse) -> ApiResponse {
     if head.method != Method::HEAD {
         return response;

@@ -23,8 +23,8 @@ pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + S
 
 /// The body of a response of the API server.
 ///
-/// An object or an error is one frame. A long list has several frames. A watch yields a frame for each event or group of
-/// events, and is pending while no event is available.
+/// An object or an error is one frame. A long list has several frames. A watch yields a frame for each event
+/// or group of events, and is pending while no event is available.
 pub struct ApiBody {
     inner: Inner,
     /// Set when the body fails with [`BrokenOff`], so that the connection is reset.
@@ -111,7 +111,8 @@ impl ApiBody {
                     BodyEnd::Clean => None,
                     BodyEnd::Lost => Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean))),
                     BodyEnd::Reset => {
-                        // hyper flushes the previous bytes while the body is pending. A reset would discard them.
+                        // hyper flushes the previous bytes while the body is pending. A reset would discard
+                        // them.
                         tokio::task::yield_now().await;
                         Some((Err(BrokenOff), (chunks, left, BodyEnd::Clean)))
                     }

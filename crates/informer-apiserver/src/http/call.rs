@@ -242,7 +242,8 @@ impl Call<'_> {
             by => self.find_rewound(by)?,
         };
         let resource = &self.route.resource;
-        // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert again.
+        // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert
+        // again.
         let stored = match asked {
             None => self.shared.present_from_webhook(resource, &stored).await?,
             Some(_) => {
@@ -262,7 +263,8 @@ impl Call<'_> {
         Ok((response, encoding))
     }
 
-    /// Responds with one object: as protobuf if the client accepts it and the object has an encoding, else as JSON.
+    /// Responds with one object: as protobuf if the client accepts it and the object has an encoding, else as
+    /// JSON.
     fn object_response(&self, status: u16, stored: &Stored, form: Form, encoding: Encoding) -> ApiResponse {
         let wanted = encoding == Encoding::Protobuf && form == Form::Object;
         match wanted.then(|| stored.wire(self.shared.wiring())).flatten() {
@@ -351,7 +353,8 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a 404.
+    /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a
+    /// 404.
     pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
         let told = self.scope().validation.is_told();
         PatchType::parse(content_type, self.kind(), body, told).or_else(|error| {
@@ -408,9 +411,9 @@ impl Call<'_> {
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();
         scope.dry_run = options.dry_run;
-        let told = || options.to_admission_options(given.as_ref());
+        let review_options = || options.told(given.as_ref());
         if self.route.verb == Verb::Delete {
-            let admission = self.admission(&[], told);
+            let admission = self.admission(&[], review_options);
             let scope = scope.admitted_by(admission.as_ref());
             let deleted = self.shared.delete(scope, self.name(), &options).await;
             let response =
@@ -420,7 +423,7 @@ impl Call<'_> {
         let filter = self.filter(&ListOptions::parse(self.query)?)?;
         let page = list::list_all(self.shared, &self.route.resource, &filter).await?;
         for stored in &page.items {
-            let admission = self.admission(&[], told);
+            let admission = self.admission(&[], review_options);
             let scope = scope.admitted_by(admission.as_ref());
             match self.shared.delete(scope, stored.key.name(), &options).await {
                 Err(error) if error.code != 404 => {

@@ -15,8 +15,8 @@ const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
 /// A request with a shorter limit times out without being executed.
 pub(crate) const MIN_TIME_LIMIT: Duration = Duration::from_micros(1);
 
-/// Returns the time limit of a request. The client may shorten it with a Go duration such as `32s` or `1m30s`. Zero and negative
-/// durations are ignored.
+/// Returns the time limit of a request. The client may shorten it with a Go duration such as `32s` or
+/// `1m30s`. Zero and negative durations are ignored.
 pub(crate) fn time_limit(query: &Query, verb: Verb) -> Result<Duration, ApiError> {
     let longest = match verb {
         Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => MAX_WRITE_TIME,

@@ -17,7 +17,8 @@ const MAX_UNCOMPRESSED_BYTES: usize = 128 << 10;
 /// The compression level; the same as in kube-apiserver.
 const LEVEL: Compression = Compression::fast();
 
-/// Returns true if `Accept-Encoding` contains `gzip`. Like kube-apiserver it ignores tokens with a quality value.
+/// Returns true if `Accept-Encoding` contains `gzip`. Like kube-apiserver it ignores tokens with a quality
+/// value.
 pub(crate) fn is_accepted(head: &request::Parts) -> bool {
     header(head, ACCEPT_ENCODING).split(',').any(|token| token.trim() == "gzip")
 }

@@ -17,7 +17,8 @@ use crate::registry::Resource;
 use crate::registry::select::Filter;
 use crate::registry::storage::{EventType, Form, OrderedMap, Stored, Wiring};
 
-/// Size of the chunks of a list body: large enough for few system calls, small compared with the socket buffers.
+/// Size of the chunks of a list body: large enough for few system calls, small compared with the socket
+/// buffers.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
 /// Objects that a thread encodes as protobuf before the task yields: a few milliseconds of work.

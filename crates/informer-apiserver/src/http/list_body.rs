@@ -1,4 +1,5 @@
-//! List bodies that reference the stored objects: their bytes go from the storage to the socket without a copy.
+//! List bodies that reference the stored objects: their bytes go from the storage to the socket without a
+//! copy.
 
 use std::io::IoSlice;
 use std::pin::Pin;

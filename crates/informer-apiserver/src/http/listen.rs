@@ -2,8 +2,8 @@
 //!
 //! # Shutdown
 //!
-//! [`Listening::shutdown`] cancels the token, which closes the listener, and then ends all watches. Each connection finishes
-//! the responses in flight. After a timeout the remaining connections are closed.
+//! [`Listening::shutdown`] cancels the token, which closes the listener, and then ends all watches. Each
+//! connection finishes the responses in flight. After a timeout the remaining connections are closed.
 
 mod accept;
 mod browser;
@@ -49,7 +49,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Serves on a bound socket. `tls` contains the TLS configuration and the CA certificates for kubeconfigs.
+    /// Serves on a bound socket. `tls` contains the TLS configuration and the CA certificates for
+    /// kubeconfigs.
     pub(crate) fn start(
         frontend: &Arc<Frontend>,
         listener: TcpListener,
@@ -121,8 +122,9 @@ impl Listening {
 
     /// Shuts the server down gracefully.
     ///
-    /// Closes the listener, ends all watches normally, and waits for the responses in flight. After five seconds of the
-    /// runtime's time it closes the remaining connections, because a fault may have stalled a response.
+    /// Closes the listener, ends all watches normally, and waits for the responses in flight. After five
+    /// seconds of the runtime's time it closes the remaining connections, because a fault may have stalled a
+    /// response.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.frontend.end_watches();

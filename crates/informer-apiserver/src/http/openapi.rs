@@ -1,4 +1,5 @@
-//! OpenAPI v3: the schemas of all kinds, as far as clients need them for validation, patches and `kubectl explain`.
+//! OpenAPI v3: the schemas of all kinds, as far as clients need them for validation, patches and `kubectl
+//! explain`.
 
 mod proto;
 mod v2;

@@ -67,7 +67,8 @@ impl ListOptions {
         }
     }
 
-    /// Rewrites a watch without a resourceVersion, or with version 0, as a streaming list. kube-apiserver does the same.
+    /// Rewrites a watch without a resourceVersion, or with version 0, as a streaming list. kube-apiserver
+    /// does the same.
     pub(crate) fn rewrite_legacy_watch(&mut self) {
         if self.initial_events.is_none() && self.matching.is_empty() && matches!(&*self.version, "" | "0") {
             self.initial_events = Some(true);

@@ -39,8 +39,9 @@ pub(crate) struct LongRunning;
 ///
 /// Clones are handles to the same server.
 ///
-/// A request runs on the task that polls the returned future. A watch runs on the task that polls the response body and
-/// ends when that body is dropped. The service spawns no tasks, so it works on any runtime and with paused time.
+/// A request runs on the task that polls the returned future. A watch runs on the task that polls the
+/// response body and ends when that body is dropped. The service spawns no tasks, so it works on any runtime
+/// and with paused time.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     shared: Arc<Frontend>,
@@ -53,7 +54,8 @@ impl ApiService {
 
     /// Processes one request from a socket.
     ///
-    /// On a server without authentication the request must pass `check`, which receives the allowed host names.
+    /// On a server without authentication the request must pass `check`, which receives the allowed host
+    /// names.
     pub(crate) async fn respond_remote<B>(
         &self,
         request: Request<B>,
@@ -87,7 +89,8 @@ impl ApiService {
         let record = self.record(&head, &query, route.as_ref().ok());
         // Unauthenticated requests are not logged, so that they cannot displace others from the bounded log.
         let record = if user.is_ok() { self.shared.requests.push(record) } else { Arc::new(record) };
-        // The route decides: `watch=true` counts for collections only, and legacy `/watch/` paths need no parameter.
+        // The route decides: `watch=true` counts for collections only, and legacy `/watch/` paths need no
+        // parameter.
         let watch = record.verb == Verb::Watch;
         let mut plan = self.shared.faults.plan(&record);
         if plan.never_answer {
@@ -142,9 +145,9 @@ impl ApiService {
         limit: Duration,
         run: impl Future<Output = (Result<ApiResponse, ApiError>, Encoding)>,
     ) -> (Result<ApiResponse, ApiError>, Encoding) {
-        let late = || (Ok(timed_out()), Encoding::Json);
+        let timeout_response = || (Ok(timed_out()), Encoding::Json);
         if limit < MIN_TIME_LIMIT {
-            return late();
+            return timeout_response();
         }
         let started = self.shared.clock.elapsed();
         let mut run = std::pin::pin!(run);
@@ -155,7 +158,7 @@ impl ApiService {
         tokio::select! {
             biased;
             response = run => response,
-            () = self.shared.clock.sleep_until(started + limit) => late(),
+            () = self.shared.clock.sleep_until(started + limit) => timeout_response(),
         }
     }
 

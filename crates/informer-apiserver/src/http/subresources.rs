@@ -18,7 +18,8 @@ const BINDING: (&str, &str) = ("v1", "Binding");
 const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl Call<'_> {
-    /// Handles a write to a subresource that has its own type, or a review. Returns `None` for a write of the object itself.
+    /// Handles a write to a subresource that has its own type, or a review. Returns `None` for a write of the
+    /// object itself.
     pub(crate) async fn write_special_subresource(
         &self,
         scope: Scope<'_>,
@@ -127,7 +128,8 @@ impl Call<'_> {
         Ok(value(201, &shared.issue_token(&account, request, scope.dry_run)?))
     }
 
-    /// Decodes the object of a subresource or a review. Returns it with the warnings about unknown and duplicate fields.
+    /// Decodes the object of a subresource or a review. Returns it with the warnings about unknown and
+    /// duplicate fields.
     fn decode_typed(
         &self,
         (api_version, kind): (&str, &str),

@@ -1,4 +1,5 @@
-//! API warnings of a response: deduplicated, and limited like in kube-apiserver, because a body can cause any number of them.
+//! API warnings of a response: deduplicated, and limited like in kube-apiserver, because a body can cause any
+//! number of them.
 
 use std::collections::HashSet;
 

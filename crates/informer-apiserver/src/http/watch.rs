@@ -4,8 +4,9 @@
 //!
 //! 1. A stream delivers the events after its cursor as a consecutive prefix; it may end but never skips.
 //! 2. A bookmark of version X follows every event up to X that the stream has to deliver.
-//! 3. A watcher buffers at most [`MAX_BATCH_EVENTS`] events. Their encoded lines exceed [`MAX_BATCH_BYTES`] by at most one line.
-//!    Everything else stays in the shared history. A watcher that falls behind the history ends.
+//! 3. A watcher buffers at most [`MAX_BATCH_EVENTS`] events. Their encoded lines exceed [`MAX_BATCH_BYTES`]
+//!    by at most one line. Everything else stays in the shared history. A watcher that falls behind the
+//!    history ends.
 //!
 //! # Shutdown
 //!
@@ -83,7 +84,8 @@ pub(crate) struct WatchDriver {
     queue: VecDeque<Bytes>,
     deadline: Duration,
     next_bookmark: Option<Duration>,
-    /// The timer of the last wait. It is reused if the next wait has the same end, because a timer costs more than an event.
+    /// The timer of the last wait. It is reused if the next wait has the same end, because a timer costs more
+    /// than an event.
     sleep: Option<(Duration, Sleep)>,
     /// Whether several initial events may form one item.
     pub(crate) coalesce: bool,
@@ -401,8 +403,8 @@ impl WatchDriver {
 
     /// Converts the next events to the watched API version. Returns how many of them could be converted.
     ///
-    /// If the next event cannot be converted, the stream ends, and the next watch request returns the error. kube-apiserver does
-    /// the same. Cancel safe: no event is removed.
+    /// If the next event cannot be converted, the stream ends, and the next watch request returns the error.
+    /// kube-apiserver does the same. Cancel safe: no event is removed.
     async fn convert(&mut self) -> usize {
         if self.resource.converter.is_none() {
             return MAX_BATCH_EVENTS;
@@ -425,7 +427,8 @@ impl WatchDriver {
         events.len()
     }
 
-    /// Returns the event type for this watch: an object that starts or stops matching the selectors is ADDED or DELETED.
+    /// Returns the event type for this watch: an object that starts or stops matching the selectors is ADDED
+    /// or DELETED.
     fn event_type(&self, event: &Event) -> Option<EventType> {
         let matches = |stored: &Option<Arc<Stored>>| stored.as_ref().is_some_and(|s| self.filter.matches(s));
         match (matches(&event.previous), matches(&event.next)) {

@@ -30,7 +30,7 @@ pub(crate) struct FaultyWatch {
     lag_buffer: Option<Box<LagBuffer>>,
     /// The last output is truncated to half of its bytes.
     truncated: bool,
-    over: bool,
+    ended: bool,
     /// Encodes lines that the driver does not encode itself, if the watch is not JSON.
     framing: Option<Framing>,
 }
@@ -63,7 +63,7 @@ impl FaultyWatch {
             held: None,
             lag_buffer,
             truncated: false,
-            over: false,
+            ended: false,
             framing: None,
         }
     }
@@ -93,7 +93,7 @@ impl FaultyWatch {
             if let Some(piece) = self.pending.pop_front() {
                 return Some(Ok(piece));
             }
-            if self.over {
+            if self.ended {
                 return None;
             }
             if self.apply_due_fault() {
@@ -102,12 +102,13 @@ impl FaultyWatch {
             if let Some((at, end)) = self.end
                 && self.events >= at
             {
-                self.over = true;
+                self.ended = true;
                 match end {
                     BodyEnd::Clean => return None,
                     BodyEnd::Lost => return Some(Err(BrokenOff)),
                     BodyEnd::Reset => {
-                        // hyper flushes the previous bytes while the body is pending. A reset would discard them.
+                        // hyper flushes the previous bytes while the body is pending. A reset would discard
+                        // them.
                         tokio::task::yield_now().await;
                         return Some(Err(BrokenOff));
                     }
@@ -129,7 +130,7 @@ impl FaultyWatch {
                 }
                 Some(item) => self.take(item),
                 None => {
-                    self.over = true;
+                    self.ended = true;
                     self.pending.extend(self.held.take().map(Output::Event));
                 }
             }
@@ -164,12 +165,12 @@ impl FaultyWatch {
                 }
                 return;
             }
-            Some(EventFault::Halve) => (self.truncated, self.over) = (true, true),
+            Some(EventFault::Halve) => (self.truncated, self.ended) = (true, true),
             Some(EventFault::Repeat) => self.push_event(bytes.clone()),
             None => {}
         }
         self.push_event(bytes);
-        if let Some(held) = self.held.take().filter(|_| !self.over) {
+        if let Some(held) = self.held.take().filter(|_| !self.ended) {
             self.push_event(held);
         }
     }
@@ -213,12 +214,12 @@ impl FaultyWatch {
         match self.plan.watch_faults.remove(index).1 {
             WatchFault::Expire => {
                 self.pending.push_back(Output::Line(ApiError::watch_expired().to_event_line().into()));
-                self.over = true;
+                self.ended = true;
             }
             WatchFault::Line(line) => self.pending.push_back(Output::Line(line)),
             WatchFault::LastLine(line) => {
                 self.pending.push_back(Output::Line(line));
-                self.over = true;
+                self.ended = true;
             }
             WatchFault::NextEvent(next_fault) => self.next_fault = Some(next_fault),
         }

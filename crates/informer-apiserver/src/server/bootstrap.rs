@@ -63,7 +63,8 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// The rules that a user-facing role (admin, edit, view) aggregates in addition to those of the next lower role.
+/// The rules that a user-facing role (admin, edit, view) aggregates in addition to those of the next lower
+/// role.
 struct AggregatedRole {
     role: &'static str,
     /// The role that includes this one.

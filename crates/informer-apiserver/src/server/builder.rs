@@ -92,21 +92,23 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Enables authentication with these bearer tokens. Requests without credentials get 401, or are anonymous if
-    /// [RBAC](Self::rbac) is enabled.
+    /// Enables authentication with these bearer tokens. Requests without credentials get 401, or are
+    /// anonymous if [RBAC](Self::rbac) is enabled.
     pub fn tokens(mut self, tokens: Tokens) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// Enables authentication with client certificates of these CAs, for [TLS](ApiServer::listen_tls) connections. The common name is
-    /// the user, the organizations are the groups. Requests without a certificate need a token.
+    /// Enables authentication with client certificates of these CAs, for [TLS](ApiServer::listen_tls)
+    /// connections. The common name is the user, the organizations are the groups. Requests without a
+    /// certificate need a token.
     pub fn client_ca(mut self, authorities: ClientCa) -> Self {
         self.client_ca = Some(authorities);
         self
     }
 
-    /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false: every authenticated request is allowed.
+    /// Enables RBAC authorization, as `--authorization-mode=RBAC` does. Defaults to false: every
+    /// authenticated request is allowed.
     pub fn rbac(mut self, rbac: bool) -> Self {
         self.rbac = rbac;
         self
@@ -118,7 +120,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Enables gzip compression of responses over 128 KiB for clients that accept it, as kube-apiserver does. Defaults to true.
+    /// Enables gzip compression of responses over 128 KiB for clients that accept it, as kube-apiserver does.
+    /// Defaults to true.
     ///
     /// Watches are never compressed. On loopback, compression costs more time than it saves.
     pub fn compression(mut self, compression: bool) -> Self {
@@ -126,27 +129,29 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Sets the host names that a server without authentication accepts over a socket, in addition to IP addresses and `localhost`.
+    /// Sets the host names that a server without authentication accepts over a socket, in addition to IP
+    /// addresses and `localhost`.
     ///
-    /// Such a server responds with 403 to requests with another `Host` or a foreign `Origin`, because a web page in a browser on
-    /// the same machine may have sent them. A server with [tokens](Self::tokens), [client certificates](Self::client_ca) or
-    /// [RBAC](Self::rbac) checks neither header.
+    /// Such a server responds with 403 to requests with another `Host` or a foreign `Origin`, because a web
+    /// page in a browser on the same machine may have sent them. A server with [tokens](Self::tokens),
+    /// [client certificates](Self::client_ca) or [RBAC](Self::rbac) checks neither header.
     pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_hosts = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the maximum of concurrent streams (requests, including watches) per HTTP/2 connection. Defaults to 100, as in
-    /// kube-apiserver.
+    /// Sets the maximum of concurrent streams (requests, including watches) per HTTP/2 connection. Defaults
+    /// to 100, as in kube-apiserver.
     ///
-    /// Further requests wait in the client. With a low limit, a client with many watches on one connection blocks forever.
+    /// Further requests wait in the client. With a low limit, a client with many watches on one connection
+    /// blocks forever.
     pub fn http2_streams(mut self, streams: u32) -> Self {
         self.http2_streams = streams;
         self
     }
 
-    /// Sets the time until an Event expires after its last write, as `--event-ttl` does. Defaults to one hour. With
-    /// [`Duration::MAX`] Events never expire.
+    /// Sets the time until an Event expires after its last write, as `--event-ttl` does. Defaults to one
+    /// hour. With [`Duration::MAX`] Events never expire.
     pub fn event_ttl(mut self, ttl: Duration) -> Self {
         self.event_ttl = ttl;
         self
@@ -160,8 +165,8 @@ impl ApiServerBuilder {
 
     /// Adds fields to built-in kinds, to simulate a newer server. Replaces the fields of an earlier call.
     ///
-    /// The server accepts, stores and serves the fields in JSON and protobuf. Clients of this workspace do not know their protobuf
-    /// field numbers, because they use the built-in schema of `informer-schema`.
+    /// The server accepts, stores and serves the fields in JSON and protobuf. Clients of this workspace do
+    /// not know their protobuf field numbers, because they use the built-in schema of `informer-schema`.
     ///
     /// ```
     /// use informer_apiserver::{ApiServer, ExtraField};
@@ -184,7 +189,8 @@ impl ApiServerBuilder {
         Ok(self)
     }
 
-    /// Builds the server and creates the namespaces `default`, `kube-system`, `kube-public` and `kube-node-lease`.
+    /// Builds the server and creates the namespaces `default`, `kube-system`, `kube-public` and
+    /// `kube-node-lease`.
     pub fn build(self) -> ApiServer {
         let schema = self.schema.unwrap_or_else(Schema::builtin_served);
         let kinds: Vec<Kind> = built_in(&schema).chain(self.kinds).collect();

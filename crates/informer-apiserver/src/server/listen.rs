@@ -9,7 +9,8 @@ use crate::http::Listening;
 use crate::tls::{Tls, TlsError};
 
 impl ApiServer {
-    /// Listens on an address, for example `127.0.0.1:0`, without TLS: HTTP/1.1, and HTTP/2 with prior knowledge.
+    /// Listens on an address, for example `127.0.0.1:0`, without TLS: HTTP/1.1, and HTTP/2 with prior
+    /// knowledge.
     ///
     /// The traffic is neither encrypted nor authenticated, so use loopback addresses only.
     ///
@@ -22,8 +23,8 @@ impl ApiServer {
 
     /// Listens on an address with TLS: HTTP/2 if the client supports it (ALPN), else HTTP/1.1.
     ///
-    /// With a [client CA](crate::ApiServerBuilder::client_ca), the server requests client certificates. Requests with an invalid
-    /// certificate get 401.
+    /// With a [client CA](crate::ApiServerBuilder::client_ca), the server requests client certificates.
+    /// Requests with an invalid certificate get 401.
     ///
     /// # Errors
     ///

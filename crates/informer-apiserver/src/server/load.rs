@@ -58,11 +58,12 @@ pub enum LoadError {
 }
 
 impl ApiServer {
-    /// Loads a manifest file, or all `.yaml`, `.yml` and `.json` files of a directory in the order of their names. Returns the
-    /// number of objects.
+    /// Loads a manifest file, or all `.yaml`, `.yml` and `.json` files of a directory in the order of their
+    /// names. Returns the number of objects.
     ///
-    /// A file may contain several documents, and a document may be a list. Namespaced objects without a namespace are created in
-    /// `default`. Existing objects are replaced. Objects are defaulted and validated like those of requests.
+    /// A file may contain several documents, and a document may be a list. Namespaced objects without a
+    /// namespace are created in `default`. Existing objects are replaced. Objects are defaulted and validated
+    /// like those of requests.
     ///
     /// # Errors
     ///

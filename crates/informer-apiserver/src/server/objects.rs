@@ -28,12 +28,13 @@ impl ApiServer {
         self.create_as(gvr, namespace, object, WriteMode::Whole)
     }
 
-    /// Updates an object, including its `status`. A `resourceVersion` in its metadata must match the stored one.
+    /// Updates an object, including its `status`. A `resourceVersion` in its metadata must match the stored
+    /// one.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not exist, its `resourceVersion` does not match, it is invalid, or it changes an immutable
-    /// field.
+    /// Returns an error if the object does not exist, its `resourceVersion` does not match, it is invalid, or
+    /// it changes an immutable field.
     pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.update_as(gvr, namespace, object, WriteMode::Whole)
     }
@@ -97,8 +98,8 @@ impl ApiServer {
         deleted.map(drop)
     }
 
-    /// Returns an object. An object that requires a conversion webhook is returned in its storage version, unless its conversion is
-    /// cached.
+    /// Returns an object. An object that requires a conversion webhook is returned in its storage version,
+    /// unless its conversion is cached.
     ///
     /// # Errors
     ///
@@ -139,7 +140,8 @@ impl ApiServer {
         Ok(live.iter().map(|stored| (stored.key.clone(), stored.version)).collect())
     }
 
-    /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns their number.
+    /// Creates or replaces many objects of a kind, each in the namespace of its metadata. Returns their
+    /// number.
     ///
     /// Watches get an event for each object.
     ///
@@ -170,9 +172,10 @@ impl ApiServer {
 
 /// Writes objects without defaulting and validation; returned by [`ApiServer::raw`].
 ///
-/// Objects with fields of the wrong type, unknown fields or missing fields are stored, because built-in kinds are not decoded and
-/// custom resources are not validated against their schema. Immutable fields may change. Only the metadata must be valid: name,
-/// namespace, labels and finalizers. A later request that changes such an object may be rejected.
+/// Objects with fields of the wrong type, unknown fields or missing fields are stored, because built-in kinds
+/// are not decoded and custom resources are not validated against their schema. Immutable fields may change.
+/// Only the metadata must be valid: name, namespace, labels and finalizers. A later request that changes such
+/// an object may be rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct RawWriter<'a> {
     server: &'a ApiServer,
@@ -192,7 +195,8 @@ impl RawWriter<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not exist, its `resourceVersion` does not match, or its metadata is invalid.
+    /// Returns an error if the object does not exist, its `resourceVersion` does not match, or its metadata
+    /// is invalid.
     pub fn update(&self, gvr: &Gvr, namespace: &str, object: Value) -> Result<Value, ApiError> {
         self.server.update_as(gvr, namespace, object, WriteMode::Raw)
     }

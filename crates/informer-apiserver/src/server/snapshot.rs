@@ -18,7 +18,8 @@ use crate::registry::Resource;
 use crate::registry::storage::{Draft, draft};
 use crate::server::ApiServer;
 
-/// All objects of a server with their resourceVersions, including Secrets; returned by [`ApiServer::snapshot`].
+/// All objects of a server with their resourceVersions, including Secrets; returned by
+/// [`ApiServer::snapshot`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Snapshot {
     version: u64,
@@ -110,15 +111,16 @@ impl ApiServer {
         Snapshot { version: storage.version(), kinds }
     }
 
-    /// Replaces the state with a snapshot: its objects with their uids and resourceVersions, and the kinds of its CRDs.
+    /// Replaces the state with a snapshot: its objects with their uids and resourceVersions, and the kinds of
+    /// its CRDs.
     ///
-    /// The event history is empty afterwards. Watches and exact lists from earlier versions get 410, and open watches end, as after
-    /// a restart of kube-apiserver.
+    /// The event history is empty afterwards. Watches and exact lists from earlier versions get 410, and open
+    /// watches end, as after a restart of kube-apiserver.
     ///
     /// # Errors
     ///
-    /// Returns an error if the kind of an object is neither served nor defined by a CRD of the snapshot, or if an object has no name
-    /// or resourceVersion.
+    /// Returns an error if the kind of an object is neither served nor defined by a CRD of the snapshot, or
+    /// if an object has no name or resourceVersion.
     pub fn restore(&self, snapshot: Snapshot) -> Result<(), RestoreError> {
         let definitions = snapshot.kinds.iter().filter(|kind| kind.resource == "customresourcedefinitions");
         let specs = definitions.flat_map(|kind| &kind.objects);

@@ -8,13 +8,14 @@ use rcgen::{
 use super::{Certificate, TlsError};
 use crate::model::user::User;
 
-/// The OID of an organization name. As a custom type it allows a second organization, because rcgen keeps one value per type.
+/// The OID of an organization name. As a custom type it allows a second organization, because rcgen keeps one
+/// value per type.
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 
 /// A certificate authority that issues server and client certificates for tests.
 ///
-/// All certificates are valid from 2000 to 2100, so that the clocks of the test do not matter. The CA key exists only in the
-/// memory of this process.
+/// All certificates are valid from 2000 to 2100, so that the clocks of the test do not matter. The CA key
+/// exists only in the memory of this process.
 ///
 /// ```
 /// use informer_apiserver::CertificateAuthority;
@@ -74,7 +75,8 @@ impl CertificateAuthority {
     ///
     /// # Errors
     ///
-    /// Returns an error if the user has more than two groups, which the certificate generator does not support.
+    /// Returns an error if the user has more than two groups, which the certificate generator does not
+    /// support.
     pub fn issue_to(&self, user: &User) -> Result<Certificate, TlsError> {
         let mut name = DistinguishedName::new();
         for (index, group) in user.groups.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Parses the user (common name) and groups (organizations) from the subject of a DER certificate (X.690, RFC 5280).
+//! Parses the user (common name) and groups (organizations) from the subject of a DER certificate (X.690, RFC
+//! 5280).
 
 use crate::model::user::User;
 

@@ -1,7 +1,7 @@
 //! Verification of client certificates.
 //!
-//! Like kube-apiserver, the server accepts the handshake with an invalid client certificate. Requests on the connection get
-//! 401, unless they have a valid token.
+//! Like kube-apiserver, the server accepts the handshake with an invalid client certificate. Requests on the
+//! connection get 401, unless they have a valid token.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ impl ClientVerifier {
         Arc::new(AcceptAny(Arc::clone(&self.0)))
     }
 
-    /// Verifies the certificate chain of a connection. Returns `None` if there is no certificate, or a valid one has no user.
+    /// Verifies the certificate chain of a connection. Returns `None` if there is no certificate, or a valid
+    /// one has no user.
     pub(crate) fn verify(&self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
         let (own, rest) = chain?.split_first()?;
         match self.0.verify_client_cert(own, rest, UnixTime::now()) {
@@ -53,7 +54,8 @@ impl ClientVerifier {
     }
 }
 
-/// Requests client certificates and accepts any. The handshake signature still proves that the client has the key.
+/// Requests client certificates and accepts any. The handshake signature still proves that the client has the
+/// key.
 #[derive(Debug)]
 struct AcceptAny(Arc<dyn ClientCertVerifier>);
 

@@ -212,8 +212,8 @@ fn status_message(status: u16, body_text: &str) -> String {
     }
 }
 
-/// Normalizes a path like client-go: removes empty segments, `.`, `..` and a trailing slash. Webhook configurations of envtest
-/// begin with two slashes, which Go servers would redirect.
+/// Normalizes a path like client-go: removes empty segments, `.`, `..` and a trailing slash. Webhook
+/// configurations of envtest begin with two slashes, which Go servers would redirect.
 fn normalize_path(path: &str) -> String {
     let mut segments = Vec::new();
     for segment in path.split('/') {

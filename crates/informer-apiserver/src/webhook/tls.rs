@@ -11,7 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Returns a TLS client that trusts the certificates of a `caBundle`. Without a bundle it trusts no certificate.
+/// Returns a TLS client that trusts the certificates of a `caBundle`. Without a bundle it trusts no
+/// certificate.
 pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let pem = STANDARD.decode(ca_bundle.unwrap_or_default()).unwrap_or_default();
@@ -34,9 +35,11 @@ pub(super) fn client_config(ca_bundle: Option<&str>) -> Result<Arc<ClientConfig>
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Trusts certificates that a certificate of the bundle has signed, and the certificates of the bundle themselves.
+/// Trusts certificates that a certificate of the bundle has signed, and the certificates of the bundle
+/// themselves.
 ///
-/// A `caBundle` may contain the webhook's own certificate without its issuer. Go's crypto/x509 accepts it, too.
+/// A `caBundle` may contain the webhook's own certificate without its issuer. Go's crypto/x509 accepts it,
+/// too.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,

@@ -160,11 +160,11 @@ impl Connection {
         let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
         let mut stopping = false;
         loop {
-            let over = async {
+            let timeout = async {
                 if stopping {
                     monitor.sleep(CLOSE_TIMEOUT).await;
                 }
-                monitor.over().await
+                monitor.timed_out().await
             };
             tokio::select! {
                 biased;
@@ -177,7 +177,7 @@ impl Connection {
                     }
                     return;
                 }
-                idle = over => if stopping || !idle {
+                idle = timeout => if stopping || !idle {
                     tracing::debug!(idle, "a connection was waited for long enough");
                     return;
                 },

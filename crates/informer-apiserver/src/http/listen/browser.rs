@@ -1,9 +1,10 @@
 //! Protects an open server from web pages.
 //!
-//! A server without authentication allows every request, so it should listen on loopback addresses only. A browser on the same machine
-//! breaks that limit: any web page can send requests to the server (cross-site request forgery), and a page that binds its own host name
-//! to the server's address can also read the responses (DNS rebinding). kubectl, client-go, kube-rs and curl send none of the
-//! browser's headers that are checked here.
+//! A server without authentication allows every request, so it should listen on loopback addresses only. A
+//! browser on the same machine breaks that limit: any web page can send requests to the server (cross-site
+//! request forgery), and a page that binds its own host name to the server's address can also read the
+//! responses (DNS rebinding). kubectl, client-go, kube-rs and curl send none of the browser's headers that
+//! are checked here.
 
 use std::net::IpAddr;
 
@@ -17,7 +18,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a request to an open server that a foreign web page may have caused.
 ///
-/// - `Host` must be an IP address, `localhost` or a name below it, or one of `allowed`: a page can bind any other name.
+/// - `Host` must be an IP address, `localhost` or a name below it, or one of `allowed`: a page can bind any
+///   other name.
 /// - `Origin` must be that host: then this server served the page.
 /// - A browser must send a `Content-Type` with a body: a page of another origin can send a body without one.
 ///

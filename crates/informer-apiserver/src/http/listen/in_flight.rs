@@ -48,7 +48,7 @@ impl ConnectionMonitor {
     }
 
     /// Waits until a timeout expires. Returns true if the connection was idle.
-    pub(super) async fn over(&self) -> bool {
+    pub(super) async fn timed_out(&self) -> bool {
         loop {
             match self.check_timeout() {
                 TimeoutCheck::Pending(due) => self.clock.sleep_until(due).await,

@@ -15,8 +15,8 @@ pub(super) struct AcceptBackoff {
 }
 
 impl AcceptBackoff {
-    /// Returns the delay after an error. Without a delay the loop would spin while file descriptors are exhausted. A peer that
-    /// aborts its connection causes no delay.
+    /// Returns the delay after an error. Without a delay the loop would spin while file descriptors are
+    /// exhausted. A peer that aborts its connection causes no delay.
     pub(super) fn next_delay(&mut self, error: &Error) -> Duration {
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) {
             return Duration::ZERO;

@@ -6,7 +6,8 @@ use std::time::Duration;
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(32);
 /// Timeout of an idle connection; the same as in kube-apiserver.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Time that a client may take to read a response that is no watch. kube-apiserver gives the whole request this time.
+/// Time that a client may take to read a response that is no watch. kube-apiserver gives the whole request
+/// this time.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The HTTP/2 connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -102,8 +103,8 @@ impl ConnectionTimer {
         }
     }
 
-    /// Checks the timeouts. The caller must check again at the returned time. It need not react to events in between, because no
-    /// later state can time out earlier.
+    /// Checks the timeouts. The caller must check again at the returned time. It need not react to events in
+    /// between, because no later state can time out earlier.
     pub(super) fn check_timeout(&self, now: Duration) -> TimeoutCheck {
         let (wait, over) = match self.state {
             ConnectionState::First { .. } | ConnectionState::Head => (HEAD_TIMEOUT, TimeoutCheck::TimedOut),

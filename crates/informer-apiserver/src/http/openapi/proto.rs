@@ -1,6 +1,6 @@
-//! Protobuf encoding of OpenAPI v2 documents, with the field numbers of
-//! [gnostic's messages](https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto). Only the fields that
-//! this server uses are supported.
+//! Protobuf encoding of OpenAPI v2 documents, with the field numbers of [gnostic's
+//! messages](https://github.com/google/gnostic-models/blob/main/openapiv2/OpenAPIv2.proto). Only the fields
+//! that this server uses are supported.
 
 use serde_json::{Map, Value};
 
@@ -34,7 +34,8 @@ fn named(name: &str, value: Message) -> Message {
     out
 }
 
-/// Adds the extensions, which are the keys with the prefix `x-`. gnostic stores their values as YAML, so JSON is valid.
+/// Adds the extensions, which are the keys with the prefix `x-`. gnostic stores their values as YAML, so JSON
+/// is valid.
 fn extensions(out: &mut Message, number: u32, members: &Members) {
     for (name, value) in members.iter().filter(|(name, _)| name.starts_with("x-")) {
         let mut any = Message::default();
@@ -63,7 +64,8 @@ fn operation_of(operation: &Members) -> Message {
         query.text(2, &parameter["in"]);
         query.text(4, &parameter["name"]);
         query.text(6, &parameter["type"]);
-        // ParametersItem.parameter, Parameter.non_body_parameter, NonBodyParameter.query_parameter_sub_schema.
+        // ParametersItem.parameter, Parameter.non_body_parameter,
+        // NonBodyParameter.query_parameter_sub_schema.
         out.part(8, Message::of(1, Message::of(2, Message::of(3, query))));
     }
     let mut responses = Message::default();

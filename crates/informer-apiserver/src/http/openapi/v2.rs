@@ -91,8 +91,8 @@ fn definition(name: &str, group: &str, version: &str) -> String {
     }
 }
 
-/// Removes the parts of a CRD's schema that v2 cannot express. Every object that is valid against the original schema is
-/// also valid against the result.
+/// Removes the parts of a CRD's schema that v2 cannot express. Every object that is valid against the
+/// original schema is also valid against the result.
 fn simplify_crd_schema(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
     for name in ["oneOf", "anyOf", "allOf", "not", "default", "x-kubernetes-validations"] {

@@ -14,7 +14,7 @@ const MAX_BUFFERED_ITEMS: usize = 1024;
 pub(super) struct LagBuffer {
     clock: Arc<dyn Clock>,
     lag: Duration,
-    waiting: VecDeque<(Duration, Item)>,
+    buffered: VecDeque<(Duration, Item)>,
     /// The driver has returned its last item.
     drained: bool,
 }
@@ -23,16 +23,16 @@ impl LagBuffer {
     /// Creates a buffer; returns `None` if the lag is zero.
     pub(super) fn new(driver: &WatchDriver, lag: Duration) -> Option<Box<Self>> {
         let buffer =
-            || Self { clock: Arc::clone(driver.clock()), lag, waiting: VecDeque::new(), drained: false };
+            || Self { clock: Arc::clone(driver.clock()), lag, buffered: VecDeque::new(), drained: false };
         (!lag.is_zero()).then(|| Box::new(buffer()))
     }
 
     /// Returns the next item after its delay, or `None` at the end. Cancel safe.
     async fn next(&mut self, driver: &mut WatchDriver) -> Option<Item> {
         loop {
-            let due = self.waiting.front().map(|(due, _)| *due);
+            let due = self.buffered.front().map(|(due, _)| *due);
             if due.is_some_and(|due| due <= self.clock.elapsed()) {
-                return self.waiting.pop_front().map(|(_, item)| item);
+                return self.buffered.pop_front().map(|(_, item)| item);
             }
             if due.is_none() && self.drained {
                 return None;
@@ -41,10 +41,12 @@ impl LagBuffer {
             tokio::select! {
                 biased;
                 () = sleep, if due.is_some() => {}
-                item = driver.next(), if !self.drained && self.waiting.len() < MAX_BUFFERED_ITEMS => match item {
-                    Some(item) => self.waiting.push_back((self.clock.elapsed() + self.lag, item)),
-                    None => self.drained = true,
-                },
+                item = driver.next(), if !self.drained && self.buffered.len() < MAX_BUFFERED_ITEMS => {
+                    match item {
+                        Some(item) => self.buffered.push_back((self.clock.elapsed() + self.lag, item)),
+                        None => self.drained = true,
+                    }
+                }
             }
         }
     }

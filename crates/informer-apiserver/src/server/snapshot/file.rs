@@ -27,7 +27,8 @@ struct SnapshotFile<S> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The file cannot be written. An existing file is unchanged, unless only the sync of its directory failed.
+    /// The file cannot be written. An existing file is unchanged, unless only the sync of its directory
+    /// failed.
     #[error("cannot write the snapshot {}", path.display())]
     Write {
         /// The file.
@@ -104,8 +105,8 @@ impl Snapshot {
     }
 }
 
-/// Writes a new file with a random name next to `path`, and renames it. No existing link or file is followed or overwritten before
-/// the rename.
+/// Writes a new file with a random name next to `path`, and renames it. No existing link or file is followed
+/// or overwritten before the rename.
 fn write(path: &Path, state: &Snapshot) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Only the owner can read a temporary file. It is removed on failure.
@@ -155,7 +156,8 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a snapshot, or cannot be restored. The server is unchanged then.
+    /// Returns an error if the file cannot be read, is not a snapshot, or cannot be restored. The server is
+    /// unchanged then.
     pub fn restore_from(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let restored = self.restore(Snapshot::open(path)?);
