@@ -81,8 +81,8 @@ impl RequestRecord {
         let gvr = self.gvr.as_ref().map_or(0, |gvr| gvr.group.len() + gvr.version.len() + gvr.resource.len());
         let optional = [&self.namespace, &self.name, &self.subresource];
         let named: usize = optional.into_iter().flatten().map(String::len).sum();
-        let texts = [&self.path, &self.query, &self.resource_version, &self.user_agent];
-        size_of::<Self>() + gvr + named + texts.map(String::len).iter().sum::<usize>()
+        let strings = [&self.path, &self.query, &self.resource_version, &self.user_agent];
+        size_of::<Self>() + gvr + named + strings.map(String::len).iter().sum::<usize>()
     }
 
     /// Returns true if the request has this verb and this plural resource name.

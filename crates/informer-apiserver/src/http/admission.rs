@@ -20,12 +20,13 @@ impl Call<'_> {
         let options = options();
         let kind = self.kind();
         let sub = self.route.subresource.as_deref().unwrap_or_default();
-        let own = kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
-        let (group, version, name) = own
+        let subresource_kind =
+            kind.subresources().into_iter().find(|known| known.name == sub).and_then(|known| known.of);
+        let (group, version, name) = subresource_kind
             .map_or((kind.gvr.group.as_str(), kind.gvr.version.as_str(), kind.kind.as_str()), |of| {
                 (of.group, of.version, of.kind)
             });
-        let seen = ReviewKind::new(group, version, name);
+        let review_kind = ReviewKind::new(group, version, name);
         let name = match (self.name(), self.route.verb) {
             ("", Verb::Create) => {
                 let object = self.object(body).ok()?.value;
@@ -40,7 +41,7 @@ impl Call<'_> {
         };
         let attributes = Attributes {
             gvr: kind.gvr.clone(),
-            kind: seen,
+            kind: review_kind,
             subresource: sub.to_owned(),
             namespace,
             name,

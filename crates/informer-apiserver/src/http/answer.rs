@@ -181,7 +181,7 @@ pub(crate) fn strip_head_body(head: &request::Parts, response: ApiResponse) -> A
     ApiResponse::from_parts(parts, ApiBody::none())
 }
 
-/// Returns true if the response is indented: for `pretty`, or for curl, Wget and browsers.
+/// Returns true if the response is indented: as `pretty` says, or by default for curl, Wget and browsers.
 pub(crate) fn wants_indent(head: &request::Parts, query: &Query) -> bool {
     query.flag("pretty").unwrap_or_else(|| {
         let agent = header(head, USER_AGENT);

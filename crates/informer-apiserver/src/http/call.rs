@@ -232,9 +232,9 @@ impl Call<'_> {
 
     async fn get(self, plan: &Plan) -> Result<(ApiResponse, Encoding), ApiError> {
         let (shape, encoding) = self.negotiate(Wants::Item)?;
-        let asked = parse_version(self.query.text("resourceVersion"))
+        let requested = parse_version(self.query.text("resourceVersion"))
             .map_err(|message| ApiError::new(500, "", message))?;
-        if let Some(version) = asked {
+        if let Some(version) = requested {
             self.shared.reach(version).await?;
         }
         let stored = match plan.rewind {
@@ -244,7 +244,7 @@ impl Call<'_> {
         let resource = &self.route.resource;
         // Without a resourceVersion, kube-apiserver reads from etcd instead of the watch cache: convert
         // again.
-        let stored = match asked {
+        let stored = match requested {
             None => self.shared.present_from_webhook(resource, &stored).await?,
             Some(_) => {
                 let mut shown = self.shared.presented(resource, &[stored], EventType::Modified).await?;
@@ -330,7 +330,7 @@ impl Call<'_> {
                 let Reading { value: object, doubled } = self.object(body)?;
                 let kind = self.kind();
                 let known = shared.schema.kind_by_api_version(&kind.api_version, &kind.kind);
-                let twice = self.twice(known.filter(|_| !kind.is_custom()), (body, doubled));
+                let twice = self.find_duplicates(known.filter(|_| !kind.is_custom()), (body, doubled));
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 match self.route.verb {
                     Verb::Create => shared.create(scope, object, self.mode()).await?,
@@ -356,8 +356,8 @@ impl Call<'_> {
     /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a
     /// 404.
     pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
-        let told = self.scope().validation.is_told();
-        PatchType::parse(content_type, self.kind(), body, told).or_else(|error| {
+        let report_duplicates = self.scope().validation.is_told();
+        PatchType::parse(content_type, self.kind(), body, report_duplicates).or_else(|error| {
             if error.reason() != "UnsupportedMediaType" {
                 self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
             }
@@ -366,7 +366,7 @@ impl Call<'_> {
     }
 
     /// Finds the duplicate keys of a body, if `fieldValidation` asks to report them.
-    pub(crate) fn twice(
+    pub(crate) fn find_duplicates(
         &self,
         known: Option<informer_schema::Kind<'_>>,
         (body, doubled): (&[u8], bool),
@@ -411,7 +411,7 @@ impl Call<'_> {
         let options = DeleteOptions::parse(self.query, given.as_ref())?;
         let mut scope = self.scope();
         scope.dry_run = options.dry_run;
-        let review_options = || options.told(given.as_ref());
+        let review_options = || options.to_admission_options(given.as_ref());
         if self.route.verb == Verb::Delete {
             let admission = self.admission(&[], review_options);
             let scope = scope.admitted_by(admission.as_ref());

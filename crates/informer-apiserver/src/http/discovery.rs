@@ -76,19 +76,19 @@ pub(crate) fn respond(
             .ok_or_else(ApiError::unknown_path),
         ["openapi", "v2"] => {
             drop(registry);
-            Ok(crate::http::openapi::whole(shared, head))
+            Ok(crate::http::openapi::v2_document(shared, head))
         }
         ["openapi", "v3"] => {
             drop(registry);
-            Ok(crate::http::openapi::index(shared))
+            Ok(crate::http::openapi::v3_index(shared))
         }
         ["openapi", "v3", "api", version] => {
             drop(registry);
-            crate::http::openapi::one(shared, head, "", version)
+            crate::http::openapi::v3_document(shared, head, "", version)
         }
         ["openapi", "v3", "apis", group, version] => {
             drop(registry);
-            crate::http::openapi::one(shared, head, group, version)
+            crate::http::openapi::v3_document(shared, head, group, version)
         }
         ["api", version] => resources(&registry, "", version),
         ["apis", group, version] => resources(&registry, group, version),

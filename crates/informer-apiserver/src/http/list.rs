@@ -352,7 +352,7 @@ impl Page {
         for chunk in unencoded.chunks(ITEMS_BEFORE_YIELD * threads) {
             std::thread::scope(|scope| {
                 let mut parts = chunk.chunks(chunk.len().div_ceil(threads));
-                let own = parts.next().unwrap_or_default();
+                let first_part = parts.next().unwrap_or_default();
                 for part in parts {
                     // Items without a thread are encoded on first use.
                     let started = std::thread::Builder::new().spawn_scoped(scope, move || write(part));
@@ -360,7 +360,7 @@ impl Page {
                         tracing::debug!(%error, "a list is written by fewer threads");
                     }
                 }
-                write(own);
+                write(first_part);
             });
             tokio::task::yield_now().await;
         }

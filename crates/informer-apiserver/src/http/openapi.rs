@@ -11,7 +11,7 @@ use http::{Response, request};
 use informer_schema::{BaseType, Field, ListType, Message, Shape};
 use serde_json::{Value, json};
 
-pub(crate) use v2::whole;
+pub(crate) use v2::v2_document;
 
 use crate::http::Frontend;
 use crate::http::answer::{ApiResponse, json as json_answer};
@@ -21,7 +21,7 @@ use crate::model::kinds::Kind;
 use crate::registry::Resource;
 
 /// Returns the index of the documents, one for each group version.
-pub(crate) fn index(shared: &Frontend) -> ApiResponse {
+pub(crate) fn v3_index(shared: &Frontend) -> ApiResponse {
     let mut paths = serde_json::Map::new();
     for (group, version) in group_versions(shared) {
         let path = path_of(&group, &version);
@@ -36,7 +36,7 @@ pub(crate) fn index(shared: &Frontend) -> ApiResponse {
 }
 
 /// Returns the document of a group version.
-pub(crate) fn one(
+pub(crate) fn v3_document(
     shared: &Frontend,
     head: &request::Parts,
     group: &str,
@@ -91,10 +91,10 @@ fn group_versions(shared: &Frontend) -> Vec<(String, String)> {
 fn document(shared: &Frontend, group: &str, version: &str) -> Value {
     let registry = shared.registry.read();
     let (mut paths, mut schemas) = (serde_json::Map::new(), BTreeMap::new());
-    let here = |resource: &&std::sync::Arc<Resource>| {
+    let in_group_version = |resource: &&std::sync::Arc<Resource>| {
         resource.kind.gvr.group == group && resource.kind.gvr.version == version
     };
-    for resource in registry.iter().filter(here) {
+    for resource in registry.iter().filter(in_group_version) {
         let kind = &resource.kind;
         paths.extend(paths_of(kind));
         let gvk = json!([{"group": group, "version": version, "kind": kind.kind}]);
@@ -141,10 +141,10 @@ fn paths_of(kind: &Kind) -> [(String, Value); 2] {
             "x-kubernetes-group-version-kind": gvk,
         })
     };
-    let one = json!({"get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete")});
+    let item = json!({"get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete")});
     [
         (collection.clone(), json!({"get": operation("list"), "post": operation("post")})),
-        (format!("{collection}/{{name}}"), one),
+        (format!("{collection}/{{name}}"), item),
     ]
 }
 

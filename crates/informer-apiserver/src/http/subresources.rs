@@ -141,10 +141,10 @@ impl Call<'_> {
             return Ok((object, Vec::new()));
         };
         let fitted = crate::model::typed::fit(known.message(), members);
-        let twice = self.twice(Some(known), (body, doubled));
+        let twice = self.find_duplicates(Some(known), (body, doubled));
         let scope = Scope { twice: twice.as_ref(), ..self.scope() };
-        let judged = fitted.and_then(|unknown| scope.check_fields(unknown));
-        let warnings = judged.map_err(|why| self.decode_error(known, &why))?;
+        let validated = fitted.and_then(|unknown| scope.check_fields(unknown));
+        let warnings = validated.map_err(|why| self.decode_error(known, &why))?;
         Ok((object, warnings))
     }
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use http::HeaderValue;
 
-/// Maximum characters of all warnings. Above it, each warning is truncated.
+/// Maximum characters of all warnings. If it is exceeded, each warning is truncated, and those that do not
+/// fit are dropped.
 const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum characters of a truncated warning.
 const MAX_TRUNCATED_CHARS: usize = 256;
@@ -27,13 +28,13 @@ impl Warnings {
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let mut seen = HashSet::new();
         let all: Vec<&str> = self.0.iter().map(String::as_str).filter(|one| seen.insert(*one)).collect();
-        let whole = all.iter().map(|one| char_count(one)).sum::<usize>() <= MAX_TOTAL_CHARS;
+        let fits = all.iter().map(|one| char_count(one)).sum::<usize>() <= MAX_TOTAL_CHARS;
         let mut remaining = MAX_TOTAL_CHARS;
         let selected = all.into_iter().map_while(|one| {
-            let text = if whole { one } else { truncate(one) };
-            let there = remaining > 0 || whole;
+            let text = if fits { one } else { truncate(one) };
+            let allowed = remaining > 0 || fits;
             remaining = remaining.saturating_sub(char_count(text));
-            there.then_some(text)
+            allowed.then_some(text)
         });
         selected.filter_map(|text| HeaderValue::try_from(format!("299 - {text:?}")).ok()).collect()
     }

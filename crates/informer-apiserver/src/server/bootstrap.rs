@@ -237,13 +237,16 @@ pub(crate) fn write_bootstrap_policy(server: &ApiServer) {
     };
     for AggregatedRole { role, included_in, rules } in aggregated_roles() {
         let label = |of: &str| format!("rbac.authorization.k8s.io/aggregate-to-{of}");
-        let mut own = metadata(role);
+        let mut role_metadata = metadata(role);
         if let Some(included_in) = included_in {
-            own["labels"][label(included_in)] = "true".into();
+            role_metadata["labels"][label(included_in)] = "true".into();
         }
         let selectors = json!([{"matchLabels": {label(role): "true"}}]);
         let aggregated = json!({"clusterRoleSelectors": selectors});
-        write("clusterroles", json!({"metadata": own, "rules": null, "aggregationRule": aggregated}));
+        write(
+            "clusterroles",
+            json!({"metadata": role_metadata, "rules": null, "aggregationRule": aggregated}),
+        );
         let mut part = metadata(&format!("system:aggregate-to-{role}"));
         part["labels"][label(role)] = "true".into();
         write("clusterroles", json!({"metadata": part, "rules": rules}));

@@ -43,9 +43,9 @@ impl ClientVerifier {
     /// Verifies the certificate chain of a connection. Returns `None` if there is no certificate, or a valid
     /// one has no user.
     pub(crate) fn verify(&self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
-        let (own, rest) = chain?.split_first()?;
-        match self.0.verify_client_cert(own, rest, UnixTime::now()) {
-            Ok(_) => subject::user(own).map(PeerCertificate::Verified),
+        let (leaf, intermediates) = chain?.split_first()?;
+        match self.0.verify_client_cert(leaf, intermediates, UnixTime::now()) {
+            Ok(_) => subject::user(leaf).map(PeerCertificate::Verified),
             Err(error) => {
                 tracing::debug!(%error, "a client's certificate proves nothing");
                 Some(PeerCertificate::Invalid)

@@ -22,7 +22,7 @@ enum ConnectionState {
     /// Has read a part of a request head.
     Head,
     /// Has `open` responses in flight.
-    Answers { open: usize },
+    Responses { open: usize },
 }
 
 /// The result of a timeout check.
@@ -73,21 +73,21 @@ impl ConnectionTimer {
             }
             // HTTP/2 frames such as PING are no requests, so they do not end the idle time.
             ConnectionState::Next if !self.http2 => self.transition(ConnectionState::Head, now),
-            ConnectionState::Next | ConnectionState::Head | ConnectionState::Answers { .. } => {}
+            ConnectionState::Next | ConnectionState::Head | ConnectionState::Responses { .. } => {}
         }
     }
 
     /// Records a complete request head.
     pub(super) fn on_request(&mut self, now: Duration) {
         let open = match self.state {
-            ConnectionState::Answers { open } => open + 1,
+            ConnectionState::Responses { open } => open + 1,
             _ => 1,
         };
         self.long_running = true;
-        self.transition(ConnectionState::Answers { open }, now);
+        self.transition(ConnectionState::Responses { open }, now);
     }
 
-    /// Records a response head. An `long_running` body has no timeout.
+    /// Records a response head. A `long_running` body has no timeout.
     pub(super) fn on_response(&mut self, long_running: bool, now: Duration) {
         self.long_running = long_running;
         self.since = now;
@@ -96,8 +96,8 @@ impl ConnectionTimer {
     /// Records that a response was written or aborted.
     pub(super) fn on_response_end(&mut self, now: Duration) {
         match self.state {
-            ConnectionState::Answers { open } if open > 1 => {
-                self.state = ConnectionState::Answers { open: open - 1 }
+            ConnectionState::Responses { open } if open > 1 => {
+                self.state = ConnectionState::Responses { open: open - 1 }
             }
             _ => self.transition(ConnectionState::Next, now),
         }
@@ -110,10 +110,10 @@ impl ConnectionTimer {
             ConnectionState::First { .. } | ConnectionState::Head => (HEAD_TIMEOUT, TimeoutCheck::TimedOut),
             ConnectionState::Next => (IDLE_TIMEOUT, TimeoutCheck::Idle),
             // A slow HTTP/2 stream has its own flow control window and does not block other streams.
-            ConnectionState::Answers { .. } if self.http2 || self.long_running => {
+            ConnectionState::Responses { .. } if self.http2 || self.long_running => {
                 return TimeoutCheck::Pending(now + HEAD_TIMEOUT);
             }
-            ConnectionState::Answers { .. } => (RESPONSE_TIMEOUT, TimeoutCheck::TimedOut),
+            ConnectionState::Responses { .. } => (RESPONSE_TIMEOUT, TimeoutCheck::TimedOut),
         };
         let due = self.since + wait;
         match due <= now {

@@ -9,7 +9,7 @@ use super::{document, empty, etag, group_versions, proto};
 use crate::http::Frontend;
 
 /// Returns the document. Its schemas are those of v3, reduced to what v2 can express.
-pub(crate) fn whole(shared: &Frontend, head: &request::Parts) -> ApiResponse {
+pub(crate) fn v2_document(shared: &Frontend, head: &request::Parts) -> ApiResponse {
     let Some(protobuf) = wants_protobuf(header(head, ACCEPT)) else {
         let mut response = empty(406);
         vary(&mut response);
