@@ -43,8 +43,13 @@ pub(super) async fn mirror(
             Ok(())
         })
         .await?;
+    // The read waits for the write. The Secret may have been replaced or deleted since.
     let shown = ctx.client.get::<Secret>(key).await?;
-    let _ = (written, shown);
+    if let Some(shown) = shown.filter(|shown| shown.metadata.uid == written.metadata.uid) {
+        let version =
+            |secret: &Secret| -> Option<u64> { secret.metadata.resource_version.as_ref()?.parse().ok() };
+        acting.check_own_write(key, version(&written), version(&shown));
+    }
     Ok(Outcome::Done)
 }
 
