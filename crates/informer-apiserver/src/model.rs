@@ -1,4 +1,4 @@
-//! Pure functions over objects and kinds: no tokio, no locks, no clock.
+//! Pure functions over objects and kinds. No code here uses tokio, a lock or the clock.
 
 pub(crate) mod cel;
 pub(crate) mod crd;

@@ -55,7 +55,7 @@ use crate::auth::Requester;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
-use crate::model::rules::{Taken, allocate_from, prepare_new, tolerate_lost_nodes};
+use crate::model::rules::{UsedAddresses, add_default_tolerations, allocate_service, prepare_for_create};
 use crate::pipeline::allocations::Allocation;
 use crate::registry::storage::{self, Changed, Stored};
 use merge::{Origin, check_new, check_schema, decode_typed, fill_status};
@@ -157,7 +157,7 @@ impl Pipeline {
         mut object: Object,
         mode: WriteMode,
     ) -> Result<Written, ApiError> {
-        metadata::wipe(&mut object);
+        metadata::remove_server_fields(&mut object);
         let managers = self.manage_created(scope, &mut object, mode).await;
         self.store_new(scope, (object, managers), mode).await
     }
@@ -173,7 +173,7 @@ impl Pipeline {
         let managers = managers.as_deref();
         match mode {
             WriteMode::Raw => {}
-            WriteMode::Whole => tolerate_lost_nodes(kind, &mut object),
+            WriteMode::Whole => add_default_tolerations(kind, &mut object),
             _ if scope.validation == Validation::Unchecked => {}
             _ => self.run_mutating_plugins(kind, scope.namespace, &mut object)?,
         }
@@ -250,18 +250,18 @@ impl Pipeline {
         scope: Scope<'_>,
         (name, object): (&str, &mut Object),
         mode: WriteMode,
-        taken: Option<&Taken>,
+        taken: Option<&UsedAddresses>,
     ) -> Result<Option<Allocation<'_>>, ApiError> {
         let kind = scope.kind();
         let mut allocation = None;
         if mode == WriteMode::Raw || scope.validation == Validation::Unchecked {
             metadata::check_name(kind, name, object)?;
         } else {
-            prepare_new(kind, object, &self.now());
+            prepare_for_create(kind, object, &self.now());
             check_new(kind, name, object, mode)?;
             scope.check_params(self, name, None, object)?;
             match taken {
-                Some(taken) => allocate_from(taken, kind, object, None, mode)?,
+                Some(taken) => allocate_service(taken, kind, object, None, mode)?,
                 None => allocation = self.allocate(kind, object, None, mode)?,
             }
         }
@@ -284,7 +284,7 @@ impl Pipeline {
         }
         if scope.kind().is(DEFINITIONS, "CustomResourceDefinition") {
             // An invalid raw CRD is stored, too. Its names are defaulted, because the server needs them.
-            drop(crate::model::crd::check_definition(object));
+            drop(crate::model::crd::validate_crd(object));
         }
         Ok(Vec::new())
     }
@@ -292,7 +292,7 @@ impl Pipeline {
     /// Sets the fields that the server owns in a new object.
     fn fill_new(&self, kind: &Kind, object: &mut Object, mode: WriteMode) {
         let now = self.now();
-        metadata::wipe(object);
+        metadata::remove_server_fields(object);
         let metadata = metadata_of_mut(object);
         let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
         metadata.insert("uid".into(), uid.to_string().into());
@@ -307,7 +307,7 @@ impl Pipeline {
         if kind.is("", "Namespace") {
             namespace::fill(object);
         } else if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-            crate::model::crd::fill_new_definition(object);
+            crate::model::crd::init_crd_status(object);
         } else if matches!(mode, WriteMode::Main | WriteMode::Whole) {
             fill_status(kind, object);
         } else if kind.is("", "Pod") {

@@ -23,7 +23,7 @@ impl Admission {
     ) -> Result<Object, String> {
         let (object, unknown) = self.decode_and_default(resource, object)?;
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
-        Validation::Strict.judge(unknown).map(|_| object)
+        Validation::Strict.enforce(unknown).map(|_| object)
     }
 
     fn decode_and_default(

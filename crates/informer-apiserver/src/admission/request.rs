@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AdmissionRequest;
 use crate::auth::Requester;
-use crate::model::duplicates::Twice;
+use crate::model::duplicates::DuplicateKeys;
 use crate::model::kinds::Kind;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::registry::Resource;
@@ -28,7 +28,7 @@ pub(crate) struct Scope<'a> {
     /// when an update or patch targets a missing object. `None` for internal writes, which skip both checks.
     pub(crate) requester: Option<Requester<'a>>,
     /// Duplicate keys in the request body. The decoded object has only the last value of each.
-    pub(crate) twice: Option<&'a Twice>,
+    pub(crate) twice: Option<&'a DuplicateKeys>,
     /// The object is modified through its `scale` subresource. Plugins check the written resource itself.
     pub(crate) scales: bool,
 }
@@ -71,8 +71,8 @@ impl<'a> Scope<'a> {
     /// Returns the warnings for the client, or the message with which the object is rejected.
     pub(crate) fn check_fields(&self, unknown: Vec<String>) -> Result<Vec<String>, String> {
         let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}")).collect();
-        self.validation.judge(match self.twice {
-            Some(twice) => twice.told(unknown),
+        self.validation.enforce(match self.twice {
+            Some(twice) => twice.with_unknown_fields(unknown),
             None => unknown,
         })
     }

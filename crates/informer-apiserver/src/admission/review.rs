@@ -130,7 +130,7 @@ pub(super) fn refusal(hook: &Hook, result: &Value) -> ApiError {
     let mut error = ApiError::new(code, "", message);
     error.reason = reason.into();
     match result.get("details").filter(|details| details.is_object()) {
-        Some(details) => error.giving(details.clone()),
+        Some(details) => error.with_details(details.clone()),
         None => error,
     }
 }

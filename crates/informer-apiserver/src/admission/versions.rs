@@ -10,7 +10,7 @@ use super::Object;
 use super::matching::Invocation;
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use crate::model::kinds::reform;
+use crate::model::kinds::convert_version;
 use crate::registry::Resource;
 
 /// The new and the old object.
@@ -137,7 +137,7 @@ impl Admission {
             return self.convert_whole(resource, object).await.map(Some);
         }
         let mut object = object.clone();
-        reform(&resource.kind, &mut object);
+        convert_version(&resource.kind, &mut object);
         Ok(Some(object))
     }
 }

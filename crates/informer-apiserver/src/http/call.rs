@@ -24,8 +24,8 @@ use crate::http::route::ResourceRoute;
 use crate::http::watch::{WatchDriver, WatchRequest};
 use crate::http::watch_faults::{FaultyWatch, Framing};
 use crate::http::{Frontend, list, options};
-use crate::model::duplicates::Twice;
-use crate::model::error::{ApiError, BODY_BYTES_MAX};
+use crate::model::duplicates::DuplicateKeys;
+use crate::model::error::{ApiError, MAX_BODY_BYTES};
 use crate::model::json::{Reading, excerpt, read_json, read_whole};
 use crate::model::kinds::{Kind, Subresource};
 use crate::model::metadata::parse_version;
@@ -110,7 +110,8 @@ impl Call<'_> {
         B::Data: Buf,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::leads_nowhere(sub)) {
+        if let Some(sub) = self.route.subresource.as_deref().filter(|sub| Subresource::is_unimplemented(sub))
+        {
             self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
             let message = format!("{sub} needs a node, and there are none here");
             return Err(ApiError::new(501, "NotImplemented", message));
@@ -343,7 +344,7 @@ impl Call<'_> {
             }
             _ => {
                 let patch = self.patch(media_type(self.head), body)?;
-                let twice = patch.twice(body).filter(|_| scope.validation.is_told());
+                let twice = patch.twice(body).filter(|_| scope.validation.is_reported());
                 let scope = Scope { twice: twice.as_ref(), ..scope };
                 shared.patch(scope, self.name(), &patch, self.mode()).await?
             }
@@ -356,7 +357,7 @@ impl Call<'_> {
     /// Parses the patch in a body. A malformed patch is reported only if the object exists; otherwise it is a
     /// 404.
     pub(crate) fn patch(&self, content_type: &str, body: &[u8]) -> Result<PatchType, ApiError> {
-        let report_duplicates = self.scope().validation.is_told();
+        let report_duplicates = self.scope().validation.is_reported();
         PatchType::parse(content_type, self.kind(), body, report_duplicates).or_else(|error| {
             if error.reason() != "UnsupportedMediaType" {
                 self.shared.find(&self.route.resource, self.route.namespace.as_deref(), self.name())?;
@@ -370,11 +371,11 @@ impl Call<'_> {
         &self,
         known: Option<informer_schema::Kind<'_>>,
         (body, doubled): (&[u8], bool),
-    ) -> Option<Twice> {
+    ) -> Option<DuplicateKeys> {
         match media_type(self.head) {
-            _ if !self.scope().validation.is_told() => None,
-            "application/json" | "" => doubled.then(|| Twice::in_json(known, body)).flatten(),
-            "application/yaml" => Twice::in_yaml(body),
+            _ if !self.scope().validation.is_reported() => None,
+            "application/json" | "" => doubled.then(|| DuplicateKeys::in_json(known, body)).flatten(),
+            "application/yaml" => DuplicateKeys::in_yaml(body),
             _ => None,
         }
     }
@@ -507,7 +508,7 @@ fn require_object(Reading { value, doubled }: Reading) -> Result<Reading, Decode
     match value {
         Value::Object(_) => Ok(Reading { value, doubled }),
         Value::Null => Ok(Reading { value: Value::Object(serde_json::Map::new()), doubled }),
-        other => Err(DecodeError::Syntax(crate::model::metadata::typeless(&other))),
+        other => Err(DecodeError::Syntax(crate::model::metadata::type_meta_error(&other))),
     }
 }
 
@@ -543,7 +544,7 @@ where
     B::Data: Buf,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let limited = std::pin::pin!(Limited::new(body, BODY_BYTES_MAX));
+    let limited = std::pin::pin!(Limited::new(body, MAX_BODY_BYTES));
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large_body()),

@@ -192,7 +192,7 @@ impl ApiService {
                         warn_first(&mut response, deprecated.as_slice());
                         (Ok(response), encoding)
                     }
-                    Err(error) => (Err(error.warned_first(deprecated)), plain),
+                    Err(error) => (Err(error.prepend_warning(deprecated)), plain),
                 }
             }
         }

@@ -78,7 +78,7 @@ impl Call<'_> {
             other => other,
         };
         let patch = self.patch(content_type, body)?;
-        let twice = patch.twice(body).filter(|_| scope.validation.is_told());
+        let twice = patch.twice(body).filter(|_| scope.validation.is_reported());
         let scope = Scope { twice: twice.as_ref(), ..scope };
         self.write_scale(scope, &NewScale::Patch(patch)).await
     }

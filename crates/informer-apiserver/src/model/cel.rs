@@ -1,4 +1,4 @@
-//! Expressions in CEL: parsing and type checking of the expressions of policies and webhooks.
+//! Parsing and type checking of the CEL expressions in admission policies and webhook match conditions.
 
 #[cfg(feature = "cel")]
 pub(crate) mod check;
@@ -16,5 +16,6 @@ pub(crate) use check::Declared;
 #[cfg(not(feature = "cel"))]
 pub(crate) use unchecked::Declared;
 
-/// Under this name the objects that an expression makes have the name of their type: no member of an object can be called so.
+/// The map key under which a constructed object stores the name of its type. No field of an object can have
+/// this name.
 pub(crate) const TYPE_NAME: &str = "\0type";

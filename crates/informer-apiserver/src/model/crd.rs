@@ -1,4 +1,4 @@
-//! Custom resources: their definitions, and what the schemas of those say about objects.
+//! CustomResourceDefinitions, and defaulting, pruning and validation by their schemas.
 
 pub(crate) mod conversion;
 #[cfg(feature = "cel")]
@@ -17,13 +17,13 @@ pub(crate) mod validate;
 pub(crate) use conversion::{failed, read, review, shown, take};
 #[cfg(feature = "cel")]
 pub(crate) use costs::cost_of_expression;
-pub(crate) use definition::{change_definition, check_definition, resources};
-pub(crate) use lifecycle::{CLEANUP_FINALIZER, fill_new_definition, mark_definition};
+pub(crate) use definition::{resources, update_crd, validate_crd};
+pub(crate) use lifecycle::{CLEANUP_FINALIZER, init_crd_status, mark_crd_terminating};
 pub(crate) use names::served_spec;
 #[cfg(feature = "cel")]
 pub(crate) use nesting::{is_deeper, on_large_stack, parse};
 #[cfg(feature = "cel")]
-pub(crate) use parts::{calls_of, makes_messages, members_of, names_of, parts, parts_mut};
+pub(crate) use parts::{calls_of, constructs_messages, members_of, names_of, parts, parts_mut};
 
 use std::collections::HashMap;
 
@@ -34,10 +34,10 @@ use crate::model::error::Cause;
 use crate::model::rules::as_value;
 use rules::Rules;
 
-/// Patterns of one schema; longer lists are a mistake or an attack.
-const PATTERNS_MAX: usize = 1000;
+/// The maximum number of patterns compiled for one schema, as a limit for hostile schemas.
+const MAX_PATTERNS: usize = 1000;
 
-/// The schema of one version, ready to be used.
+/// The schema of one CRD version, with its patterns and CEL rules compiled.
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Value,
@@ -46,34 +46,34 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Makes a schema usable. Patterns that are no regular expressions here hold for everything.
+    /// Compiles a schema. A pattern that the regex engine does not accept matches every string.
     pub(crate) fn new(root: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&root, &mut patterns);
         Self { rules: Rules::new(&root), root, patterns }
     }
 
-    /// The schema as the definition has it.
+    /// Returns the schema as the CRD contains it.
     pub(crate) fn root(&self) -> &Value {
         &self.root
     }
 
-    /// Takes out what the schema does not know, and fills in its defaults. Answers the paths of unknown fields.
+    /// Prunes and defaults an object. Returns the paths of unknown fields.
     pub(crate) fn shape(&self, object: &mut Map<String, Value>) -> Vec<String> {
         shape::shape(&self.root, object)
     }
 
-    /// Fills in the defaults.
+    /// Applies the defaults.
     pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
         shape::defaults(&self.root, object);
     }
 
-    /// Takes out what the schema does not know.
+    /// Removes unknown fields.
     pub(crate) fn prune(&self, object: &mut Map<String, Value>) {
         drop(shape::prune_all(&self.root, object));
     }
 
-    /// What is wrong with an object. What an update leaves as it was is tolerated.
+    /// Validates an object. Values that an update leaves unchanged are not validated again.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| self.check_value(object, old))
     }
@@ -106,7 +106,7 @@ impl Schema {
 }
 
 fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {
-    if patterns.len() >= PATTERNS_MAX {
+    if patterns.len() >= MAX_PATTERNS {
         return;
     }
     match schema {

@@ -1,4 +1,5 @@
-//! Members that are in a body twice. The last one counts, and who asks for it is told.
+//! Duplicate keys in JSON and YAML bodies. The last one wins. They are reported if `fieldValidation` is
+//! `Warn` or `Strict`.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -9,56 +10,57 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::model::write_options::Validation;
-use crate::model::yaml::yaml_twice;
+use crate::model::yaml::duplicate_keys;
 
-/// The members of an operation of a JSON patch.
-const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
-/// What stands before the lines of a strict reader of YAML.
+/// The members of a JSON patch operation.
+const OPERATION_MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
+/// The text before the errors of the strict YAML decoder.
 const YAML: [&str; 2] =
     ["yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"];
 
-/// What a strict reader finds in a body with members that are there twice.
+/// The errors that a strict decoder reports for a body with duplicate keys.
 #[derive(Debug)]
-pub(crate) enum Twice {
-    /// In JSON of a built-in kind: everything, in the order of the body.
-    Everything(Vec<String>),
-    /// Elsewhere: those members alone, which are told before what is not known.
-    Alone(Vec<String>),
+pub(crate) enum DuplicateKeys {
+    /// JSON of a built-in kind: all strict errors, in the order of the body.
+    AllProblems(Vec<String>),
+    /// Other bodies: only the duplicate keys. They are reported before unknown fields.
+    KeysOnly(Vec<String>),
 }
 
-impl Twice {
-    /// In JSON that has members twice, of a built-in kind where that is known.
+impl DuplicateKeys {
+    /// Finds duplicate keys in JSON. For a built-in kind it also finds unknown fields.
     pub(crate) fn in_json(known: Option<Kind<'_>>, body: &[u8]) -> Option<Self> {
         if let Some(known) = known {
             let problems = known.strict_problems(body).ok()?;
-            return Some(Self::Everything(problems.iter().map(ToString::to_string).collect()));
+            return Some(Self::AllProblems(problems.iter().map(ToString::to_string).collect()));
         }
-        found(body, Place::Value).map(Self::Alone)
+        found(body, Position::Value).map(Self::KeysOnly)
     }
 
-    /// In YAML.
+    /// Finds duplicate keys in YAML.
     pub(crate) fn in_yaml(body: &[u8]) -> Option<Self> {
-        yaml_twice(body).map(|why| Self::Alone(vec![format!("yaml: {why}")]))
+        duplicate_keys(body).map(|why| Self::KeysOnly(vec![format!("yaml: {why}")]))
     }
 
-    /// In the operations of a JSON patch, with members that operations do not have.
+    /// Finds duplicate and unknown members in the operations of a JSON patch.
     pub(crate) fn in_operations(body: &[u8]) -> Option<Self> {
-        let found = found(body, Place::Operations)?;
-        Some(Self::Alone(found.into_iter().map(|why| format!("json patch {why}")).collect()))
+        let found = found(body, Position::Operations)?;
+        Some(Self::KeysOnly(found.into_iter().map(|why| format!("json patch {why}")).collect()))
     }
 
-    /// With what was found to be unknown.
-    pub(crate) fn told(&self, unknown: Vec<String>) -> Vec<String> {
+    /// Returns these errors together with the unknown fields.
+    pub(crate) fn with_unknown_fields(&self, unknown: Vec<String>) -> Vec<String> {
         match self {
-            Self::Everything(all) => all.clone(),
-            Self::Alone(twice) => twice.iter().cloned().chain(unknown).collect(),
+            Self::AllProblems(all) => all.clone(),
+            Self::KeysOnly(twice) => twice.iter().cloned().chain(unknown).collect(),
         }
     }
 }
 
 impl Validation {
-    /// What is done about what a strict reader has found: warnings, or why it is refused.
-    pub(crate) fn judge(self, found: Vec<String>) -> Result<Vec<String>, String> {
+    /// Applies `fieldValidation` to strict decoding errors: returns them as warnings, or as the reason of a
+    /// rejection.
+    pub(crate) fn enforce(self, found: Vec<String>) -> Result<Vec<String>, String> {
         match self {
             Self::Strict if !found.is_empty() => Err(format!("strict decoding error: {}", found.join(", "))),
             Self::Warn => Ok(found.iter().flat_map(|one| warnings(one)).collect()),
@@ -66,13 +68,13 @@ impl Validation {
         }
     }
 
-    /// Whether anybody wants to know what a strict reader finds.
-    pub(crate) fn is_told(self) -> bool {
+    /// Returns true if strict decoding errors are reported.
+    pub(crate) fn is_reported(self) -> bool {
         matches!(self, Self::Warn | Self::Strict)
     }
 }
 
-/// What a strict reader has found, as warnings: of YAML each line is one.
+/// Splits strict decoding errors into warnings. For YAML each line is one warning.
 pub(crate) fn warnings(found: &str) -> Vec<String> {
     match YAML.iter().find_map(|head| found.strip_prefix(head)) {
         Some(lines) => lines.split('\n').map(|line| line.trim().to_owned()).collect(),
@@ -80,42 +82,42 @@ pub(crate) fn warnings(found: &str) -> Vec<String> {
     }
 }
 
-fn found(body: &[u8], place: Place) -> Option<Vec<String>> {
+fn found(body: &[u8], place: Position) -> Option<Vec<String>> {
     let found = RefCell::default();
     let mut reader = serde_json::Deserializer::from_slice(body);
     Walk { path: "", place, found: &found }.deserialize(&mut reader).ok()?;
     Some(found.into_inner())
 }
 
-/// What is looked at.
+/// The kind of value that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Any value.
     Value,
-    /// The operations of a JSON patch.
+    /// The list of operations of a JSON patch.
     Operations,
-    /// One of them.
+    /// A single operation.
     Operation,
 }
 
-impl Place {
+impl Position {
     fn item(self) -> Self {
         if self == Self::Operations { Self::Operation } else { Self::Value }
     }
 }
 
-/// Goes through JSON, and notes the paths of what is there twice.
+/// Walks through JSON and records the paths of duplicate keys.
 struct Walk<'w> {
     path: &'w str,
-    place: Place,
+    place: Position,
     found: &'w RefCell<Vec<String>>,
 }
 
 impl Walk<'_> {
-    fn tell(&self, told: String) {
+    fn report(&self, problem: String) {
         let mut found = self.found.borrow_mut();
-        if !found.contains(&told) && found.len() < informer_schema::MAX_STRICT_PROBLEMS {
-            found.push(told);
+        if !found.contains(&problem) && found.len() < informer_schema::MAX_STRICT_PROBLEMS {
+            found.push(problem);
         }
     }
 }
@@ -175,15 +177,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(name) = members.next_key::<String>()? {
             let path = if self.path.is_empty() { name.clone() } else { format!("{}.{name}", self.path) };
-            if self.place == Place::Operation && !OPERATION.contains(&&*name) {
-                self.tell(format!("unknown field {path:?}"));
+            if self.place == Position::Operation && !OPERATION_MEMBERS.contains(&&*name) {
+                self.report(format!("unknown field {path:?}"));
                 members.next_value::<IgnoredAny>()?;
                 continue;
             }
             if !seen.insert(name) {
-                self.tell(format!("duplicate field {path:?}"));
+                self.report(format!("duplicate field {path:?}"));
             }
-            members.next_value_seed(Walk { path: &path, place: Place::Value, found: self.found })?;
+            members.next_value_seed(Walk { path: &path, place: Position::Value, found: self.found })?;
         }
         Ok(())
     }

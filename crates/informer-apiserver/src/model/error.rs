@@ -1,4 +1,4 @@
-//! What the server refuses, as the API words it: a `Status` with code, reason, message and details.
+//! API errors: the `Status` with code, reason, message and details.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,33 +7,34 @@ use serde::Serialize;
 
 use crate::model::kinds::Kind;
 
-/// The longest body of a request, as in kube-apiserver.
-pub(crate) const BODY_BYTES_MAX: usize = 3 << 20;
+/// The maximum size of a request body, as in kube-apiserver.
+pub(crate) const MAX_BODY_BYTES: usize = 3 << 20;
 
-/// A refused request: the [Status](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/)
-/// that a client would get.
+/// A failed request: the
+/// [Status](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/) that the client
+/// receives.
 #[derive(Debug, Clone)]
 pub struct ApiError {
     pub(crate) code: u16,
-    /// Empty where upstream gives none.
+    /// Empty if kube-apiserver sets none.
     pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) details: Option<Box<Details>>,
-    /// What few errors have.
+    /// Fields that few errors have.
     extra: Option<Box<Extra>>,
-    /// Not a Status but this text: unknown paths.
+    /// The response is this text instead of a Status: an unknown path.
     pub(crate) plain: bool,
-    /// Refused by the authorizer, which marks its answers.
+    /// Rejected by the authorizer. Such responses have additional headers.
     pub(crate) unauthorized: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Extra {
-    /// A continue token to go on with, in the 410 of an expired one.
+    /// The continue token in a 410 response, with which the list can be continued inconsistently.
     continue_token: Option<String>,
-    /// The details as a webhook gave them, in the place of our own.
+    /// The details that a webhook returned. They replace our own.
     given: Option<serde_json::Value>,
-    /// Warnings that go with it.
+    /// Warnings for the client.
     warnings: Vec<String>,
 }
 
@@ -68,7 +69,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The wire form, in upstream's order of members.
+/// The JSON encoding, with the field order of kube-apiserver.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {
@@ -117,12 +118,12 @@ impl ApiError {
         }
     }
 
-    fn with(mut self, details: Details) -> Self {
+    fn set_details(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
     }
 
-    /// The error, with warnings for the client.
+    /// Adds warnings for the client.
     pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
         if !warnings.is_empty() {
             self.extra.get_or_insert_default().warnings.extend(warnings);
@@ -130,8 +131,8 @@ impl ApiError {
         self
     }
 
-    /// The error, with a warning that comes before all others.
-    pub(crate) fn warned_first(mut self, warning: Option<String>) -> Self {
+    /// Adds a warning before all others.
+    pub(crate) fn prepend_warning(mut self, warning: Option<String>) -> Self {
         if let Some(warning) = warning {
             self.extra.get_or_insert_default().warnings.insert(0, warning);
         }
@@ -142,8 +143,8 @@ impl ApiError {
         self.extra.as_ref().map_or(&[], |extra| &extra.warnings)
     }
 
-    /// The error, with the details that somebody else gave.
-    pub(crate) fn giving(mut self, details: serde_json::Value) -> Self {
+    /// Replaces the details by those of a webhook.
+    pub(crate) fn with_details(mut self, details: serde_json::Value) -> Self {
         self.extra.get_or_insert_default().given = Some(details);
         self
     }
@@ -152,17 +153,17 @@ impl ApiError {
         self.extra.as_ref().and_then(|extra| extra.given.as_ref())
     }
 
-    /// The HTTP status code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         self.code
     }
 
-    /// The machine-readable reason, as `NotFound`; empty where upstream gives none.
+    /// Returns the machine-readable reason, for example `NotFound`. Empty if kube-apiserver sets none.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The message for people.
+    /// Returns the human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -177,35 +178,35 @@ impl ApiError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An unknown path: text, not a Status.
+    /// The response for an unknown path: plain text, not a Status.
     pub(crate) fn unknown_path() -> Self {
         Self { plain: true, ..Self::new(404, "NotFound", "404 page not found\n") }
     }
 
     pub(crate) fn unknown_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
-            .with(Details::default())
+            .set_details(Details::default())
     }
 
     pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", kind.qualified_resource());
-        Self::new(404, "NotFound", message).with(named(kind, name))
+        Self::new(404, "NotFound", message).set_details(named(kind, name))
     }
 
-    /// The error, with details that name an object.
+    /// Adds details that name an object.
     pub(crate) fn named(kind: &Kind, name: &str, error: Self) -> Self {
-        error.with(named(kind, name))
+        error.set_details(named(kind, name))
     }
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(405, "MethodNotAllowed", message).with(Details::default())
+        Self::new(405, "MethodNotAllowed", message).set_details(Details::default())
     }
 
     pub(crate) fn already_exists(kind: &Kind, name: &str, terminating: bool) -> Self {
         let prefix = if terminating { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} \"{name}\" already exists", kind.qualified_resource());
-        Self::new(409, "AlreadyExists", message).with(named(kind, name))
+        Self::new(409, "AlreadyExists", message).set_details(named(kind, name))
     }
 
     pub(crate) fn no_unique_name(kind: &Kind, name: &str) -> Self {
@@ -213,13 +214,14 @@ impl ApiError {
             "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
             kind.qualified_resource()
         );
-        Self::new(409, "AlreadyExists", message).with(Details { retry_after_seconds: 1, ..named(kind, name) })
+        Self::new(409, "AlreadyExists", message)
+            .set_details(Details { retry_after_seconds: 1, ..named(kind, name) })
     }
 
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified_resource());
-        Self::new(409, "Conflict", message).with(named(kind, name))
+        Self::new(409, "Conflict", message).set_details(named(kind, name))
     }
 
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
@@ -228,38 +230,37 @@ impl ApiError {
         Self::conflict(kind, name, why)
     }
 
-    /// A precondition of a deletion; upstream names the kind here, not the resource.
+    /// A failed deletion precondition. kube-apiserver names the kind here, not the resource.
     pub(crate) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified_kind());
         let details = Details { kind: kind.kind.clone(), ..named(kind, name) };
-        Self::new(409, "Conflict", message).with(details)
+        Self::new(409, "Conflict", message).set_details(details)
     }
 
-    /// A field of an object that breaks a rule.
+    /// A 422 for one invalid field.
     pub(crate) fn invalid(kind: &Kind, name: &str, cause: Cause) -> Self {
         Self::invalid_fields(kind, name, vec![cause])
     }
 
-    /// Fields of an object that break rules.
+    /// A 422 for invalid fields.
     pub(crate) fn invalid_fields(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
-        let message =
-            format!("{} \"{name}\" is invalid: {}", kind.qualified_kind(), Cause::all_told(&causes));
+        let message = format!("{} \"{name}\" is invalid: {}", kind.qualified_kind(), Cause::joined(&causes));
         let details = Details { kind: kind.kind.clone(), causes, ..named(kind, name) };
-        Self::new(422, "Invalid", message).with(details)
+        Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// Request options that do not go together; `options` is as `ListOptions`.
+    /// A 422 for invalid request options. `options` is the kind, for example `ListOptions`.
     pub(crate) fn invalid_options(options: &str, causes: Vec<Cause>) -> Self {
-        let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::all_told(&causes));
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", Cause::joined(&causes));
         let details =
             Details { group: "meta.k8s.io".into(), kind: options.into(), causes, ..Details::default() };
-        Self::new(422, "Invalid", message).with(details)
+        Self::new(422, "Invalid", message).set_details(details)
     }
 
-    /// A patch that does not apply.
+    /// A patch that cannot be applied.
     pub(crate) fn unprocessable_patch() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
-            .with(Details::default())
+            .set_details(Details::default())
     }
 
     pub(crate) fn bad_version(text: &str, why: &str) -> String {
@@ -267,7 +268,7 @@ impl ApiError {
         format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}")
     }
 
-    /// A watch from before the history.
+    /// A watch from a resourceVersion that was compacted.
     pub(crate) fn watch_too_old(version: u64, floor: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {version} ({floor})"))
     }
@@ -286,35 +287,37 @@ impl ApiError {
         Self { extra: Some(Box::new(extra)), ..Self::new(410, "Expired", message) }
     }
 
-    /// A version that the server has not reached.
+    /// A resourceVersion that is newer than the current one.
     pub(crate) fn too_large(version: u64, current: u64) -> Self {
         let text = "Too large resource version";
         let cause = Cause { reason: "ResourceVersionTooLarge", message: text.into(), field: String::new() };
         let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
-        Self::new(504, "Timeout", format!("Timeout: {text}: {version}, current: {current}")).with(details)
+        Self::new(504, "Timeout", format!("Timeout: {text}: {version}, current: {current}"))
+            .set_details(details)
     }
 
     pub(crate) fn too_large_body() -> Self {
-        let message = format!("Request entity too large: limit is {}", crate::model::error::BODY_BYTES_MAX);
+        let message = format!("Request entity too large: limit is {}", crate::model::error::MAX_BODY_BYTES);
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
     pub(crate) fn retry_later(code: u16, reason: &'static str, message: &str, seconds: u32) -> Self {
-        Self::new(code, reason, message).with(Details { retry_after_seconds: seconds, ..Details::default() })
+        Self::new(code, reason, message)
+            .set_details(Details { retry_after_seconds: seconds, ..Details::default() })
     }
 
     pub(crate) fn internal(why: &str) -> Self {
         let cause = Cause { reason: "", message: why.to_owned(), field: String::new() };
         Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
-            .with(Details { causes: vec![cause], ..Details::default() })
+            .set_details(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// As JSON, with its newline.
+    /// Encodes the error as JSON with a trailing newline.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         status_json("Failure", self.code, self)
     }
 
-    /// As the line of an ERROR event.
+    /// Encodes the error as the line of an ERROR watch event.
     pub(crate) fn to_event_line(&self) -> Vec<u8> {
         let mut line = br#"{"type":"ERROR","object":"#.to_vec();
         line.extend_from_slice(self.to_json().trim_ascii_end());
@@ -323,10 +326,10 @@ impl ApiError {
     }
 }
 
-/// What DELETE answers for most kinds.
+/// Returns the success Status that DELETE returns for most kinds.
 pub(crate) fn success(kind: &Kind, name: &str, uid: &str) -> Vec<u8> {
     let details = Details { uid: uid.to_owned(), ..named(kind, name) };
-    status_json("Success", 200, &ApiError::new(200, "", "").with(details))
+    status_json("Success", 200, &ApiError::new(200, "", "").set_details(details))
 }
 
 fn status_json(status: &str, code: u16, error: &ApiError) -> Vec<u8> {
@@ -360,13 +363,13 @@ fn named(kind: &Kind, name: &str) -> Details {
 }
 
 impl Cause {
-    /// Field and message of one or several causes, each said once.
-    pub(crate) fn all_told(causes: &[Self]) -> String {
+    /// Formats causes as `field: message`, without duplicates.
+    pub(crate) fn joined(causes: &[Self]) -> String {
         let mut all: Vec<String> = Vec::new();
         for cause in causes {
-            let told = format!("{}: {}", cause.field, cause.message);
-            if !all.contains(&told) {
-                all.push(told);
+            let line = format!("{}: {}", cause.field, cause.message);
+            if !all.contains(&line) {
+                all.push(line);
             }
         }
         if all.len() == 1 { all.remove(0) } else { format!("[{}]", all.join(", ")) }

@@ -1,36 +1,36 @@
-//! JSON as Go reads it: bytes that are no text become the sign for them, and errors have its words.
+//! JSON decoding like Go's encoding/json: invalid UTF-8 becomes U+FFFD, and errors have Go's messages.
 
 mod go_error;
 mod reading;
 
 use serde_json::Value;
 
-use self::go_error::complaint;
+use self::go_error::syntax_error;
 
 pub(crate) use self::reading::{Reading, read};
 
-/// Reads JSON.
+/// Decodes JSON.
 ///
 /// # Errors
 ///
-/// When the text is not JSON, or nests too deep: why.
+/// Returns Go's message if the body is not JSON or nests too deeply.
 pub(crate) fn read_json(body: &[u8]) -> Result<Value, String> {
     Ok(read_whole(body)?.value)
 }
 
-/// The same, with whether a member is in the text twice.
+/// Like [`read_json`], and also returns whether there are duplicate keys.
 pub(crate) fn read_whole(body: &[u8]) -> Result<Reading, String> {
     if let Ok(reading) = reading::read(body) {
         return Ok(reading);
     }
-    if let Some(why) = complaint(body) {
+    if let Some(why) = syntax_error(body) {
         return Err(why);
     }
-    // What is left are texts that are none, and numbers beyond all numbers.
-    reading::read(whole_characters(&text(body)).as_bytes()).map_err(|error| error.to_string())
+    // The remaining errors are invalid strings and numbers out of range.
+    reading::read(replace_unpaired_surrogates(&text(body)).as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Bytes as text: each that is none becomes a sign of its own.
+/// Decodes UTF-8. Each invalid byte becomes one U+FFFD.
 pub(crate) fn text(body: &[u8]) -> String {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
@@ -40,8 +40,8 @@ pub(crate) fn text(body: &[u8]) -> String {
     text
 }
 
-/// Well-formed JSON without escapes of half a character: each becomes that of the sign for what is no text.
-fn whole_characters(text: &str) -> String {
+/// Replaces escapes of unpaired surrogates in well-formed JSON by that of U+FFFD.
+fn replace_unpaired_surrogates(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
@@ -58,7 +58,7 @@ fn whole_characters(text: &str) -> String {
     whole + rest
 }
 
-/// The number of an escape such as `\ud83d` at the beginning of a text.
+/// Returns the code unit of an escape such as `\ud83d` at the start of a string.
 fn utf16_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }
@@ -66,12 +66,12 @@ fn utf16_unit(text: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests;
 
-/// Parses an object that this server has written.
+/// Parses an object that this server has encoded.
 pub(crate) fn parse(bytes: &[u8]) -> Value {
     read(bytes).expect("stored objects are JSON that this server wrote").value
 }
 
-/// How an error tells the client its own body: the first bytes, as text where it looks like JSON.
+/// Formats the start of a request body for an error message: as text if it looks like JSON, otherwise as hex.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_EXCERPT: usize = 30;
     let more = if body.len() > MAX_EXCERPT { " ..." } else { "" };

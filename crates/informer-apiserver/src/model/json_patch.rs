@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902), and limits of what they may make.
+//! JSON patches (RFC 6902), with limits for their results.
 
 mod operation;
 
@@ -9,28 +9,29 @@ use serde_json::{Map, Value};
 use crate::model::json::read_json;
 use crate::model::metadata::json_type;
 
-/// Operations of one JSON patch, as upstream.
-pub(crate) const OPERATIONS_MAX: usize = 10_000;
-/// How deep what a patch makes may nest; the reader of JSON bounds the text alike.
-const DEPTH_MAX: usize = 128;
-/// Bytes that the copies of one JSON patch may make, as upstream: copies of copies grow with every operation.
-const COPIED_BYTES_MAX: usize = 3 << 20;
+/// The maximum number of operations, as in kube-apiserver.
+pub(crate) const MAX_OPERATIONS: usize = 10_000;
+/// The maximum nesting depth of the result, equal to that of the JSON decoder.
+const MAX_DEPTH: usize = 128;
+/// The maximum number of bytes that the `copy` operations of one patch may add, as in kube-apiserver. Without
+/// it, copies of copies grow exponentially.
+const MAX_COPIED_BYTES: usize = 3 << 20;
 
 /// The operations of a JSON patch.
 #[derive(Debug)]
 pub(crate) struct JsonPatch(Vec<Value>);
 
 impl JsonPatch {
-    /// Takes operations, unless they are too many: how many they are.
+    /// Creates a patch, or returns the number of operations if there are too many.
     pub(crate) fn of(operations: Vec<Value>) -> Result<Self, usize> {
-        if operations.len() > OPERATIONS_MAX { Err(operations.len()) } else { Ok(Self(operations)) }
+        if operations.len() > MAX_OPERATIONS { Err(operations.len()) } else { Ok(Self(operations)) }
     }
 
-    /// Reads the operations of a patch that did not come with a request; the error says why there are none.
+    /// Decodes a patch that is not from a request, for example from a webhook.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         match read_json(text)? {
             Value::Array(operations) if operations.iter().all(Value::is_object) => {
-                Self::of(operations).map_err(|_| format!("more than {OPERATIONS_MAX} operations"))
+                Self::of(operations).map_err(|_| format!("more than {MAX_OPERATIONS} operations"))
             }
             other => Err(format!(
                 "json: cannot unmarshal {} into Go value of type jsonpatch.Patch",
@@ -43,14 +44,14 @@ impl JsonPatch {
         self.0.is_empty()
     }
 
-    /// True where an operation names this path.
+    /// Returns true if an operation has this path.
     pub(crate) fn touches(&self, path: &str) -> bool {
         self.0.iter().any(|operation| operation["path"] == path)
     }
 
-    /// The object after all operations; the error tells of the one that does not apply.
+    /// Applies all operations. The error names the operation that cannot be applied.
     pub(crate) fn apply(&self, mut object: Value) -> Result<Value, String> {
-        let mut bounds = Bounds::default();
+        let mut bounds = Limits::default();
         for operation in &self.0 {
             bounds.check(&mut object, operation)?;
             operation::apply(&mut object, operation)?;
@@ -59,7 +60,7 @@ impl JsonPatch {
     }
 }
 
-/// Why the members of an operation are not those of one, as far as types tell.
+/// Returns the error for an operation whose members have the wrong types.
 pub(crate) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     ["op", "path", "from"].into_iter().find_map(|name| {
         let value = members.get(name).filter(|value| !value.is_string() && !value.is_null())?;
@@ -68,15 +69,16 @@ pub(crate) fn mistyped(members: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// What the operations of one JSON patch have made so far. It is asked before each of them, since a few hundred bytes of patch
-/// can make an object that no memory holds, or that no stack can walk.
+/// The size and depth limits during the application of one patch. Checked before each operation, because a
+/// few hundred bytes of patch can create an object that exhausts the memory or the stack.
 #[derive(Debug, Default)]
-struct Bounds {
+struct Limits {
     copied: usize,
 }
 
-impl Bounds {
-    /// Refuses an operation that would make too much; what does not apply is left to be found out.
+impl Limits {
+    /// Rejects an operation that exceeds a limit. Operations that cannot be applied are reported by
+    /// [`operation::apply`].
     fn check(&mut self, object: &mut Value, operation: &Value) -> Result<(), String> {
         let text = |name: &str| operation[name].as_str().unwrap_or_default();
         let op = text("op");
@@ -86,15 +88,15 @@ impl Bounds {
             _ => None,
         };
         let Some(made) = made else { return Ok(()) };
-        if text("path").matches('/').count() + depth(made) > DEPTH_MAX {
+        if text("path").matches('/').count() + depth(made) > MAX_DEPTH {
             return Err(deeper());
         }
         if op == "copy" {
             self.copied += made.to_string().len();
-            if self.copied > COPIED_BYTES_MAX {
+            if self.copied > MAX_COPIED_BYTES {
                 return Err(format!(
                     "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit \
-                     {COPIED_BYTES_MAX}",
+                     {MAX_COPIED_BYTES}",
                     self.copied
                 ));
             }
@@ -103,13 +105,14 @@ impl Bounds {
     }
 }
 
-/// Why an object cannot be stored that something else than its text has made.
+/// Returns the error for an object that nests too deeply to be stored. The decoder does not check objects
+/// that a patch creates.
 pub(crate) fn too_deep(object: &Value) -> Option<String> {
-    (depth(object) > DEPTH_MAX).then(deeper)
+    (depth(object) > MAX_DEPTH).then(deeper)
 }
 
 fn deeper() -> String {
-    format!("the patched object nests deeper than {DEPTH_MAX}")
+    format!("the patched object nests deeper than {MAX_DEPTH}")
 }
 
 fn depth(value: &Value) -> usize {

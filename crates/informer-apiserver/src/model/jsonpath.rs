@@ -1,11 +1,12 @@
-//! The JSON paths of CustomResourceDefinitions: members, indexes, `[*]`, and filters of one comparison.
+//! The JSON paths of CRDs: members, indexes, `[*]`, and filters with one comparison.
 
 use serde_json::Value;
 
-/// How many values a path may lead to at each of its steps: a bound for `[*]` over hostile objects.
-const FOUND_MAX: usize = 1000;
+/// The maximum number of values at each step, as a limit for `[*]` over hostile objects.
+const MAX_VALUES: usize = 1000;
 
-/// The first value that a path leads to, as `.spec.replicas` or `.status.conditions[?(@.type=="Ready")].status`.
+/// Returns the first value that a path matches, for example `.spec.replicas` or
+/// `.status.conditions[?(@.type=="Ready")].status`.
 pub(crate) fn first<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut found = vec![object];
     let mut rest = path.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');
@@ -27,7 +28,7 @@ pub(crate) fn first<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     found.into_iter().next()
 }
 
-/// A name up to the next step, with escaped dots as in `annotations.example\.com/name`.
+/// Reads a name up to the next step. Dots may be escaped, as in `annotations.example\.com/name`.
 fn member(text: &str) -> (String, usize) {
     let (mut name, mut escaped) = (String::new(), false);
     for (at, char) in text.char_indices() {
@@ -43,7 +44,7 @@ fn member(text: &str) -> (String, usize) {
     (name, text.len())
 }
 
-/// Where the bracket closes, outside of quotes and inner brackets.
+/// Returns the position of the closing bracket, ignoring quoted and nested ones.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, char) in text.char_indices() {
@@ -69,12 +70,12 @@ fn step<'a>(found: &[&'a Value], inside: &str) -> Vec<&'a Value> {
             _ => Vec::new(),
         }
     };
-    let all = || found.iter().flat_map(|value| children(value)).take(FOUND_MAX);
+    let all = || found.iter().flat_map(|value| children(value)).take(MAX_VALUES);
     if inside == "*" {
         return all().collect();
     }
     if let Some(filter) = inside.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
-        return all().filter(|value| holds(value, filter)).collect();
+        return all().filter(|value| matches_filter(value, filter)).collect();
     }
     if let Ok(index) = inside.parse::<i64>() {
         return found.iter().filter_map(|value| at(value, index)).collect();
@@ -89,8 +90,8 @@ fn at(value: &Value, index: i64) -> Option<&Value> {
     items.get(usize::try_from(index).ok()?)
 }
 
-/// One comparison, as `@.type=="Ready"`.
-fn holds(value: &Value, filter: &str) -> bool {
+/// Evaluates one comparison, for example `@.type=="Ready"`.
+fn matches_filter(value: &Value, filter: &str) -> bool {
     let (left, right, equal) = match (filter.split_once("=="), filter.split_once("!=")) {
         (Some((left, right)), _) => (left, right, true),
         (None, Some((left, right))) => (left, right, false),

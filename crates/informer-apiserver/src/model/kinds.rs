@@ -1,4 +1,4 @@
-//! Which kinds are served: the built-in ones and what tests register.
+//! The kinds that the server serves: the built-in ones and those that the embedding program registers.
 
 mod autoscalers;
 mod builtin;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use informer_core::Gvr;
 use serde_json::{Map, Value};
 
-pub(crate) use autoscalers::{settle_first as settle_first_autoscaler, to_second as to_second_autoscaler};
+pub(crate) use autoscalers::{round_trip_v1 as round_trip_autoscaler_v1, to_v2 as autoscaler_to_v2};
 pub(crate) use builtin::built_in;
 pub(crate) use subresources::Subresource;
 
 use crate::model::crd::Schema;
 use crate::model::table::PrinterColumn;
 
-/// A kind of objects that the server serves.
+/// A kind that the server serves.
 ///
 /// ```
 /// use informer_apiserver::Kind;
@@ -35,28 +35,28 @@ pub struct Kind {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Fields that field selectors may name besides `metadata.name` and `metadata.namespace`.
+    /// Fields that field selectors support, in addition to `metadata.name` and `metadata.namespace`.
     pub(crate) selectable: Vec<String>,
     pub(crate) traits: Traits,
-    /// Built-in kinds: what a bookmark object carries besides its metadata.
+    /// Built-in kinds: the JSON of a bookmark object after its metadata.
     pub(crate) bookmark: &'static str,
-    /// Built-in kinds: the hash of the version in which servers store them.
+    /// Built-in kinds: the hash of the storage version, as reported in discovery.
     pub(crate) storage_hash: &'static str,
-    /// Built-in kinds: what may be done.
+    /// Built-in kinds: the supported verbs.
     pub(crate) verbs: Vec<&'static str>,
-    /// Built-in kinds: their subresources.
+    /// Built-in kinds: the subresources.
     pub(crate) subresources: Vec<Subresource>,
-    /// Custom kinds: where the `/scale` subresource finds its numbers.
+    /// Custom kinds: the JSON paths of the `/scale` subresource.
     pub(crate) scale: Option<ScalePaths>,
     /// Custom kinds: the columns of tables after the name.
     pub(crate) columns: Vec<PrinterColumn>,
-    /// Custom kinds with a definition: what it says of their objects.
+    /// Kinds of a CRD: the schema.
     pub(crate) schema: Option<Arc<Schema>>,
-    /// Custom kinds with a definition: what clients are warned of who use this version.
+    /// Kinds of a CRD: the deprecation warning of this version.
     pub(crate) deprecated: Option<String>,
 }
 
-/// Where `/scale` finds its numbers, as JSON paths without the leading dot.
+/// The JSON paths of the `/scale` subresource, without the leading dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec: String,
@@ -69,23 +69,23 @@ pub(crate) struct ScalePaths {
 pub(crate) struct Traits(pub(crate) u16);
 
 impl Traits {
-    /// Custom resources: sorted keys, strict type meta, 404s of their own.
+    /// A custom resource: sorted keys, strict type meta, different 404 responses.
     pub(crate) const CUSTOM: Self = Self(1);
-    /// Has a `/status` subresource, so that the main endpoint ignores `status`.
+    /// Has a `/status` subresource. The main endpoint ignores changes of `status`.
     pub(crate) const STATUS: Self = Self(2);
-    /// `metadata.generation` counts changes of the specification.
+    /// `metadata.generation` counts changes of the spec.
     pub(crate) const GENERATION: Self = Self(4);
-    /// DELETE answers with the object instead of a Status.
+    /// DELETE returns the object instead of a Status.
     pub(crate) const RETURNS_DELETED: Self = Self(8);
     /// PUT of a missing object creates it.
     pub(crate) const UPSERT: Self = Self(16);
-    /// PUT without a resource version is refused.
+    /// PUT without a resourceVersion is rejected.
     pub(crate) const NEEDS_VERSION: Self = Self(32);
-    /// Field selectors are a set of the kind's own, and the error for another field says so.
+    /// The kind has its own set of field selectors, and its own error for unsupported ones.
     pub(crate) const OWN_FIELDS: Self = Self(64);
-    /// Is asked, not stored: only `create` is served.
+    /// A review: not stored, only `create` is served.
     pub(crate) const REVIEW: Self = Self(256);
-    /// Metadata may be changed through `/status`, too: labels, annotations, finalizers.
+    /// `/status` can also change metadata: labels, annotations, finalizers.
     pub(crate) const STATUS_METADATA: Self = Self(512);
 
     pub(crate) const fn with(self, other: Self) -> Self {
@@ -98,7 +98,8 @@ impl Traits {
 }
 
 impl Kind {
-    /// A namespaced custom resource with a `/status` subresource. Its plural is the lower-case kind with an `s`.
+    /// Creates a namespaced custom resource with a `/status` subresource. Its plural is the lower-case kind
+    /// with an `s`.
     pub fn custom(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         let kind = kind.into();
         let singular = kind.to_lowercase();
@@ -129,47 +130,47 @@ impl Kind {
         }
     }
 
-    /// The plural name, where it is not the lower-case kind with an `s`.
+    /// Sets the plural name, if it is not the lower-case kind with an `s`.
     pub fn plural(mut self, plural: impl Into<String>) -> Self {
         self.gvr.resource = plural.into();
         self
     }
 
-    /// Short names for discovery.
+    /// Sets the short names for discovery.
     pub fn short_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.short_names = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Fields that field selectors may name, as `spec.host`.
+    /// Sets the fields that field selectors support, for example `spec.host`.
     pub fn selectable(mut self, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.selectable = fields.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Makes it cluster-scoped.
+    /// Makes the kind cluster-scoped.
     pub fn cluster_scoped(mut self) -> Self {
         self.namespaced = false;
         self
     }
 
-    /// Takes the `/status` subresource away: the main endpoint writes `status` like any other field.
+    /// Removes the `/status` subresource: the main endpoint writes `status` like any other field.
     pub fn without_status(mut self) -> Self {
         self.traits.0 &= !Traits::STATUS.0;
         self
     }
 
-    /// Group, version and resource.
+    /// Returns group, version and resource.
     pub fn gvr(&self) -> &Gvr {
         &self.gvr
     }
 
-    /// The kind, as `Website`.
+    /// Returns the kind, for example `Website`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Whether its objects go by themselves after a time.
+    /// Returns true if objects of the kind expire.
     pub(crate) fn expires(&self) -> bool {
         self.is("", "Event") || self.is("events.k8s.io", "Event")
     }
@@ -178,23 +179,23 @@ impl Kind {
         self.traits.has(Traits::CUSTOM)
     }
 
-    /// `pods`, or `deployments.apps`: how error messages name the resource.
+    /// Returns `pods` or `deployments.apps`: the resource in error messages.
     pub(crate) fn qualified_resource(&self) -> String {
         qualify(&self.gvr.resource, &self.gvr.group)
     }
 
-    /// `Pod`, or `Deployment.apps`: how validation messages name the kind.
+    /// Returns `Pod` or `Deployment.apps`: the kind in validation messages.
     pub(crate) fn qualified_kind(&self) -> String {
         qualify(&self.kind, &self.gvr.group)
     }
 
-    /// What clients are warned of who use the kind at all.
+    /// Returns the deprecation warning of the kind.
     pub(crate) fn deprecated(&self) -> Option<String> {
         let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
         self.is("", "Endpoints").then(|| text.to_owned()).or_else(|| self.deprecated.clone())
     }
 
-    /// `core`, or `apps`: how error messages name the package of the kind's type.
+    /// Returns `core` or `apps`: the Go package of the kind's type in error messages.
     pub(crate) fn go_package(&self) -> &str {
         match (self.is_custom(), self.gvr.group.split('.').next().unwrap_or_default()) {
             (true, _) => "unstructured",
@@ -203,17 +204,17 @@ impl Kind {
         }
     }
 
-    /// Whether upstream answers lists of it from a cache; events are read from the store.
+    /// Returns true if kube-apiserver serves lists from its watch cache. Events are not cached.
     pub(crate) fn is_cached(&self) -> bool {
         !self.is("", "Event") && !self.is("events.k8s.io", "Event")
     }
 
-    /// True for the kind of this name in this built-in group.
+    /// Returns true for this kind in this built-in group.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         !self.is_custom() && self.gvr.group == group && self.kind == kind
     }
 
-    /// Verbs in the order of discovery.
+    /// Returns the verbs in discovery order.
     pub(crate) fn verbs(&self) -> Vec<&'static str> {
         const CUSTOM: [&str; 8] =
             ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -225,14 +226,14 @@ fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
-/// Makes an object one of another version of the same kind, but for what schemas say. It must name its own version, or be of
-/// the other one that there is.
-pub(crate) fn reform(to: &Kind, object: &mut Map<String, Value>) {
+/// Converts an object to another version of the same kind, except for the schema. The object must name its
+/// own version or be of the only other one.
+pub(crate) fn convert_version(to: &Kind, object: &mut Map<String, Value>) {
     let same = object.get("apiVersion").is_some_and(|version| *version == to.api_version);
     if !same && is_autoscaler(to) {
         match to.gvr.version.as_str() {
-            "v1" => autoscalers::to_first(object),
-            _ => autoscalers::to_second(object),
+            "v1" => autoscalers::to_v1(object),
+            _ => autoscalers::to_v2(object),
         }
     } else if !same && to.is("events.k8s.io", "Event") {
         events::from_core(object);
@@ -246,7 +247,7 @@ pub(crate) fn is_autoscaler(kind: &Kind) -> bool {
     kind.is("autoscaling", "HorizontalPodAutoscaler")
 }
 
-/// The order of versions in discovery: stable before beta before alpha, then by number.
+/// Returns the sort key of a version for discovery: stable before beta before alpha, then by number.
 pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
     let number = |text: &str| text.parse::<u32>().ok();
     let rest = version.strip_prefix('v').unwrap_or("");
@@ -260,7 +261,7 @@ pub(crate) fn version_priority(version: &str) -> (u8, u32, u32) {
     number(rest).map_or((0, 0, 0), |major| (3, major, 0))
 }
 
-/// The name of the CRD that a custom kind would have.
+/// Returns the name of the CRD for a custom kind.
 pub(crate) fn definition_of(kind: &Kind) -> Option<String> {
     kind.is_custom().then(|| kind.qualified_resource())
 }

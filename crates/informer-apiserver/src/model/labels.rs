@@ -11,13 +11,13 @@ pub(crate) const VALUE_RULE: &str = "a valid label must be an empty string or co
      '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
      used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Why a text cannot be the value of a label, in upstream's words.
+/// Returns why a string is not a valid label value, in the messages of kube-apiserver.
 pub(crate) fn label_value_problems(text: &str) -> Vec<&'static str> {
-    let long = (text.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 bytes");
+    let long = (text.len() > MAX_LABEL_BYTES).then_some("must be no more than 63 bytes");
     long.into_iter().chain((!is_label_text(text)).then_some(VALUE_RULE)).collect()
 }
 
-/// Why a text cannot be the key of a label, in upstream's words.
+/// Returns why a string is not a valid label key, in the messages of kube-apiserver.
 pub(crate) fn label_key_problems(text: &str, is_subdomain: fn(&str) -> bool) -> Vec<String> {
     let (prefix, name) = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => return vec![KEY_RULE.to_owned()],
@@ -35,7 +35,7 @@ pub(crate) fn label_key_problems(text: &str, is_subdomain: fn(&str) -> bool) -> 
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     }
-    if name.len() > LABEL_BYTES_MAX {
+    if name.len() > MAX_LABEL_BYTES {
         problems.push("name part must be no more than 63 bytes".to_owned());
     }
     if name.is_empty() || !is_label_text(name) {
@@ -52,5 +52,5 @@ fn is_label_text(text: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// The longest name or value of a label.
-const LABEL_BYTES_MAX: usize = 63;
+/// The maximum length of a label name or value.
+const MAX_LABEL_BYTES: usize = 63;

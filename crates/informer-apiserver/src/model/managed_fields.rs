@@ -1,8 +1,8 @@
-//! Who manages which fields of an object: sets of fields, values held against their types, and what an apply makes of
-//! them. Pure: no clock, no lock, nothing of the server.
+//! Managed fields and server-side apply: sets of fields, type checks of values, merging, and ownership. Pure:
+//! no clock, no lock, no access to the server.
 //!
-//! Upstream specifies this as structured merge and diff
-//! ([field management](https://kubernetes.io/docs/reference/using-api/server-side-apply/)).
+//! This is structured-merge-diff of kube-apiserver ([field
+//! management](https://kubernetes.io/docs/reference/using-api/server-side-apply/)).
 
 mod atomics;
 mod compare;
@@ -23,7 +23,7 @@ mod tests;
 pub(crate) use atomics::atomics;
 pub(crate) use element::Element;
 pub(crate) use managed::{Managed, ManagerId, Operation};
-pub(crate) use merge::laid_over;
+pub(crate) use merge::merge_unmanaged;
 pub(crate) use set::Set;
 pub(crate) use types::Type;
 pub(crate) use update::{Applied, Applier, Conflict, Convert, Failed, Updater};

@@ -1,4 +1,4 @@
-//! The metadata of objects that come in: its rules, and what the server carries over.
+//! Validation of object metadata, and the metadata that the server carries over to updates.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -11,14 +11,14 @@ use crate::model::write_options::WriteMode;
 
 pub(crate) type Object = Map<String, Value>;
 
-/// The member of the metadata with the managed fields.
+/// The metadata field with the managed fields.
 pub(crate) const FIELDS: &str = "managedFields";
 
 pub(crate) fn metadata_of(object: &Object) -> Option<&Object> {
     object.get("metadata").and_then(Value::as_object)
 }
 
-/// The metadata, made where it is missing.
+/// Returns the metadata, created if missing.
 pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {
@@ -27,7 +27,7 @@ pub(crate) fn metadata_of_mut(object: &mut Object) -> &mut Object {
     metadata.as_object_mut().expect("it was just made an object")
 }
 
-/// A text of the metadata; empty where it is absent.
+/// Returns a string field of the metadata; empty if it is missing.
 pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     metadata_of(object).and_then(|metadata| metadata.get(name)?.as_str()).unwrap_or_default()
 }
@@ -37,7 +37,7 @@ pub(crate) fn finalizers(object: &Object) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// An object may not have got into another namespace.
+/// Rejects an object that was moved to another namespace, for example by a webhook.
 pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Result<(), ApiError> {
     match (namespace, text(object, "namespace")) {
         (Some(namespace), named) if !named.is_empty() && named != namespace => Err(ApiError::bad_request(
@@ -47,19 +47,19 @@ pub(crate) fn check_namespace(namespace: Option<&str>, object: &Object) -> Resul
     }
 }
 
-/// Takes out what no client says of a new object.
-pub(crate) fn wipe(object: &mut Object) {
+/// Removes the metadata that a client cannot set on a new object.
+pub(crate) fn remove_server_fields(object: &mut Object) {
     let metadata = metadata_of_mut(object);
     for wiped in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(wiped);
     }
 }
 
-/// The version that the object names.
+/// Returns the resourceVersion of the object.
 pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     match parse_version(text(object, "resourceVersion")) {
         Ok(version) => Ok(version.filter(|version| *version > 0)),
-        // The field is not named: the text goes straight to the number's parser.
+        // kube-apiserver reports the error of `strconv` here, without the name of the field.
         Err(message) => {
             let why =
                 message.split_once(": strconv").map_or(message.clone(), |(_, why)| format!("strconv{why}"));
@@ -68,7 +68,7 @@ pub(crate) fn version(object: &Object) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// Checks the shape of an object and that it is what its URL says; fills kind, version and namespace in.
+/// Checks that an object has the kind, version and namespace of the request, and sets them.
 pub(crate) fn checked(kind: &Kind, namespace: Option<&str>, object: Value) -> Result<Object, ApiError> {
     let Value::Object(mut object) = object else {
         return Err(cannot_be_handled(
@@ -149,8 +149,8 @@ fn cannot_be_handled(kind: &Kind, why: &str) -> ApiError {
     ApiError::bad_request(format!("{name} in version \"{version}\" cannot be handled as a {name}: {why}"))
 }
 
-/// Why a value that is no object has no type.
-pub(crate) fn typeless(value: &Value) -> String {
+/// Returns Go's error for decoding the type of a value that is not an object.
+pub(crate) fn type_meta_error(value: &Value) -> String {
     format!(
         "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
          Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -169,7 +169,7 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// The members of the metadata that the server reads must have their types.
+/// Checks the types of the metadata fields that the server reads.
 fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError> {
     let wrong = |value: &Value, field: &str, wanted: &str| {
         let found = json_type(value);
@@ -184,7 +184,7 @@ fn check_metadata(kind: &Kind, metadata: Option<&Value>) -> Result<(), ApiError>
         Some(value) => return wrong(value, "metadata", "v1.ObjectMeta"),
     };
     for (name, value) in metadata.iter().filter(|(_, value)| !value.is_null()) {
-        // Of custom resources upstream decodes the metadata alone.
+        // For custom resources kube-apiserver decodes the metadata separately.
         let field = if kind.is_custom() { name.clone() } else { format!("metadata.{name}") };
         match name.as_str() {
             "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
@@ -215,13 +215,13 @@ const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// The name of a new object.
+/// Validates the name of a new object.
 pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(), ApiError> {
     if name.is_empty() {
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(kind, "", cause));
     }
-    // They become parts of names of hosts.
+    // Names of these kinds become parts of DNS names.
     if kind.is("", "Namespace") || kind.is("", "Service") || kind.is("apps", "StatefulSet") {
         let cause = |why: &&str| Cause::invalid("metadata.name", &format!("{name:?}"), why);
         let mut causes: Vec<Cause> = label_problems(name).iter().map(cause).collect();
@@ -230,7 +230,7 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
             return Err(ApiError::invalid_fields(kind, name, causes));
         }
     }
-    // The names of RBAC's kinds need only be path segments.
+    // Names of RBAC kinds only have to be valid path segments.
     let valid = match kind.gvr.group == "rbac.authorization.k8s.io" {
         true => !matches!(name, "." | "..") && !name.contains(['/', '%']),
         false => is_subdomain(name),
@@ -248,14 +248,14 @@ pub(crate) fn check_name(kind: &Kind, name: &str, object: &Object) -> Result<(),
     }
 }
 
-/// Why labels or annotations that a conversion has changed are refused.
+/// Validates the labels or annotations that a conversion webhook returned.
 pub(crate) fn check_converted(name: &str, members: &Value) -> Result<(), String> {
     let metadata = Map::from_iter([(name.to_owned(), members.clone())]);
     let causes = field_causes(&Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]));
-    if causes.is_empty() { Ok(()) } else { Err(Cause::all_told(&causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(Cause::joined(&causes)) }
 }
 
-/// The rules for finalizers, labels and annotations, which hold for every kind.
+/// Validates finalizers, labels, annotations and ownerReferences, which have the same rules for all kinds.
 fn field_causes(object: &Object) -> Vec<Cause> {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     let mut causes = Vec::new();
@@ -273,10 +273,10 @@ fn field_causes(object: &Object) -> Vec<Cause> {
         let invalid = |why: &String| Cause::invalid("metadata.annotations", &format!("{name:?}"), why);
         causes.extend(problems.iter().map(invalid));
     }
-    if size > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
+    if size > MAX_ANNOTATIONS_BYTES {
+        causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES));
     }
-    causes.extend(owners_causes(object));
+    causes.extend(owner_references_causes(object));
     for (index, name) in finalizers(object).into_iter().enumerate() {
         if !name.contains('/') && !STANDARD.contains(&name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -286,13 +286,13 @@ fn field_causes(object: &Object) -> Vec<Cause> {
     causes
 }
 
-fn owners_causes(object: &Object) -> impl Iterator<Item = Cause> {
+fn owner_references_causes(object: &Object) -> impl Iterator<Item = Cause> {
     let owners = metadata_of(object).and_then(|metadata| metadata.get("ownerReferences")?.as_array());
-    owners.into_iter().flatten().flat_map(owner_causes)
+    owners.into_iter().flatten().flat_map(owner_reference_causes)
 }
 
-/// The rules for a reference to an owner.
-fn owner_causes(owner: &Value) -> impl Iterator<Item = Cause> {
+/// Validates an ownerReference.
+fn owner_reference_causes(owner: &Value) -> impl Iterator<Item = Cause> {
     let text = |name: &str| owner[name].as_str().unwrap_or_default();
     let versioned = !text("apiVersion").rsplit('/').next().unwrap_or_default().is_empty();
     let missing = [
@@ -307,8 +307,8 @@ fn owner_causes(owner: &Value) -> impl Iterator<Item = Cause> {
     missing.into_iter().filter(|(_, missing, _)| *missing).map(cause)
 }
 
-/// Annotations of one object together, as upstream.
-const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+/// The maximum size of all annotations of an object, as in kube-apiserver.
+const MAX_ANNOTATIONS_BYTES: usize = 256 << 10;
 
 fn is_subdomain(name: &str) -> bool {
     let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -321,7 +321,7 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// A name in a path must be one that stands for itself there.
+/// Validates the name in the path of a request.
 pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     let problems: Vec<&str> = match name {
         "." => vec!["may not be '.'"],
@@ -337,7 +337,7 @@ pub(crate) fn check_path_name(name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// The name in the body must be that of the URL.
+/// Checks that the name in the body equals the name in the path.
 pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError> {
     match text(object, "name") {
         "" => Err(ApiError::bad_request(format!(
@@ -350,38 +350,38 @@ pub(crate) fn check_url_name(object: &Object, name: &str) -> Result<(), ApiError
     }
 }
 
-/// What an update may not change, and what it must not bring.
+/// Validates the metadata of an update.
 pub(crate) fn check_update(
     kind: &Kind,
     old: &Object,
     new: &Object,
     mode: WriteMode,
-    broken: Vec<Cause>,
+    invalid: Vec<Cause>,
 ) -> Result<(), ApiError> {
     let mut causes = new_finalizers(old, new);
     if !mode.is_of_program() {
         causes.extend(changed(old, new));
     }
     causes.extend(field_causes(new));
-    // Upstream looks at owners once more where an object is changed.
-    causes.extend(owners_causes(new));
-    // Upstream checks built-in kinds before and within their own strategy, and tells everything twice.
+    // On update kube-apiserver validates ownerReferences twice and reports each error twice.
+    causes.extend(owner_references_causes(new));
+    // kube-apiserver validates built-in kinds a second time in their strategy and reports each error twice.
     if !kind.is_custom() {
         causes = causes.iter().cloned().chain(causes.iter().cloned()).collect();
     }
-    causes.extend(broken);
+    causes.extend(invalid);
     match causes.is_empty() {
         true => Ok(()),
         false => Err(ApiError::invalid_fields(kind, text(old, "name"), causes)),
     }
 }
 
-/// Fields of the metadata that a client sent with another value than the stored one.
+/// Reports immutable metadata fields that the client changed.
 fn changed(old: &Object, new: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     for name in ["uid", "creationTimestamp", "deletionTimestamp"] {
         let (given, stored) = (text(new, name), text(old, name));
-        // The server fills in what is missing; only the time of creation is taken from the stored object whatever came.
+        // Missing fields are taken from the stored object. A changed `creationTimestamp` is ignored.
         if given.is_empty() || given == stored || name == "creationTimestamp" {
             continue;
         }
@@ -390,7 +390,7 @@ fn changed(old: &Object, new: &Object) -> Vec<Cause> {
     causes
 }
 
-/// No finalizer may come to an object that is being deleted.
+/// Rejects finalizers that are added to an object that is being deleted.
 fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
     if text(old, "deletionTimestamp").is_empty() {
         return Vec::new();
@@ -411,12 +411,12 @@ fn new_finalizers(old: &Object, new: &Object) -> Vec<Cause> {
     vec![Cause::forbidden("metadata.finalizers", &why)]
 }
 
-/// Whether a deletion counts for the generation: not that of a definition.
+/// Returns true if a deletion increments the generation; false for CRDs.
 pub(crate) fn counts_deletion(object: &Object) -> bool {
     object.get("kind").is_none_or(|kind| kind != "CustomResourceDefinition")
 }
 
-/// What no client changes: it is taken from the stored object.
+/// Copies the metadata that clients cannot change from the stored object.
 pub(crate) fn carry_over(old: &Object, new: &mut Object) {
     const CARRIED: [&str; 7] = [
         "name",
@@ -439,12 +439,14 @@ pub(crate) fn carry_over(old: &Object, new: &mut Object) {
     }
 }
 
-/// A time as the API writes it: what is more than whole seconds is left out, as Go does, so that nothing was made in the future.
+/// Formats a time for the API. Fractions of seconds are cut off as in Go, so that no timestamp is in the
+/// future.
 pub(crate) fn wire_time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
-/// A version parameter: `None` where it is unset. The error is the text, which get, list and watch wrap differently.
+/// Parses a resourceVersion; `None` if it is empty. The error is a string because get, list and watch wrap it
+/// differently.
 pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -457,20 +459,20 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// How a refusal names an object that may not have its name yet.
-pub(crate) fn told_name(object: &Object) -> &str {
+/// Returns the name of an object for error messages: `generateName` if it has no name yet.
+pub(crate) fn display_name(object: &Object) -> &str {
     let text = |name: &str| {
         metadata_of(object).and_then(|metadata| metadata.get(name))?.as_str().filter(|text| !text.is_empty())
     };
     text("name").or_else(|| text("generateName")).unwrap_or("Unknown")
 }
 
-/// Takes the managed fields out of an object.
+/// Removes and returns the managed fields of an object.
 pub(crate) fn take_fields(object: &mut Object) -> Option<Value> {
     object.get_mut("metadata").and_then(Value::as_object_mut)?.remove(FIELDS)
 }
 
-/// Gives an object managed fields, or takes them away.
+/// Sets or removes the managed fields of an object.
 pub(crate) fn set_fields(object: &mut Object, fields: Option<Value>) {
     let metadata = metadata_of_mut(object);
     match fields {

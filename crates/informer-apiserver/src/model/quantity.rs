@@ -1,36 +1,36 @@
-//! Amounts, as `500m` and `1Gi`: exactly, in billionths, as upstream keeps them.
+//! Resource quantities such as `500m` and `1Gi`, exact to a billionth, as in kube-apiserver.
 
 use std::cmp::Ordering;
 
-/// Billionths of one.
+/// One, in billionths.
 const NANO: i128 = 1_000_000_000;
-/// Billionths of a thousandth.
+/// One thousandth, in billionths.
 const MICRO: i128 = 1_000_000;
-/// The largest amount; larger ones are taken for it, as upstream does.
+/// The largest quantity. Larger ones are capped, as in kube-apiserver.
 const MAX: i128 = i64::MAX as i128 * NANO;
 
-/// An amount that is reckoned with, and the family of suffixes that it is written with.
+/// A quantity and its suffix format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     nanos: i128,
     form: Form,
 }
 
-/// Which suffixes an amount is written with.
+/// The suffix format of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Powers of ten by letters.
+    /// Decimal suffixes (`m`, `k`, `M`).
     Decimal,
-    /// Powers of 1,024.
+    /// Binary suffixes (`Ki`, `Mi`).
     Binary,
-    /// Powers of ten by numbers.
+    /// Decimal exponents (`e3`).
     Exponent,
 }
 
 impl Amount {
     pub(crate) const ZERO: Self = Self { nanos: 0, form: Form::Decimal };
 
-    /// So many of something that is counted.
+    /// Creates a count.
     pub(crate) fn count(number: usize) -> Self {
         Self {
             nanos: i128::try_from(number).unwrap_or(MAX).saturating_mul(NANO).min(MAX),
@@ -48,28 +48,29 @@ impl Amount {
         Some(Self { nanos: read(text)?, form })
     }
 
-    /// Whole ones; a part of one counts as one.
+    /// Returns the value, rounded up to an integer.
     pub(crate) fn whole(self) -> i64 {
         i64::try_from(rounded_up(self.nanos, NANO)).unwrap_or(i64::MAX)
     }
 
-    /// Thousandths; a part of one counts as one.
+    /// Returns the value in thousandths, rounded up.
     pub(crate) fn thousandths(self) -> i64 {
         i64::try_from(rounded_up(self.nanos, MICRO)).unwrap_or(i64::MAX)
     }
 
-    /// The same without parts of one.
+    /// Rounds up to an integer.
     pub(crate) fn rounded(self) -> Self {
         Self { nanos: rounded_up(self.nanos, NANO) * NANO, ..self }
     }
 
-    /// The sum, written as the first is: nothing takes the form of what comes to it.
+    /// Returns the sum in the format of the first operand. If that is zero, the format is that of the second
+    /// one.
     pub(crate) fn plus(self, other: Self) -> Self {
         let form = if self.nanos == 0 { other.form } else { self.form };
         Self { nanos: (self.nanos + other.nanos).clamp(-MAX, MAX), form }
     }
 
-    /// What is left of it, and nothing where that would be less than nothing.
+    /// Returns the difference, or zero if it would be negative.
     pub(crate) fn less(self, other: Self) -> Self {
         let form = if self.nanos == 0 { other.form } else { self.form };
         match self.nanos - other.nanos {
@@ -86,7 +87,7 @@ impl Amount {
         self.nanos < 0
     }
 
-    /// The shortest text that says as much.
+    /// Returns the shortest canonical string.
     pub(crate) fn text(self) -> String {
         let text = match self.form {
             Form::Binary if self.nanos.abs() >= 1024 * NANO => return binary_text(self.whole()),
@@ -132,12 +133,12 @@ fn binary_text(whole: i64) -> String {
     format!("{number}{suffix}")
 }
 
-/// Whether one amount is more than another. What cannot be read is not.
+/// Returns true if the first quantity is larger. Returns false if one is invalid.
 pub(crate) fn exceeds(left: &str, right: &str) -> bool {
     matches!((read(left), read(right)), (Some(left), Some(right)) if left > right)
 }
 
-/// An amount in billionths; what is finer is rounded away from zero.
+/// Parses a quantity into billionths. Finer digits are rounded away from zero.
 pub(crate) fn read(text: &str) -> Option<i128> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -155,7 +156,7 @@ pub(crate) fn read(text: &str) -> Option<i128> {
     Some(sign * scaled(&digits, tens, twos))
 }
 
-/// The powers of ten and of two that a suffix stands for.
+/// Returns the exponents of ten and two of a suffix.
 fn scale(suffix: &str) -> Option<(i32, u32)> {
     Some(match suffix {
         "" => (0, 0),
@@ -178,14 +179,14 @@ fn scale(suffix: &str) -> Option<(i32, u32)> {
     })
 }
 
-/// Digits times powers, capped and rounded up.
+/// Returns digits times powers of ten and two, capped and rounded up.
 fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     let digits = match digits.iter().position(|digit| *digit != 0) {
         Some(first) => &digits[first..],
         None => return 0,
     };
     let mut value: i128 = 0;
-    // What is divided away is not read, but counts if it is anything.
+    // Dropped digits only matter for rounding up.
     let dropped = usize::try_from(-tens).unwrap_or_default();
     let kept = digits.len().saturating_sub(dropped);
     if twos > 0 {
@@ -206,7 +207,7 @@ fn scaled(digits: &[u8], tens: i32, twos: u32) -> i128 {
     value.min(MAX)
 }
 
-/// The same with powers of two, which finer digits have a part in.
+/// Like [`scaled`] with a power of two, to which the dropped digits contribute.
 fn binary(digits: &[u8], dropped: usize, tens: i32, twos: u32) -> i128 {
     let mut value: i128 = 0;
     for digit in digits {

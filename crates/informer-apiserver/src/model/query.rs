@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::model::error::{ApiError, Cause};
 
-/// The decoded pairs of a query string, in their order.
+/// The decoded parameters of a query string, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -15,12 +15,12 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// The first value of a parameter; empty where it is absent.
+    /// Returns the first value of a parameter; empty if it is missing.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.given(name).unwrap_or_default()
     }
 
-    /// All values of a parameter that is given several times.
+    /// Returns all values of a parameter.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
     }
@@ -29,7 +29,7 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Anything but `0` and `false`, in letters of any case, is true.
+    /// Parses a boolean: every value except `0` and `false` (case-insensitive) is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.given(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -48,7 +48,8 @@ impl Query {
     }
 }
 
-/// The segments of a path, which is decoded first, as upstream; a trailing slash is dropped. `None` where one is empty.
+/// Splits a path into segments. The path is decoded first, as in kube-apiserver, and a trailing slash is
+/// dropped. Returns `None` if a segment is empty.
 pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
     let path = crate::model::json::text(&Cow::from(percent_decode_str(path)));
     let path = path.strip_prefix('/')?;
@@ -57,7 +58,7 @@ pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
     if path.is_empty() { Some(Vec::new()) } else { path.split('/').map(own).collect() }
 }
 
-/// Only everything can be run dry.
+/// Validates `dryRun`: `All` is the only value.
 pub(crate) fn check_dry_run(stages: &[String], causes: &mut Vec<Cause>) {
     if stages.iter().any(|stage| stage != "All") {
         let quoted: Vec<String> = stages.iter().map(|stage| format!("{stage:?}")).collect();

@@ -1,8 +1,9 @@
-//! The rules of the built-in kinds: what a field is when nobody says, and what is refused.
+//! Defaulting and validation of the built-in kinds.
 //!
-//! They are data: each kind has a list of [`Default`]s and a list of [`Check`]s, in the order in which upstream applies them,
-//! since that is the order of the causes in a refusal. What cannot be said as data is a small function beside it. Kinds
-//! that have no list are stored as they come.
+//! Each kind has a list of [`Default`]s and a list of [`Check`]s, in the order in which kube-apiserver
+//! applies them. The order matters: it is the order of the causes in a 422 response. Rules that do not fit
+//! into these lists are small functions next to them. Kinds without a list are neither defaulted nor
+//! validated.
 
 mod addresses;
 mod admission;
@@ -35,30 +36,30 @@ use serde_json::{Map, Value};
 
 use crate::model::metadata::Object;
 
-pub(crate) use addresses::{Taken, allocate_from, keep_allocated};
+pub(crate) use addresses::{UsedAddresses, allocate_service, preserve_allocations};
 pub(crate) use path::{get, set};
 pub(crate) use prepare::{
-    add_finalizer, add_toleration, plug_in_change, prepare_changed, prepare_new, qos, taint_new_node,
-    tolerate_lost_nodes, with_value,
+    add_default_tolerations, add_finalizer, add_tolerations, apply_update_plugins, prepare_for_create,
+    prepare_for_update, qos, taint_new_node, with_value,
 };
-pub(crate) use warnings::advice;
+pub(crate) use warnings::object_warnings;
 
 pub(crate) use checks::{SUBDOMAIN_RULE, label_problems, qualified_problems};
 pub(crate) use hook_checks::check_conversion;
 
 use crate::model::error::Cause;
 use crate::model::kinds::Kind;
-use checks::{At, Check};
+use checks::{Check, FieldView};
 use defaults::Default;
 
-/// What holds for one kind.
+/// The defaults and the validation of one kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     defaults: &'static [Default],
     checks: &'static [Check],
-    /// What holds between an object and the one before it; they come after the others.
+    /// Validation of an update against the old object. Runs after `checks`.
     changes: &'static [Check],
-    /// What a status must be.
+    /// Validation of a status update.
     status: &'static [Check],
 }
 
@@ -77,14 +78,14 @@ impl Rules {
         self
     }
 
-    /// The rules of a kind, where it has any.
+    /// Returns the rules of a built-in kind, or `None` if it has none.
     pub(crate) fn of(kind: &Kind) -> Option<Self> {
         if kind.is_custom() {
             return None;
         }
         let name = (kind.gvr.group.as_str(), kind.kind.as_str());
         if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
-            return Some(policy::FIRST_AUTOSCALER);
+            return Some(policy::AUTOSCALER_V1);
         }
         pods::rules(name)
             .or_else(|| workloads::rules(name))
@@ -96,7 +97,7 @@ impl Rules {
             .or_else(|| admission::rules(name))
     }
 
-    /// Fills in what nobody has said.
+    /// Applies the defaults.
     pub(crate) fn fill(&self, object: &mut Map<String, Value>) {
         let mut whole = Value::Object(std::mem::take(object));
         defaults::fill(&mut whole, self.defaults);
@@ -105,20 +106,21 @@ impl Rules {
         }
     }
 
-    /// What is wrong with the status of an object.
+    /// Validates an update of the status.
     pub(crate) fn check_status(&self, object: &mut Map<String, Value>) -> Vec<Cause> {
         as_value(object, |object| {
             let mut causes = Vec::new();
-            checks::run(&At::root(object, None), self.status, &mut causes);
+            checks::run(&FieldView::root(object, None), self.status, &mut causes);
             causes
         })
     }
 
-    /// What is wrong with an object, in upstream's order.
+    /// Validates an object, and an update if there is an old object. The causes are in the order of
+    /// kube-apiserver.
     pub(crate) fn check(&self, object: &mut Map<String, Value>, old: Option<&Value>) -> Vec<Cause> {
         as_value(object, |object| {
             let mut causes = Vec::new();
-            let at = At::root(object, old);
+            let at = FieldView::root(object, old);
             checks::run(&at, self.checks, &mut causes);
             if old.is_some() {
                 checks::run(&at, self.changes, &mut causes);
@@ -128,10 +130,10 @@ impl Rules {
     }
 }
 
-/// Fills in the defaults of a built-in kind.
+/// Applies the defaults of a built-in kind.
 pub(crate) fn fill_defaults(kind: &Kind, message: Message<'_>, object: &mut Object) {
     if let Some(rules) = Rules::of(kind) {
-        // A struct is there even where nobody has said anything of it.
+        // In Go these structs are values: they exist even if the client omits them.
         for name in ["spec", "roleRef"] {
             let member = message.field(name).is_some_and(|field| field.shape() == Shape::Value);
             if member && object.get(name).is_none_or(Value::is_null) {
@@ -142,7 +144,7 @@ pub(crate) fn fill_defaults(kind: &Kind, message: Message<'_>, object: &mut Obje
     }
 }
 
-/// Shows an object as a value, without a copy of it.
+/// Passes an object to a function that takes a [`Value`], without copying it.
 pub(crate) fn as_value<T>(object: &mut Map<String, Value>, look: impl FnOnce(&Value) -> T) -> T {
     let whole = Value::Object(std::mem::take(object));
     let seen = look(&whole);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A selector as text: the labels and the expressions in the order of their keys.
+/// Formats a label selector as a string. Labels and expressions are sorted by key.
 pub(crate) fn selector_text(selector: &Value) -> String {
     let labelled = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
     let labels = if labelled { &selector["matchLabels"] } else { selector };

@@ -1,4 +1,4 @@
-//! The cells of tables: objects as kubectl prints them.
+//! Tables: the representation of objects that kubectl prints.
 
 mod cells;
 mod columns;

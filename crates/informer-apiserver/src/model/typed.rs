@@ -1,4 +1,4 @@
-//! Objects of built-in kinds held against the fields of their types.
+//! Type checks of objects of built-in kinds.
 
 mod form;
 mod unconvertible;
@@ -13,31 +13,32 @@ use serde_json::{Map, Value};
 
 use crate::model::metadata::json_type;
 
-/// Takes unknown fields out of an object, and nulls where they mean nothing. Answers the paths of what was unknown.
+/// Checks the types of an object, and removes unknown fields and meaningless nulls. Returns the paths of
+/// unknown fields.
 ///
 /// # Errors
 ///
-/// When a value is not of the type of its field: which one, in the words of Go's decoder.
+/// Returns the message of Go's decoder if a value does not have the type of its field.
 pub(crate) fn fit(message: Message<'_>, object: &mut Map<String, Value>) -> Result<Vec<String>, String> {
     fit_from(Source::Text, message, object)
 }
 
-/// What an object is made from, upstream.
+/// The representation from which kube-apiserver creates the typed object. It determines the error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// JSON.
     Text,
-    /// Values without types, as patches and applies leave them.
+    /// Untyped values, the result of a patch or an apply.
     Values,
 }
 
-/// The same, told in the words of whoever makes typed objects from there.
+/// Like [`fit`], with the error messages for this source.
 pub(crate) fn fit_from(
     source: Source,
     message: Message<'_>,
     object: &mut Map<String, Value>,
 ) -> Result<Vec<String>, String> {
-    let mut fit = Fit { source, unknown: Vec::new(), mistyped: None };
+    let mut fit = TypeCheck { source, unknown: Vec::new(), mistyped: None };
     fit.members(message, object, &Path::Top)?;
     match fit.mistyped {
         Some(why) => Err(why),
@@ -45,11 +46,11 @@ pub(crate) fn fit_from(
     }
 }
 
-/// Holds the times in the metadata of a custom resource against their type.
+/// Checks the timestamps in the metadata of a custom resource.
 ///
 /// # Errors
 ///
-/// When one is none: which one, in the words of Go's decoder.
+/// Returns the message of Go's decoder for an invalid timestamp.
 pub(crate) fn check_times(metadata: &Map<String, Value>) -> Result<(), String> {
     ["creationTimestamp", "deletionTimestamp"].into_iter().try_for_each(|name| match metadata.get(name) {
         Some(Value::String(text)) => check_time(text, false),
@@ -57,14 +58,15 @@ pub(crate) fn check_times(metadata: &Map<String, Value>) -> Result<(), String> {
     })
 }
 
-struct Fit {
+struct TypeCheck {
     source: Source,
     unknown: Vec<String>,
-    /// The first value of a wrong type. Go reads on after it, and tells it only where no value ends the reading.
+    /// The first value of a wrong type. Go continues after it, and reports it unless a later value stops the
+    /// decoding.
     mistyped: Option<String>,
 }
 
-/// Where a value is. It is written out for what is wrong alone, which is next to nothing of what comes.
+/// The path of a value. It is only formatted for errors, which are rare.
 enum Path<'a> {
     Top,
     /// A field of a type.
@@ -75,7 +77,7 @@ enum Path<'a> {
 }
 
 impl Path<'_> {
-    /// With the indexes of lists, as unknown fields are told.
+    /// Formats the path with list indexes, as for unknown fields.
     fn full(&self) -> String {
         match self {
             Self::Top => String::new(),
@@ -85,7 +87,7 @@ impl Path<'_> {
         }
     }
 
-    /// The names of fields alone, as type errors have it.
+    /// Formats the path with field names only, as for type errors.
     fn plain(&self) -> String {
         match self {
             Self::Top => String::new(),
@@ -96,7 +98,7 @@ impl Path<'_> {
     }
 }
 
-impl Fit {
+impl TypeCheck {
     fn members(
         &mut self,
         message: Message<'_>,
@@ -117,7 +119,7 @@ impl Fit {
                 }
                 continue;
             }
-            let owner = Owner { message, field: &path };
+            let owner = ContainingType { message, field: &path };
             self.field(&owner, field, value, &path)?;
         }
         gone.iter().for_each(|name| drop(object.remove(name)));
@@ -126,7 +128,7 @@ impl Fit {
 
     fn field(
         &mut self,
-        owner: &Owner<'_>,
+        owner: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
         path: &Path<'_>,
@@ -144,25 +146,25 @@ impl Fit {
                 }
                 Ok(())
             }
-            // Bytes are one text, though Go has a list.
+            // Bytes are a string in JSON, although Go has a slice.
             (Shape::List, value @ Value::String(_)) if matches!(field.base(), BaseType::Bytes) => {
                 self.value(owner, field, value, path)
             }
-            (Shape::List | Shape::Map, value) => self.wrong(owner, field, value),
+            (Shape::List | Shape::Map, value) => self.mismatch(owner, field, value),
             (_, value) => self.value(owner, field, value, path),
         }
     }
 
     fn value(
         &mut self,
-        owner: &Owner<'_>,
+        owner: &ContainingType<'_>,
         field: Field<'_>,
         value: &mut Value,
         path: &Path<'_>,
     ) -> Result<(), String> {
         let base = field.base();
         if value.is_null() && matches!(base, BaseType::String) {
-            // An entry of a list or map: Go has no other text that is none.
+            // For null in a list or map, Go uses the empty string.
             *value = Value::String(String::new());
         }
         let right = match base {
@@ -172,10 +174,10 @@ impl Fit {
                 }
                 value.is_null()
             }
-            // Times read themselves, and what they are given must be a text: nothing else is read after that.
+            // `Time` decodes itself and requires a string. Its error stops the decoding.
             BaseType::Time | BaseType::MicroTime if !value.is_string() && !value.is_null() => {
                 return Err(match self.source {
-                    Source::Text => owner.wrong(value, "string"),
+                    Source::Text => owner.mismatch(value, "string"),
                     Source::Values => unconvertible(None, base, value),
                 });
             }
@@ -193,28 +195,38 @@ impl Fit {
             (BaseType::Bytes, Value::String(text)) => check_base64(text)?,
             (BaseType::Time, Value::String(text)) => check_time(text, false)?,
             (BaseType::MicroTime, Value::String(text)) => check_time(text, true)?,
-            (BaseType::Quantity, Value::String(text)) => check_amount(text)?,
+            (BaseType::Quantity, Value::String(text)) => check_quantity(text)?,
             (BaseType::IntOrString, Value::Number(number)) if !is_int32(value) => {
                 return Err(format!("json: cannot unmarshal number {number} into Go value of type int32"));
             }
             _ => {}
         }
-        if right { Ok(()) } else { self.wrong_one(owner, base, value) }
+        if right { Ok(()) } else { self.scalar_mismatch(owner, base, value) }
     }
 
-    /// Notes what is neither a list nor a map where one must be.
-    fn wrong(&mut self, owner: &Owner<'_>, field: Field<'_>, value: &Value) -> Result<(), String> {
+    /// Reports a value that should be a list or a map.
+    fn mismatch(
+        &mut self,
+        owner: &ContainingType<'_>,
+        field: Field<'_>,
+        value: &Value,
+    ) -> Result<(), String> {
         let (shape, name) = (field.shape(), go_name(field.base()));
         let prefix = if shape == Shape::Map { "map[string]" } else { "[]" };
         self.note(
             || unconvertible(Some(shape), field.base(), value),
-            || owner.wrong(value, &format!("{prefix}{name}")),
+            || owner.mismatch(value, &format!("{prefix}{name}")),
         )
     }
 
-    /// Notes one value that is of another type.
-    fn wrong_one(&mut self, owner: &Owner<'_>, base: BaseType<'_>, value: &Value) -> Result<(), String> {
-        self.note(|| unconvertible(None, base, value), || owner.wrong(value, go_name(base)))
+    /// Reports a scalar of the wrong type.
+    fn scalar_mismatch(
+        &mut self,
+        owner: &ContainingType<'_>,
+        base: BaseType<'_>,
+        value: &Value,
+    ) -> Result<(), String> {
+        self.note(|| unconvertible(None, base, value), || owner.mismatch(value, go_name(base)))
     }
 
     fn note(
@@ -245,15 +257,15 @@ fn is_int32(value: &Value) -> bool {
 }
 
 fn check_base64(text: &str) -> Result<(), String> {
-    let told = |at: usize| Err(format!("illegal base64 data at input byte {at}"));
+    let corrupt = |at: usize| Err(format!("illegal base64 data at input byte {at}"));
     match STANDARD.decode(text) {
         Ok(_) => Ok(()),
-        Err(DecodeError::InvalidByte(at, _)) => told(at),
-        Err(_) => told(text.len() / 4 * 4),
+        Err(DecodeError::InvalidByte(at, _)) => corrupt(at),
+        Err(_) => corrupt(text.len() / 4 * 4),
     }
 }
 
-fn check_amount(text: &str) -> Result<(), String> {
+fn check_quantity(text: &str) -> Result<(), String> {
     match informer_schema::canonical_quantity(text) {
         Ok(_) => Ok(()),
         Err(_) => Err("quantities must match the regular expression \
@@ -262,18 +274,18 @@ fn check_amount(text: &str) -> Result<(), String> {
     }
 }
 
-/// The type that a field belongs to, for errors.
-struct Owner<'a> {
+/// The type that contains a field, for error messages.
+struct ContainingType<'a> {
     message: Message<'a>,
     field: &'a Path<'a>,
 }
 
-impl Owner<'_> {
-    fn wrong(&self, value: &Value, wanted: &str) -> String {
+impl ContainingType<'_> {
+    fn mismatch(&self, value: &Value, wanted: &str) -> String {
         let owner = self.message.short_name().rsplit('.').next().unwrap_or_default();
         let path = self.field.plain();
         let found = match value {
-            // A number that is none for Go is told itself.
+            // Go reports a number that does not fit by its value.
             Value::Number(number) if matches!(wanted, "int32" | "int64") => format!("number {number}"),
             value => json_type(value).to_owned(),
         };
@@ -290,7 +302,7 @@ fn go_name(base: BaseType<'_>) -> &'static str {
         BaseType::Double => "float64",
         BaseType::Bytes => "[]uint8",
         BaseType::IntOrString => "intstr.IntOrString",
-        // Go names the package too; the last part is what people look for.
+        // Go also prints the package; only the last part is given here.
         BaseType::Message(message) => message.short_name().rsplit('.').next().unwrap_or_default(),
         _ => "interface {}",
     }

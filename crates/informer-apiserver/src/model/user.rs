@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Members of this group may do everything, regardless of roles.
+/// Members of this group are authorized for everything, regardless of RBAC.
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
@@ -25,24 +25,24 @@ pub struct User {
 }
 
 impl User {
-    /// A user without groups.
+    /// Creates a user without groups.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() }
     }
 
-    /// The user's uid.
+    /// Sets the uid.
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.uid = uid.into();
         self
     }
 
-    /// The user's groups; `system:authenticated` is added to them.
+    /// Sets the groups. `system:authenticated` is added to them.
     pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.groups = groups.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -63,7 +63,7 @@ impl User {
         self
     }
 
-    /// The user as in the status of reviews.
+    /// Returns the user as in the status of reviews.
     pub(crate) fn info(&self) -> Value {
         let mut info = json!({"username": self.name});
         if !self.uid.is_empty() {

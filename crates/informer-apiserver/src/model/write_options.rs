@@ -1,34 +1,36 @@
 //! What a write may change, and how strictly it is decoded.
 
-/// What happens to fields that are not known; in any case they are dropped.
+/// The handling of unknown fields. They are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Validation {
-    /// The object is not decoded: writes of the server's own controllers, and those through [`ApiServer::raw`](crate::ApiServer::raw).
+    /// The object is not decoded: writes of the server's own controllers, and writes through
+    /// [`ApiServer::raw`](crate::ApiServer::raw).
     Unchecked,
     Ignore,
     Warn,
     Strict,
 }
 
-/// Which part of the object a write may change.
+/// The part of the object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// The main endpoint: all but the status, where that has an endpoint of its own.
+    /// The main endpoint: everything except a status that has its own endpoint.
     Main,
-    /// `/status`: the status, and of built-in kinds some metadata.
+    /// `/status`: the status, and for some built-in kinds the metadata.
     Status,
-    /// `/finalize` of namespaces: the finalizers of the specification.
+    /// `/finalize` of namespaces: the finalizers in the spec.
     Finalize,
     /// `/scale`, which is an object of its own.
     Scale,
-    /// Writes of the embedding program: everything, the status included.
+    /// Writes of the embedding program: everything, including the status.
     Whole,
-    /// The same without defaults and validation, for objects that no request could store.
+    /// Like [`Whole`](Self::Whole), without defaults and validation, for objects that no request could store.
     Raw,
 }
 
 impl WriteMode {
-    /// Returns true for writes of the embedding program. They do not need an existing namespace, and no admission plugin sees them.
+    /// Returns true for writes of the embedding program. They need no existing namespace and bypass the
+    /// admission plugins.
     pub(crate) fn is_of_program(self) -> bool {
         matches!(self, Self::Whole | Self::Raw)
     }

@@ -1,4 +1,4 @@
-//! YAML as Go reads it, as far as messages tell.
+//! YAML decoding, with the error messages of Go's parser where they are visible to clients.
 
 mod counted;
 mod duplicates;
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 pub(crate) use counted::read as read_yaml_value;
 
-/// What a strict reader finds wrong with a text that is YAML: members that are there twice.
-pub(crate) use duplicates::find as yaml_twice;
+/// Returns the duplicate keys in valid YAML, in the message of a strict decoder.
+pub(crate) use duplicates::find as duplicate_keys;
 
-/// What is said of a text that nests deeper than the reader goes; upstream goes deeper.
+/// The error for a body that nests too deeply. kube-apiserver has a higher limit.
 const TOO_DEEP: &str = "exceeded max depth of 128";
 
-/// Reads YAML. Beside the value comes what is wrong with it to a strict reader: members that are there twice, of which the
-/// last one counts.
+/// Decodes YAML. Returns the value and the error of a strict decoder for duplicate keys, of which the last
+/// one wins.
 ///
 /// # Errors
 ///
-/// When the text is no YAML: why.
+/// Returns the parser's message if the body is not YAML.
 pub(crate) fn read_yaml(text: &[u8]) -> Result<(Value, Option<String>), String> {
     let value = counted::read(text).map_err(|error| converting(&problem(text, &error)))?;
-    // What its aliases make of it is bounded by now.
+    // The expansion of aliases is already limited here.
     Ok((value, duplicates::find(text).map(|why| converting(&why))))
 }
 
@@ -29,10 +29,10 @@ fn converting(why: &str) -> String {
     format!("error converting YAML to JSON: yaml: {why}")
 }
 
-/// The problem, after its line.
+/// Returns the message of a parse error, with its line.
 pub(crate) fn problem(yaml: &[u8], error: &serde_norway::Error) -> String {
     let text = error.to_string();
-    // The reader has a limit of its own for aliases of aliases.
+    // The parser has its own limit for nested aliases.
     if text.contains(counted::EXCESSIVE) || text.contains("repetition limit exceeded") {
         return counted::EXCESSIVE.to_owned();
     }
@@ -40,12 +40,12 @@ pub(crate) fn problem(yaml: &[u8], error: &serde_norway::Error) -> String {
     if why.ends_with("unknown anchor") {
         return format!("unknown anchor '{}' referenced", alias(yaml, error).unwrap_or_default());
     }
-    // Bytes that are no text have no line.
+    // Invalid UTF-8 is reported without a line.
     if let Some((why, _)) = why.split_once(" at position ") {
         return why.to_owned();
     }
     let why = if why.ends_with("recursion limit exceeded") { TOO_DEEP } else { why };
-    // Go's parser counts lines from zero, its scanner from one, and of the first line neither says anything.
+    // Go's parser counts lines from zero and its scanner from one. Neither reports the first line.
     let scanner = usize::from(!why.starts_with("did not find expected"));
     match error.location().map(|location| location.line().saturating_sub(1)) {
         Some(line) if line > 0 => format!("line {}: {why}", line + scanner),
@@ -53,7 +53,7 @@ pub(crate) fn problem(yaml: &[u8], error: &serde_norway::Error) -> String {
     }
 }
 
-/// The alias where an error is.
+/// Returns the alias at which an error occurred.
 fn alias(yaml: &[u8], error: &serde_norway::Error) -> Option<String> {
     let at = error.location()?;
     let line = std::str::from_utf8(yaml).ok()?.lines().nth(at.line().checked_sub(1)?)?;

@@ -11,7 +11,7 @@ use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
 use crate::model::metadata::Object;
-use crate::model::rules::{Taken, allocate_from};
+use crate::model::rules::{UsedAddresses, allocate_service};
 use crate::model::write_options::WriteMode;
 use crate::pipeline::Pipeline;
 
@@ -59,7 +59,7 @@ impl Pipeline {
             return Ok(None);
         }
         let mut in_flight = self.allocations.lock();
-        allocate_from(&self.taken(&in_flight), kind, object, old, mode)?;
+        allocate_service(&self.taken(&in_flight), kind, object, old, mode)?;
         in_flight.last_id += 1;
         let id = in_flight.last_id;
         in_flight.services.insert(id, Value::Object(object.clone()));
@@ -67,8 +67,8 @@ impl Pipeline {
     }
 
     /// Returns the cluster IPs and node ports of all Services, including those that are being written.
-    pub(crate) fn taken(&self, in_flight: &InFlight) -> Taken {
-        let mut taken = Taken::default();
+    pub(crate) fn taken(&self, in_flight: &InFlight) -> UsedAddresses {
+        let mut taken = UsedAddresses::default();
         in_flight.services.values().for_each(|service| taken.note(service));
         if let Ok(services) = self.resource(&Gvr::new("", "v1", "services")) {
             let live = self.storage.read().live(services.table);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::admission::Scope;
 use crate::model::error::ApiError;
 use crate::model::metadata::{self, metadata_of_mut};
-use crate::model::rules::{Taken, as_value, tolerate_lost_nodes};
+use crate::model::rules::{UsedAddresses, add_default_tolerations, as_value};
 use crate::model::write_options::WriteMode;
 use crate::pipeline::{DEFINITIONS, Pipeline};
 use crate::registry::Resource;
@@ -61,7 +61,7 @@ impl Pipeline {
         resource: &Arc<Resource>,
         object: Value,
         mode: WriteMode,
-        taken: Option<&mut Taken>,
+        taken: Option<&mut UsedAddresses>,
     ) -> Result<Draft, ApiError> {
         let kind = &resource.kind;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Pipeline {
             metadata_of_mut(&mut object).insert("uid".into(), uid.into());
         }
         if mode != WriteMode::Raw {
-            tolerate_lost_nodes(kind, &mut object);
+            add_default_tolerations(kind, &mut object);
         }
         let name = metadata::text(&object, "name").to_owned();
         self.prepare_and_validate_new(scope, (&name, &mut object), mode, taken.as_deref())?;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{Phase, Scope};
-use crate::model::crd::{CLEANUP_FINALIZER, mark_definition};
+use crate::model::crd::{CLEANUP_FINALIZER, mark_crd_terminating};
 use crate::model::error::{ApiError, Cause, success};
 use crate::model::json::parse;
 use crate::model::kinds::{Kind, Traits};
@@ -189,7 +189,7 @@ impl Pipeline {
             if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
                 finalizers.push(CLEANUP_FINALIZER.to_owned());
             }
-            mark_definition(&mut object, &self.now());
+            mark_crd_terminating(&mut object, &self.now());
         }
         let grace = grace(kind, &object, options);
         let pod = !kind.is_custom() && kind.kind == "Pod";

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::Scope;
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, Traits, reform};
+use crate::model::kinds::{Kind, Traits, convert_version};
 use crate::model::managed_fields::{
     Convert, Failed, Managed, ManagerId, Operation, Set, Type, Updater, validate,
 };
@@ -76,7 +76,7 @@ impl<'a> FieldTracker<'a> {
         }
         if !other.kind.is_custom() {
             let mut object = members.clone();
-            reform(&other.kind, &mut object);
+            convert_version(&other.kind, &mut object);
             return Ok(Value::Object(object));
         }
         let converted = match (&other.converter, self.conversion) {

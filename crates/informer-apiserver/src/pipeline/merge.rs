@@ -6,7 +6,9 @@ use crate::admission::Scope;
 use crate::model::error::{ApiError, Cause, Details};
 use crate::model::kinds::{Kind, Traits};
 use crate::model::metadata::{self, Object, metadata_of, metadata_of_mut};
-use crate::model::rules::{Rules, fill_defaults, keep_allocated, plug_in_change, prepare_changed};
+use crate::model::rules::{
+    Rules, apply_update_plugins, fill_defaults, prepare_for_update, preserve_allocations,
+};
 use crate::model::typed::Source;
 use crate::model::write_options::{Validation, WriteMode};
 use crate::pipeline::{DEFINITIONS, namespace};
@@ -45,7 +47,7 @@ pub(crate) fn decode_typed(
 ) -> Result<Vec<String>, ApiError> {
     let kind = scope.kind();
     if kind.is(DEFINITIONS, "CustomResourceDefinition") {
-        let causes = crate::model::crd::check_definition(object);
+        let causes = crate::model::crd::validate_crd(object);
         if !causes.is_empty() {
             return Err(ApiError::invalid_fields(kind, metadata::text(object, "name"), causes));
         }
@@ -78,7 +80,7 @@ pub(crate) fn decode_typed(
         let managed = metadata::take_fields(object);
         crate::model::typed::form(known.message(), object);
         if kind.is("autoscaling", "HorizontalPodAutoscaler") && kind.gvr.version == "v1" {
-            crate::model::kinds::settle_first_autoscaler(object);
+            crate::model::kinds::round_trip_autoscaler_v1(object);
         }
         metadata::set_fields(object, managed);
     }
@@ -172,11 +174,11 @@ pub(crate) fn merge_update(
         metadata::set_fields(&mut new, managed);
     }
     if mode != WriteMode::Raw {
-        keep_allocated(kind, old, &mut new);
+        preserve_allocations(kind, old, &mut new);
     }
     let problems = match mode {
         WriteMode::Main | WriteMode::Whole => {
-            plug_in_change(kind, whole, &mut new);
+            apply_update_plugins(kind, whole, &mut new);
             let mut problems = validate_change(kind, whole, &mut new);
             if mode == WriteMode::Whole {
                 problems.extend(validate_status(kind, &mut new));
@@ -189,7 +191,7 @@ pub(crate) fn merge_update(
     metadata::check_update(kind, old, &new, mode, problems)?;
     metadata::carry_over(old, &mut new);
     if mode != WriteMode::Raw {
-        prepare_changed(kind, old, &mut new);
+        prepare_for_update(kind, old, &mut new);
         check_schema(kind, &mut new, Some(whole))?;
     }
     if kind.traits.has(Traits::GENERATION)
@@ -206,7 +208,7 @@ pub(crate) fn merge_update(
 fn validate_change(kind: &Kind, old: &Value, new: &mut Object) -> Vec<Cause> {
     match old {
         Value::Object(old) if kind.is(DEFINITIONS, "CustomResourceDefinition") => {
-            crate::model::crd::change_definition(old, new)
+            crate::model::crd::update_crd(old, new)
         }
         _ => Rules::of(kind).map(|rules| rules.check(new, Some(old))).unwrap_or_default(),
     }

@@ -6,14 +6,14 @@ use informer_schema::Schema;
 use serde_json::{Value, json};
 
 pub(crate) use self::shown::go_format;
-use crate::model::json_patch::{JsonPatch, OPERATIONS_MAX};
+use crate::model::json_patch::{JsonPatch, MAX_OPERATIONS};
 
-use crate::model::duplicates::Twice;
+use crate::model::duplicates::DuplicateKeys;
 use crate::model::error::ApiError;
 use crate::model::json::{read_json, read_whole};
 use crate::model::json_patch;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{json_type, typeless};
+use crate::model::metadata::{json_type, type_meta_error};
 use crate::pipeline::merge::Origin;
 
 /// A decoded patch.
@@ -43,7 +43,7 @@ impl PatchType {
             "application/json-patch+json" => operations(body, reports_unknown).and_then(|operations| {
                 JsonPatch::of(operations).map(Self::Json).map_err(|count| {
                     let why = format!(
-                        "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {count}"
+                        "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
                     );
                     ApiError::new(413, "RequestEntityTooLarge", why)
                 })
@@ -79,19 +79,19 @@ impl PatchType {
         if object.is_object() {
             return Ok(object);
         }
-        let why = format!("couldn't get version/kind; json parse error: {}", typeless(&object));
+        let why = format!("couldn't get version/kind; json parse error: {}", type_meta_error(&object));
         Err(crate::pipeline::merge::undecodable(kind, Origin::Patch(&|| Some(object.clone())), &why))
     }
 
     /// Returns the duplicate keys in the text of the patch.
-    pub(crate) fn twice(&self, body: &[u8]) -> Option<Twice> {
+    pub(crate) fn twice(&self, body: &[u8]) -> Option<DuplicateKeys> {
         match self {
             // Parsing the body a second time is cheap compared to applying the patch.
             Self::Merge(_) | Self::Strategic(_) => {
                 read_whole(body).ok().filter(|reading| reading.doubled)?;
-                Twice::in_json(None, body)
+                DuplicateKeys::in_json(None, body)
             }
-            Self::Json(_) => Twice::in_operations(body),
+            Self::Json(_) => DuplicateKeys::in_operations(body),
         }
     }
 

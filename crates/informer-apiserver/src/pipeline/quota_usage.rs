@@ -23,7 +23,7 @@ use crate::admission::quota::{QuotaWrite, ResourceList, resource_list, scopes};
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, told_name};
+use crate::model::metadata::{Object, display_name};
 use crate::model::quantity::Amount;
 use crate::model::rules::as_value;
 use crate::model::write_options::WriteMode;
@@ -88,7 +88,7 @@ impl Pipeline {
                 let unbounded = quota_write.mode == WriteMode::Status;
                 check::check(&quotas, &Charge { evaluator: &evaluator, object, old, unbounded })
             });
-            let used = checked.map_err(|why| ApiError::forbidden(kind, told_name(object), &why))?;
+            let used = checked.map_err(|why| ApiError::forbidden(kind, display_name(object), &why))?;
             // If the quota controller runs, it updates the usage after the commit.
             if dry_run || self.controllers.quotas {
                 return Ok(Some(guard));

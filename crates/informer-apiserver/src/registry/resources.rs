@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::conversion::Converter;
 use super::storage::{EventType, Stored, draft};
 use crate::model::json::parse;
-use crate::model::kinds::{Kind, events, is_autoscaler, reform, version_priority};
+use crate::model::kinds::{Kind, convert_version, events, is_autoscaler, version_priority};
 use crate::model::rules::Rules;
 
 /// A served kind and the table of its objects.
@@ -41,7 +41,7 @@ impl Resource {
         }
         let stored = self.stored_as.as_ref()?;
         let mut object = object.clone();
-        reform(stored, &mut object);
+        convert_version(stored, &mut object);
         if let Some(rules) = Rules::of(stored).filter(|_| is_autoscaler(stored)) {
             rules.fill(&mut object);
         }
@@ -71,7 +71,7 @@ impl Resource {
         let Value::Object(mut object) = parse(stored.as_slice()) else {
             return Some(Arc::clone(stored));
         };
-        reform(&self.kind, &mut object);
+        convert_version(&self.kind, &mut object);
         if let Some(schema) = &self.kind.schema {
             schema.prune(&mut object);
         }

@@ -17,7 +17,7 @@ use crate::admission::expressions::{AuthorizerInput, Failure, Outcome, Subject};
 use crate::model::cel::check::parse;
 use crate::model::cel::made::as_maps;
 use crate::model::crd::{
-    cost_of_expression, is_deeper, makes_messages, members_of, names_of, on_large_stack,
+    constructs_messages, cost_of_expression, is_deeper, members_of, names_of, on_large_stack,
 };
 
 /// Costs are estimated before evaluation and are upper bounds. The limits of kube-apiserver are therefore
@@ -92,7 +92,9 @@ impl Expression {
     pub(crate) fn new(text: &str) -> Self {
         let program = match parse(text) {
             // The interpreter panics on message literals.
-            Ok(expression) if makes_messages(&expression) => Err("undeclared reference to a type".to_owned()),
+            Ok(expression) if constructs_messages(&expression) => {
+                Err("undeclared reference to a type".to_owned())
+            }
             Ok(expression) => Ok(Compiled::new(expression)),
             Err(errors) => Err(errors.to_string()),
         };

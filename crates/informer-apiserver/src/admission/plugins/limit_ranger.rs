@@ -6,7 +6,7 @@ use super::{AdmissionPlugin, NewObject, PendingWrite, part};
 use crate::admission::Admission;
 use crate::admission::quota::limits;
 use crate::model::error::ApiError;
-use crate::model::metadata::told_name;
+use crate::model::metadata::display_name;
 use crate::model::rules::with_value;
 
 pub(super) struct LimitRanger;
@@ -38,7 +38,7 @@ impl AdmissionPlugin for LimitRanger {
             let problems = validate(&range, &Value::Object(write.object.clone()));
             if !problems.is_empty() {
                 let why = limits::join_errors(&problems);
-                return Err(ApiError::forbidden(write.kind(), told_name(write.object), &why));
+                return Err(ApiError::forbidden(write.kind(), display_name(write.object), &why));
             }
         }
         Ok(Vec::new())

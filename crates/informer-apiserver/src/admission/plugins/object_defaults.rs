@@ -3,7 +3,7 @@
 use super::{AdmissionPlugin, NewObject};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
-use crate::model::rules::{add_finalizer, add_toleration, taint_new_node, with_value};
+use crate::model::rules::{add_finalizer, add_tolerations, taint_new_node, with_value};
 
 /// Lets pods stay on unreachable nodes for five minutes.
 pub(super) struct DefaultTolerationSeconds;
@@ -11,7 +11,7 @@ pub(super) struct DefaultTolerationSeconds;
 impl AdmissionPlugin for DefaultTolerationSeconds {
     fn mutate(&self, _admission: &Admission, write: &mut NewObject<'_>) -> Result<(), ApiError> {
         if write.kind.is("", "Pod") {
-            with_value(write.object, add_toleration);
+            with_value(write.object, add_tolerations);
         }
         Ok(())
     }

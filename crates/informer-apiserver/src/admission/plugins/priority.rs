@@ -8,7 +8,7 @@ use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::json::parse;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, told_name};
+use crate::model::metadata::{Object, display_name};
 use crate::model::rules::{get, set, with_value};
 
 /// The default preemption policy.
@@ -62,7 +62,7 @@ impl Admission {
                 Some(class) => Some(class),
                 None => {
                     let why = format!("no PriorityClass with name {name} was found");
-                    return Err(ApiError::forbidden(kind, told_name(object), &why));
+                    return Err(ApiError::forbidden(kind, display_name(object), &why));
                 }
             },
         };
@@ -103,7 +103,7 @@ impl Admission {
                 text(given),
                 text(computed)
             );
-            return Err(ApiError::forbidden(kind, told_name(pod), &why));
+            return Err(ApiError::forbidden(kind, display_name(pod), &why));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::{AdmissionPlugin, NewObject, PendingWrite, part, set};
 use crate::admission::Admission;
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
-use crate::model::metadata::{Object, told_name};
+use crate::model::metadata::{Object, display_name};
 use crate::model::quantity::read;
 
 const DIFFERENT: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -32,7 +32,7 @@ impl AdmissionPlugin for RuntimeClass {
 
 impl Admission {
     fn apply_runtime_class(&self, kind: &Kind, pod: &mut Object) -> Result<(), ApiError> {
-        let refusal = |pod: &Object, why: &str| Err(ApiError::forbidden(kind, told_name(pod), why));
+        let refusal = |pod: &Object, why: &str| Err(ApiError::forbidden(kind, display_name(pod), why));
         let class = match self.runtime_class(pod) {
             Ok(None) => return Ok(()),
             Ok(Some(class)) => class,

@@ -8,7 +8,7 @@ use crate::admission::matching::Invocation;
 use crate::admission::{Admission, Object};
 use crate::model::error::ApiError;
 use crate::model::kinds::Kind;
-use crate::model::managed_fields::{Type, atomics, laid_over, validate};
+use crate::model::managed_fields::{Type, atomics, merge_unmanaged, validate};
 use crate::registry::Resource;
 
 /// The reason why a patch could not be applied.
@@ -76,8 +76,8 @@ impl Admission {
                 with_go_value(&why)
             )));
         }
-        let merged =
-            laid_over(of, &live, &patch).map_err(|why| failed(&format!("failed to merge patch: {why}")))?;
+        let merged = merge_unmanaged(of, &live, &patch)
+            .map_err(|why| failed(&format!("failed to merge patch: {why}")))?;
         if let Some(why) = crate::model::json_patch::too_deep(&merged) {
             return Err(failed(&why));
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::controllers::ControllerManager;
 use crate::controllers::crds::{Step, definitions};
-use crate::model::crd::names::{self, Used};
+use crate::model::crd::names::{self, UsedNames};
 use crate::model::json::parse;
 use crate::registry::Resource;
 use crate::registry::storage::Stored;
@@ -89,7 +89,7 @@ impl ControllerManager {
         }
         // Locked from the check of the other names until the write, so that no two CRDs get the same name.
         let mut cache = self.crd_names.lock();
-        let mut used = Used::default();
+        let mut used = UsedNames::default();
         self.each_in_group(stored.key.name(), &mut cache, |_, named| used.add(&named.accepted));
         let decision = names::decide(wanted, accepted, &used);
         let mut named = definition.clone();

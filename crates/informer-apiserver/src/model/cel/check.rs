@@ -1,7 +1,7 @@
-//! What is wrong with an expression before it is ever evaluated, in upstream's words.
+//! Static checks of CEL expressions, with the messages of kube-apiserver's compiler.
 //!
-//! Upstream's compiler knows the type of everything; here only what is plain to see is told: what does not parse, names that nobody
-//! has declared, and results whose type is sure to be another one.
+//! The compiler of kube-apiserver knows all types. The checks here only report what is certain: syntax
+//! errors, undeclared names, and results that certainly have the wrong type.
 
 use kube_cel::cel::common::ast::Expr;
 use kube_cel::cel::{IdedExpr, ParseErrors};
@@ -25,7 +25,7 @@ const REQUEST: [&str; 12] = [
     "subResource",
     "userInfo",
 ];
-/// Names that every expression may use: what they are about, and types.
+/// The names that every expression may use: variables and types.
 const ALWAYS: [&str; 18] = [
     "object",
     "oldObject",
@@ -46,18 +46,18 @@ const ALWAYS: [&str; 18] = [
     "type",
     "uint",
 ];
-/// Libraries whose functions begin with their name.
+/// Function libraries; the names of their functions start with one of these.
 const LIBRARIES: [&str; 9] =
     ["base64", "cel", "format", "ip", "jsonpatch", "lists", "math", "sets", "strings"];
 
-/// What an expression may use, besides what is there always.
+/// The declarations for an expression, in addition to the built-in names.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
     params: bool,
     authorizer: bool,
-    /// Objects and operations of patches may be made.
+    /// True if the expression may construct `Object` and `JSONPatch` values.
     patches: bool,
-    /// Named expressions with the types that they come to, as far as these are known.
+    /// The variables of the policy, with their types as far as they are known.
     variables: Option<Vec<(String, Option<String>)>>,
 }
 
@@ -70,19 +70,19 @@ impl Declared {
         Self { authorizer: false, ..self }
     }
 
-    /// Allows for what makes patches, and for variables even where there are none.
+    /// Allows the expression to construct patches, and to use variables even if the policy declares none.
     pub(crate) fn with_patches(self) -> Self {
         let variables = Some(self.variables.unwrap_or_default());
         Self { patches: true, variables, ..self }
     }
 
-    /// Allows for variables.
+    /// Allows the expression to use variables.
     pub(crate) fn with_variables(mut self) -> Self {
         self.variables = Some(Vec::new());
         self
     }
 
-    /// What is wrong with a variable; those after it may use it.
+    /// Declares a variable for the expressions after it, and returns the problem of its own expression.
     pub(crate) fn declare(&mut self, name: &str, text: &str) -> Option<String> {
         let (type_, problem) = on_large_stack(|| match self.compile(text) {
             Ok(expression) => (type_of(&expression, self), None),
@@ -92,7 +92,7 @@ impl Declared {
         problem
     }
 
-    /// What is wrong with an expression that is to come to one of these types.
+    /// Returns the problem of an expression whose result must have one of these types.
     pub(crate) fn problem(&self, text: &str, wanted: &[&str]) -> Option<String> {
         on_large_stack(|| self.problem_here(text, wanted))
     }
@@ -109,7 +109,8 @@ impl Declared {
         })
     }
 
-    /// The type of a variable: the outer `None` for one that is not there.
+    /// Returns the type of a variable. The outer `None` means that it is not declared; the inner one, that
+    /// its type is unknown.
     pub(crate) fn variable(&self, name: &str) -> Option<Option<&str>> {
         let (_, found) = self.variables.iter().flatten().rev().find(|(known, _)| known == name)?;
         Some(found.as_deref())
@@ -142,13 +143,13 @@ impl Declared {
         match problems.is_empty() {
             true => Ok(whole),
             false => {
-                let told: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
-                Err(format!("compilation failed: {}", told.join("\n")))
+                let lines: Vec<String> = problems.iter().map(|(at, why)| pointed(text, *at, why)).collect();
+                Err(format!("compilation failed: {}", lines.join("\n")))
             }
         }
     }
 
-    /// Whether objects of this type may be made.
+    /// Returns true if the expression may construct objects of this type.
     pub(crate) fn makes(&self, type_name: &str) -> bool {
         self.patches && made::is_type(type_name)
     }
@@ -173,7 +174,7 @@ pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
     on_large_stack(|| crd::parse(text))
 }
 
-/// Whether an expression is a name that stands for something of no type.
+/// Returns true if the expression is a name with a dynamic type.
 pub(crate) fn is_dynamic(expr: &Expr) -> bool {
     matches!(expr, Expr::Ident(name) if matches!(name.as_str(), "object" | "oldObject" | "params"))
 }
@@ -188,11 +189,11 @@ fn unreadable(text: &str, errors: &ParseErrors) -> String {
             .sum();
         pointed(text, start + usize::try_from(column).unwrap_or_default(), &error.msg)
     };
-    let told: Vec<String> = errors.errors.iter().map(one).collect();
-    format!("compilation failed: {}", told.join("\n"))
+    let lines: Vec<String> = errors.errors.iter().map(one).collect();
+    format!("compilation failed: {}", lines.join("\n"))
 }
 
-/// An error with the line that it is in, and a sign below its place.
+/// Formats an error with the line of the expression and a caret below its position.
 fn pointed(text: &str, at: usize, why: &str) -> String {
     let before = text.get(..at).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -202,13 +203,13 @@ fn pointed(text: &str, at: usize, why: &str) -> String {
     format!("ERROR: <input>:{line}:{}: {why}\n | {shown}\n | {}^", column + 1, ".".repeat(column))
 }
 
-/// Whether a place in the text is not within quotes.
+/// Returns true if the byte offset is not within a string literal.
 pub(crate) fn is_outside_of_quotes(text: &str, at: usize) -> bool {
     let quotes = text[..at].matches('\'').count() + text[..at].matches('"').count();
     quotes.is_multiple_of(2)
 }
 
-/// Where a name stands in the text, or the dot between `of` and it; the interpreter does not tell.
+/// Returns the offset of a name, or of the dot between `of` and it. The parser does not report positions.
 fn place_of(text: &str, of: Option<&str>, name: &str) -> usize {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! The functions that expressions may call, by the last part of their names.
+//! The functions that CEL expressions may call, by the last part of their names.
 
 #[rustfmt::skip]
 const FUNCTIONS: [&str; 155] = [
@@ -23,9 +23,9 @@ const FUNCTIONS: [&str; 155] = [
     "trunc", "type", "uint", "unwrap", "unwrapOpt", "upperAscii", "url", "validate", "value",
 ];
 
-/// Whether there is such a function, or an operator.
+/// Returns true if the name is a known function or an operator.
 pub(crate) fn is_function(name: &str) -> bool {
-    // Operators are written with signs and gaps.
+    // The names of operators consist of punctuation and underscores.
     let is_operator =
         name.starts_with('@') || name.contains(|sign: char| !sign.is_ascii_alphanumeric() && sign != '.');
     let last = name.rsplit('.').next().unwrap_or(name);

@@ -1,4 +1,5 @@
-//! Objects and operations that expressions make: maps, for the interpreter, which knows no types of others.
+//! Objects and patch operations that CEL expressions construct. The interpreter does not know their types, so
+//! they are rewritten to maps.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{
@@ -10,11 +11,12 @@ use crate::model::cel::check::{Declared, is_outside_of_quotes};
 use crate::model::cel::types::type_of;
 use crate::model::crd::{parts, parts_mut};
 
-/// The types of what may be made: `Object` is that of a whole object, and its fields' are named after the path to them.
+/// The types that an expression may construct. `Object` is the type of the whole object; the types of its
+/// fields are named after their path.
 pub(crate) const OBJECT: &str = "Object";
 pub(crate) const PATCH: &str = "JSONPatch";
 
-/// What is wrong with the objects that an expression makes, and where.
+/// Returns the problems of the objects that an expression constructs, with their offsets.
 pub(crate) fn problems(text: &str, expr: &IdedExpr, declared: &Declared) -> Vec<(usize, String)> {
     let (mut found, mut from) = (Vec::new(), 0);
     for made in all(expr) {
@@ -29,7 +31,7 @@ pub(crate) fn problems(text: &str, expr: &IdedExpr, declared: &Declared) -> Vec<
     found
 }
 
-/// The fields of an operation that are none, or of another type.
+/// Returns the unknown and mistyped fields of a patch operation.
 fn mistyped(text: &str, from: usize, made: &StructExpr, declared: &Declared) -> Vec<(usize, String)> {
     let fields = made.entries.iter().filter_map(|entry| match &entry.expr {
         EntryExpr::StructField(field) => Some(field),
@@ -49,7 +51,7 @@ fn mistyped(text: &str, from: usize, made: &StructExpr, declared: &Declared) -> 
     wrong.collect()
 }
 
-/// The objects that an expression makes, in the order of the text.
+/// Returns the objects that an expression constructs, in source order.
 fn all(expr: &IdedExpr) -> Vec<&StructExpr> {
     let own = match &expr.expr {
         Expr::Struct(made) => Some(made),
@@ -58,7 +60,7 @@ fn all(expr: &IdedExpr) -> Vec<&StructExpr> {
     own.into_iter().chain(parts(expr).into_iter().flat_map(all)).collect()
 }
 
-/// Where the sign after a name stands; the interpreter does not tell.
+/// Returns the offset of the character after a name. The parser does not report positions.
 fn place_of(text: &str, from: usize, name: &str, sign: char) -> usize {
     let after = |(at, _): (usize, &str)| {
         let rest = &text[at + name.len()..];
@@ -69,12 +71,13 @@ fn place_of(text: &str, from: usize, name: &str, sign: char) -> usize {
     ends.into_iter().find(|at| *at > from || from == 0).unwrap_or_default()
 }
 
-/// Whether this is a type of what may be made.
+/// Returns true if expressions may construct values of this type.
 pub(crate) fn is_type(name: &str) -> bool {
     matches!(name, OBJECT | PATCH) || name.starts_with("Object.")
 }
 
-/// Makes maps of all objects that an expression makes, each with the name of its type; the error names a type that there is not.
+/// Replaces each constructed object by a map that contains the name of its type. The error names the first
+/// unknown type.
 pub(crate) fn as_maps(expr: &mut IdedExpr) -> Result<(), String> {
     parts_mut(expr).into_iter().try_for_each(as_maps)?;
     if let Expr::Struct(made) = &mut expr.expr {

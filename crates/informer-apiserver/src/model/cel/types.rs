@@ -1,11 +1,11 @@
-//! The type that an expression comes to, where it is plain to see.
+//! Inference of the result type of CEL expressions, in the cases that need no compiler.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 
 use crate::model::cel::check::{Declared, is_dynamic};
 
-/// `None` where it takes a compiler to tell.
+/// Returns the result type, or `None` if only a compiler could infer it.
 pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
     let known = |name: &str| Some(name.to_owned());
     match &expr.expr {
@@ -26,7 +26,7 @@ pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
             Some(format!("list({})", common(&elements, declared)?))
         }
         Expr::Call(call) => call_type(call, declared),
-        // Of the loops those that look for something gather a truth.
+        // Macros that search (`all`, `exists`) accumulate a boolean.
         Expr::Comprehension(all) => match (&all.accu_init.expr, &all.result.expr) {
             (Expr::Literal(LiteralValue::Boolean(_)), _) => known("bool"),
             (_, Expr::Call(call)) => call_type(call, declared),
@@ -48,7 +48,7 @@ pub(crate) fn type_of(expr: &IdedExpr, declared: &Declared) -> Option<String> {
     }
 }
 
-/// The type that several expressions come to, `dyn` where there are none.
+/// Returns the common type of several expressions; `dyn` if there are no expressions.
 fn common(all: &[&IdedExpr], declared: &Declared) -> Option<String> {
     let mut types = all.iter().map(|one| type_of(one, declared));
     let Some(first) = types.next() else { return Some("dyn".to_owned()) };
@@ -83,7 +83,7 @@ fn call_type(call: &CallExpr, declared: &Declared) -> Option<String> {
         ("double", _) => known("double"),
         ("uint", _) => known("uint"),
         ("_[_]", [of, _]) => type_of(of, declared).filter(|of| of == "dyn"),
-        // What is known of one side holds for the other.
+        // Both operands of an arithmetic operator have the same type.
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, other]) => {
             let (one, other) = (type_of(one, declared)?, type_of(other, declared)?);
             match (one.as_str(), other.as_str()) {

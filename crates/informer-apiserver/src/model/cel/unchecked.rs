@@ -1,6 +1,6 @@
-//! A server without CEL takes expressions as they are.
+//! Without the feature `cel`, expressions are accepted unchecked.
 
-/// What an expression may use, besides what is there always.
+/// The declarations for an expression; the `cel` feature gives it its content.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared;
 

@@ -1,4 +1,5 @@
-//! Conversion by webhook: what is asked, and what may come back. Pure; [`convert`](crate::registry::conversion) does the asking.
+//! Requests to conversion webhooks and the checks of their responses. Pure functions:
+//! [`convert`](crate::registry::conversion) calls the webhook.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,7 @@ use crate::model::metadata::check_converted;
 
 type Object = Map<String, Value>;
 
-/// A question to a conversion webhook.
+/// Returns a ConversionReview request.
 pub(crate) fn review(version: &str, uid: &str, desired: &str, objects: &[Value]) -> Value {
     json!({
         "kind": "ConversionReview",
@@ -17,7 +18,7 @@ pub(crate) fn review(version: &str, uid: &str, desired: &str, objects: &[Value])
     })
 }
 
-/// An object as webhooks are shown it: one that is stored has no version in itself.
+/// Returns an object as webhooks see it. Stored objects contain no `apiVersion`.
 pub(crate) fn shown(object: &Object) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -26,18 +27,18 @@ pub(crate) fn shown(object: &Object) -> Value {
     Value::Object(object)
 }
 
-/// The type of an object, as Go shows it.
+/// Returns the GroupVersionKind of an object in Go's format.
 fn type_of(object: &Object) -> String {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     format!("{}, Kind={}", text("apiVersion"), text("kind"))
 }
 
-/// What went wrong, as upstream words it: `failed: why`, or `returned ...`.
+/// Returns kube-apiserver's message for a failed conversion: `failed: why` or `returned ...`.
 pub(crate) fn failed(object: &Object, what: &str) -> String {
     format!("conversion webhook for {} {what}", type_of(object))
 }
 
-/// The objects in an answer. The error is to be told by [`failed`].
+/// Returns the converted objects of a response. Wrap the error with [`failed`].
 pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Result<Vec<Value>, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let failed = |why: &str| Err(format!("failed: {why}"));
@@ -53,7 +54,7 @@ pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Re
     if !response.is_object() {
         return failed("no response provided");
     }
-    // The first version of the review was not held to this.
+    // kube-apiserver does not check the uid of `v1beta1` responses.
     if version == "v1" && response["uid"] != uid {
         return failed(&format!("expected response.uid={uid:?}, got {:?}", text(&response["uid"])));
     }
@@ -73,8 +74,8 @@ pub(crate) fn read(answer: &Value, version: &str, uid: &str, asked: usize) -> Re
     }
 }
 
-/// One object of an answer, with the metadata of what it was made of: a webhook may change labels and annotations alone.
-/// The error is to be told by [`failed`].
+/// Returns one converted object with the metadata of the original: a webhook may only change labels and
+/// annotations. Wrap the error with [`failed`].
 pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result<Object, String> {
     let Value::Object(mut object) = converted else {
         return Err("returned invalid object at index 0: it is not an object".to_owned());
@@ -102,13 +103,14 @@ pub(crate) fn take(original: &Object, converted: Value, desired: &str) -> Result
             return Err(format!("returned invalid object: must have the same {what}: {expected} != {found}"));
         }
     }
-    let metadata = restored(original, &object).map_err(|why| format!("returned invalid metadata: {why}"))?;
+    let metadata = with_original_metadata(original, &object)
+        .map_err(|why| format!("returned invalid metadata: {why}"))?;
     object.insert("metadata".into(), metadata);
     Ok(object)
 }
 
-/// The metadata of the original with the labels and annotations of what it became.
-fn restored(original: &Object, converted: &Object) -> Result<Value, String> {
+/// Returns the metadata of the original with the labels and annotations of the converted object.
+fn with_original_metadata(original: &Object, converted: &Object) -> Result<Value, String> {
     let given = match converted.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
         Some(Value::Object(given)) => given,

@@ -1,4 +1,4 @@
-//! What a definition says: its rules, its defaults, and the kinds that it makes.
+//! Defaulting and validation of CRDs, and the kinds that they define.
 
 use informer_core::Gvr;
 use serde_json::{Map, Value, json};
@@ -11,8 +11,8 @@ use crate::model::table::PrinterColumn;
 
 type Object = Map<String, Value>;
 
-/// Fills in what a definition leaves out, and says what is wrong with it.
-pub(crate) fn check_definition(object: &mut Object) -> Vec<Cause> {
+/// Applies the defaults of a CRD and validates it.
+pub(crate) fn validate_crd(object: &mut Object) -> Vec<Cause> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
         return vec![required("spec", "")];
@@ -46,8 +46,8 @@ pub(crate) fn check_definition(object: &mut Object) -> Vec<Cause> {
     causes
 }
 
-/// What the server decides about a changed definition, and what may not change.
-pub(crate) fn change_definition(old: &Object, new: &mut Object) -> Vec<Cause> {
+/// Updates `status.storedVersions`, and rejects changes of immutable fields.
+pub(crate) fn update_crd(old: &Object, new: &mut Object) -> Vec<Cause> {
     let (Some(was), Some(spec)) = (old.get("spec").cloned(), new.get("spec").cloned()) else {
         return Vec::new();
     };
@@ -139,16 +139,16 @@ fn check_versions(versions: &Value, causes: &mut Vec<Cause>) {
             causes.push(required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
             continue;
         }
-        // With one version upstream speaks of a schema of the whole definition.
+        // With a single version kube-apiserver reports the path of the former top-level schema.
         let path = match versions.len() {
             1 => "spec.validation.openAPIV3Schema".to_owned(),
             _ => format!("spec.versions[{index}].schema.openAPIV3Schema"),
         };
-        check_structure(schema, &path, Place::Root, causes);
+        check_structure(schema, &path, SchemaPosition::Root, causes);
     }
 }
 
-/// The version as Go's encoder shows it, without what upstream moves elsewhere before it looks.
+/// Formats a version like Go's encoder, without the fields that kube-apiserver moves before the check.
 fn go_version(version: &Value) -> String {
     let flag = |name: &str| version[name] == true;
     format!(
@@ -162,45 +162,45 @@ fn go_version(version: &Value) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPosition {
     Root,
     Property,
     Item,
 }
 
-/// A structural schema says of every part what type it has.
-fn check_structure(schema: &Value, path: &str, place: Place, causes: &mut Vec<Cause>) {
+/// Validates that a schema is structural: every part has a type.
+fn check_structure(schema: &Value, path: &str, place: SchemaPosition, causes: &mut Vec<Cause>) {
     let typed = !schema["type"].as_str().unwrap_or_default().is_empty();
     let untyped = schema["x-kubernetes-int-or-string"] == true
-        || schema["x-kubernetes-preserve-unknown-fields"] == true && place != Place::Root;
+        || schema["x-kubernetes-preserve-unknown-fields"] == true && place != SchemaPosition::Root;
     if !typed && !untyped {
         let what = match place {
-            Place::Root => "must not be empty at the root",
-            Place::Property => "must not be empty for specified object fields",
-            Place::Item => "must not be empty for specified array items",
+            SchemaPosition::Root => "must not be empty at the root",
+            SchemaPosition::Property => "must not be empty for specified object fields",
+            SchemaPosition::Item => "must not be empty for specified array items",
         };
         causes.push(Cause::required(&format!("{path}.type"), what));
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        check_structure(property, &format!("{path}.properties[{name}]"), Place::Property, causes);
+        check_structure(property, &format!("{path}.properties[{name}]"), SchemaPosition::Property, causes);
     }
     if schema["items"].is_object() {
-        check_structure(&schema["items"], &format!("{path}.items"), Place::Item, causes);
+        check_structure(&schema["items"], &format!("{path}.items"), SchemaPosition::Item, causes);
     }
     if schema["additionalProperties"].is_object() {
         let path = format!("{path}.additionalProperties");
-        check_structure(&schema["additionalProperties"], &path, Place::Property, causes);
+        check_structure(&schema["additionalProperties"], &path, SchemaPosition::Property, causes);
     }
 }
 
-/// A kind that a definition serves, and whether it is the one that is stored.
+/// A kind that a CRD serves, and whether it is the storage version.
 pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) stored: bool,
     pub(crate) served: bool,
 }
 
-/// The resources of a definition, one a version.
+/// Returns the resources of a CRD, one for each version.
 pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let versions = spec["versions"].as_array().into_iter().flatten();
@@ -209,7 +209,7 @@ pub(crate) fn resources(spec: &Value) -> Vec<Gvr> {
         .collect()
 }
 
-/// The kinds of a definition, one a version.
+/// Returns the kinds of a CRD, one for each version.
 pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
@@ -243,7 +243,7 @@ pub(crate) fn kinds(spec: &Value) -> Vec<Served> {
     spec["versions"].as_array().into_iter().flatten().map(version).collect()
 }
 
-/// What clients are warned of who use a version.
+/// Returns the deprecation warning of a version.
 fn deprecation(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;
@@ -270,7 +270,7 @@ fn column(column: &Value) -> PrinterColumn {
         cell_type: text("type"),
         format: text("format"),
         description: match text("description") {
-            // What upstream writes where a definition says nothing.
+            // The default of kube-apiserver.
             none if none.is_empty() => {
                 format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
             }

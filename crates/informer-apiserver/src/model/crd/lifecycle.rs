@@ -1,13 +1,13 @@
-//! What the server writes into CRDs that are created or deleted.
+//! Fields that the server sets when a CRD is created or deleted.
 
 use serde_json::{Map, Value, json};
 
-/// Holds a definition until its objects are gone.
+/// The finalizer that keeps a CRD until its custom resources are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What the server decides about a new definition.
-pub(crate) fn fill_new_definition(object: &mut Map<String, Value>) {
-    // What is loaded, or what a webhook has made of it, may have none.
+/// Sets the initial status of a new CRD: its storage version, and no accepted names.
+pub(crate) fn init_crd_status(object: &mut Map<String, Value>) {
+    // A CRD that was loaded or mutated by a webhook may have no versions.
     let versions = object.get("spec").and_then(|spec| spec["versions"].as_array());
     let stored: Vec<Value> = versions
         .into_iter()
@@ -23,8 +23,8 @@ pub(crate) fn fill_new_definition(object: &mut Map<String, Value>) {
     );
 }
 
-/// Marks a definition that is being deleted, so that its watchers see why.
-pub(crate) fn mark_definition(object: &mut Map<String, Value>, now: &str) {
+/// Sets the `Terminating` condition of a CRD that is being deleted.
+pub(crate) fn mark_crd_terminating(object: &mut Map<String, Value>, now: &str) {
     let condition = json!({
         "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "lastTransitionTime": now,
         "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",

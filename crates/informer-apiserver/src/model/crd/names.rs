@@ -1,4 +1,5 @@
-//! The names of definitions: within a group each is held by one of them. Who comes later is not served until it is free.
+//! Acceptance of CRD names. Within a group each name belongs to one CRD. A CRD with a conflict is not served
+//! until the name is free.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 type Names = Map<String, Value>;
 
-/// The names that the definitions of a group hold.
+/// The names accepted for the CRDs of a group.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct UsedNames {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
-impl Used {
-    /// Adds the names that a definition was given.
+impl UsedNames {
+    /// Adds the accepted names of a CRD.
     pub(crate) fn add(&mut self, accepted: &Value) {
         let text = |name: &str| accepted[name].as_str().map(str::to_owned);
         self.resources.extend(["plural", "singular"].into_iter().filter_map(text));
@@ -23,22 +24,23 @@ impl Used {
     }
 }
 
-/// Which names a definition gets.
+/// The accepted names of a CRD.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) accepted: Value,
-    /// Reason and message, where it does not get all of them.
+    /// Reason and message of the conflict, if not all names are accepted.
     pub(crate) conflict: Option<(&'static str, String)>,
 }
 
-/// Decides which of the names that a definition wants it gets, besides those that it has. Of several conflicts the last is told.
-pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &Used) -> Decision {
+/// Decides which of the requested names are accepted, in addition to those accepted before. If there are
+/// several conflicts, the last one is reported.
+pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &UsedNames) -> Decision {
     let mut given = accepted.as_object().cloned().unwrap_or_default();
     let one = |given: &mut Names, name: &str, reason, used: &BTreeSet<String>| {
         let text = |names: &Value| names[name].as_str().unwrap_or_default().to_owned();
         let new = text(wanted);
         if new != text(accepted) && used.contains(&new) {
-            return Some((reason, taken(&new)));
+            return Some((reason, conflict_message(&new)));
         }
         take(given, name, new.into());
         None
@@ -56,27 +58,27 @@ pub(crate) fn decide(wanted: &Value, accepted: &Value, used: &Used) -> Decision 
     Decision { accepted: Value::Object(given), conflict }
 }
 
-/// Short names are given together, or none of them.
-fn short_conflict(wanted: &Value, accepted: &Value, used: &Used) -> Option<(&'static str, String)> {
+/// Short names are accepted all together or not at all.
+fn short_conflict(wanted: &Value, accepted: &Value, used: &UsedNames) -> Option<(&'static str, String)> {
     let (wanted, own) = (short_names(wanted), short_names(accepted));
     if wanted == own {
         return None;
     }
-    let mut told: Vec<String> = Vec::new();
+    let mut conflicts: Vec<String> = Vec::new();
     for name in wanted.into_iter().filter(|name| !own.contains(name) && used.resources.contains(*name)) {
-        let taken = taken(name);
-        if !told.contains(&taken) {
-            told.push(taken);
+        let message = conflict_message(name);
+        if !conflicts.contains(&message) {
+            conflicts.push(message);
         }
     }
-    match told.len() {
+    match conflicts.len() {
         0 => None,
-        1 => told.pop().map(|told| ("ShortNamesConflict", told)),
-        _ => Some(("ShortNamesConflict", format!("[{}]", told.join(", ")))),
+        1 => conflicts.pop().map(|conflict| ("ShortNamesConflict", conflict)),
+        _ => Some(("ShortNamesConflict", format!("[{}]", conflicts.join(", ")))),
     }
 }
 
-fn taken(name: &str) -> String {
+fn conflict_message(name: &str) -> String {
     format!("{name:?} is already in use")
 }
 
@@ -84,12 +86,12 @@ fn short_names(names: &Value) -> Vec<&str> {
     names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Whether a definition has the names that it wants.
+/// Returns true if all requested names are accepted.
 pub(crate) fn has_all(wanted: &Value, accepted: &Value) -> bool {
-    decide(wanted, accepted, &Used::default()).accepted == *accepted
+    decide(wanted, accepted, &UsedNames::default()).accepted == *accepted
 }
 
-/// Plural and kind are always written; what else is empty is not there.
+/// Sets a name. `plural` and `kind` are always written; other empty names are removed.
 fn take(names: &mut Names, name: &str, value: Value) {
     let empty = match &value {
         Value::Null => true,
@@ -103,7 +105,7 @@ fn take(names: &mut Names, name: &str, value: Value) {
     }
 }
 
-/// A condition of a definition.
+/// Returns a condition of a CRD.
 pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = definition["status"]["conditions"].as_array();
     conditions.into_iter().flatten().find(|condition| condition["type"] == kind)
@@ -113,7 +115,7 @@ pub(crate) fn is_true(definition: &Value, kind: &str) -> bool {
     condition(definition, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Sets a condition; its time is that of the last change of its status.
+/// Sets a condition. `lastTransitionTime` changes only if the status changes.
 pub(crate) fn set_condition(
     definition: &mut Value,
     kind: &str,
@@ -136,7 +138,7 @@ pub(crate) fn set_condition(
     }
 }
 
-/// What a definition serves: its specification with the names that it was given. `None` while it waits for its first ones.
+/// Returns the spec of a CRD with its accepted names, or `None` if no names are accepted yet.
 pub(crate) fn served_spec(definition: &Value) -> Option<Value> {
     let waits = condition(definition, "NamesAccepted").is_some_and(|accepted| accepted["status"] != "True");
     if waits && !is_true(definition, "Established") {
@@ -144,7 +146,7 @@ pub(crate) fn served_spec(definition: &Value) -> Option<Value> {
     }
     let mut spec = definition.get("spec")?.clone();
     let accepted = &definition["status"]["acceptedNames"];
-    // What was written by hand may have none.
+    // A status that was written by hand may have no names.
     if accepted["plural"].as_str().is_some_and(|plural| !plural.is_empty()) {
         spec["names"] = accepted.clone();
     }

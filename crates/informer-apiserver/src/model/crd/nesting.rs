@@ -1,4 +1,5 @@
-//! The nesting limit of CEL expressions. The parser, the interpreter and the checks of this crate walk them recursively.
+//! The nesting limit of CEL expressions. The parser, the interpreter and the checks of this crate walk them
+//! recursively.
 
 use std::borrow::Cow;
 use std::panic::catch_unwind;
@@ -9,11 +10,12 @@ use serde_json::Value;
 
 use super::parts::parts;
 
-/// The deepest expression, as in kube-apiserver. Without optimization the interpreter uses some tens of kilobytes of stack per level.
-const LEVELS_MAX: usize = 250;
-/// The largest number of operators and brackets. The parser recurses once for each operator of a chain such as `1 + 1 + 1`, without a
-/// limit of its own.
-const SIGNS_MAX: usize = 20_000;
+/// The maximum nesting depth, as in kube-apiserver. Without optimization the interpreter uses tens of
+/// kilobytes of stack per level.
+const MAX_LEVELS: usize = 250;
+/// The maximum number of operators and brackets. The parser recurses once for each operator of a chain such
+/// as `1 + 1 + 1`, without a limit of its own.
+const MAX_OPERATORS: usize = 20_000;
 /// Stack for the parser and the interpreter. The system provides only the part that is used.
 const STACK_BYTES: usize = 256 << 20;
 
@@ -25,16 +27,17 @@ pub(crate) fn on_large_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::grow(STACK_BYTES, run)
 }
 
-/// Parses an expression, with the syntax for optional values that kube-apiserver has. Call it [on a large stack](on_large_stack).
+/// Parses an expression, including the syntax for optional values. Call it [on a large
+/// stack](on_large_stack).
 pub(crate) fn parse(text: &str) -> Result<IdedExpr, ParseErrors> {
     let signs = text.bytes().filter(|byte| b"+-*/%.<>=!&|?:([{".contains(byte)).count();
-    if signs + text.matches(" in ").count() > SIGNS_MAX {
+    if signs + text.matches(" in ").count() > MAX_OPERATORS {
         return Err(too_deep());
     }
     // In a debug build the parser panics at its own limit for some expressions: its level counter underflows.
     let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
     match parsed.unwrap_or_else(|_| Err(too_deep()))? {
-        expression if is_deeper(&expression, LEVELS_MAX) => Err(too_deep()),
+        expression if is_deeper(&expression, MAX_LEVELS) => Err(too_deep()),
         expression => Ok(expression),
     }
 }

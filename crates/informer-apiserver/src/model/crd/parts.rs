@@ -1,14 +1,15 @@
-//! What a rule in CEL is made of.
+//! Traversal of CEL expressions.
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr};
 
-/// Whether a rule has a part that the interpreter cannot evaluate: a message by its type.
-pub(crate) fn makes_messages(expr: &IdedExpr) -> bool {
-    matches!(expr.expr, Expr::Struct(_) | Expr::Unspecified) || parts(expr).into_iter().any(makes_messages)
+/// Returns true if a rule constructs a message, which the interpreter cannot evaluate.
+pub(crate) fn constructs_messages(expr: &IdedExpr) -> bool {
+    matches!(expr.expr, Expr::Struct(_) | Expr::Unspecified)
+        || parts(expr).into_iter().any(constructs_messages)
 }
 
-/// The members of a name that an expression asks for.
+/// Returns the fields of a variable that an expression accesses.
 pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     let own = match &expr.expr {
         Expr::Select(select) if matches!(&select.operand.expr, Expr::Ident(of) if of == name) => {
@@ -20,7 +21,7 @@ pub(crate) fn members_of<'e>(expr: &'e IdedExpr, name: &str) -> Vec<&'e str> {
     own.into_iter().chain(below).collect()
 }
 
-/// The functions that an expression calls.
+/// Returns the functions that an expression calls.
 pub(crate) fn calls_of(expr: &IdedExpr) -> Vec<&str> {
     let own = match &expr.expr {
         Expr::Call(call) => Some(call.func_name.as_str()),
@@ -29,7 +30,7 @@ pub(crate) fn calls_of(expr: &IdedExpr) -> Vec<&str> {
     own.into_iter().chain(parts(expr).into_iter().flat_map(calls_of)).collect()
 }
 
-/// The names that an expression uses and does not declare.
+/// Returns the free variables of an expression.
 pub(crate) fn names_of(expr: &IdedExpr) -> Vec<&str> {
     match &expr.expr {
         Expr::Ident(name) => vec![name.as_str()],
@@ -44,7 +45,7 @@ pub(crate) fn names_of(expr: &IdedExpr) -> Vec<&str> {
     }
 }
 
-/// The parts of an expression, in their order.
+/// Returns the direct subexpressions, in source order.
 pub(crate) fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
     match &expr.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
@@ -59,7 +60,7 @@ pub(crate) fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// The same, to be changed.
+/// Like [`parts`], with mutable references.
 pub(crate) fn parts_mut(expr: &mut IdedExpr) -> Vec<&mut IdedExpr> {
     match &mut expr.expr {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),

@@ -1,4 +1,4 @@
-//! The rules in CEL of a schema.
+//! The CEL rules of a schema.
 
 #[cfg(feature = "cel")]
 use kube_cel::{CompiledSchema, Validator};
@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::nesting;
 use crate::model::error::Cause;
 
-/// The compiled rules of one schema; there may be none.
+/// The compiled rules of one schema; possibly none.
 #[derive(Default)]
 pub(super) struct Rules {
     #[cfg(feature = "cel")]
     compiled: Option<CompiledSchema>,
-    /// Some rule is evaluated on a large stack.
+    /// True if some rule must be evaluated on a large stack.
     #[cfg(feature = "cel")]
     is_deep: bool,
 }
 
-/// The deepest rule that is evaluated on the caller's stack.
+/// The nesting depth up to which a rule is evaluated on the caller's stack.
 #[cfg(feature = "cel")]
-const LEVELS_MAX: usize = 16;
+const MAX_LEVELS: usize = 16;
 
 #[cfg(feature = "cel")]
 impl Rules {
@@ -29,7 +29,7 @@ impl Rules {
             nesting::on_large_stack(|| {
                 let mut compiled = kube_cel::compile_schema(&nesting::parsable(schema));
                 let mut is_deep = false;
-                refuse_messages(&mut compiled, &mut is_deep);
+                reject_messages(&mut compiled, &mut is_deep);
                 (compiled, is_deep)
             })
         });
@@ -43,7 +43,7 @@ impl Rules {
         self.compiled.is_none()
     }
 
-    /// The rules that an object breaks.
+    /// Returns the violated rules.
     pub(super) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let check = || self.check_here(object, old);
         if self.is_deep { nesting::on_large_stack(check) } else { check() }
@@ -51,7 +51,7 @@ impl Rules {
 
     fn check_here(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let Some(compiled) = &self.compiled else { return Vec::new() };
-        if let Some(cause) = super::costs::excess(compiled, object, old) {
+        if let Some(cause) = super::costs::find_excess(compiled, object, old) {
             return vec![cause];
         }
         let Err(errors) = Validator::new().validate_compiled(compiled, object, old) else {
@@ -59,7 +59,7 @@ impl Rules {
         };
         let cause = |error: &kube_cel::ValidationError| {
             let path = error.field_path.clone();
-            // Composite values are not printed.
+            // kube-apiserver does not print composite values.
             let value = match crate::model::jsonpath::first(object, &format!(".{path}")) {
                 Some(value) if !value.is_object() && !value.is_array() => format!("{value}: "),
                 _ => String::new(),
@@ -82,16 +82,16 @@ impl Rules {
     }
 }
 
-/// Rejects rules that construct messages (`Type{...}`): the interpreter panics for them. Sets `is_deep` if one of the other rules is
-/// deep.
+/// Rejects rules that construct messages (`Type{...}`), because the interpreter panics for them. Sets
+/// `is_deep` if one of the other rules nests deeply.
 #[cfg(feature = "cel")]
-fn refuse_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
+fn reject_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
     for rule in &mut compiled.validations {
         let Ok(result) = &*rule else { continue };
         let programs = [Some(&result.program), result.message_program.as_ref()].into_iter().flatten();
         let expressions: Vec<_> = programs.map(kube_cel::cel::Program::expression).collect();
-        if !expressions.iter().any(|one| super::parts::makes_messages(one)) {
-            *is_deep |= expressions.iter().any(|one| nesting::is_deeper(one, LEVELS_MAX));
+        if !expressions.iter().any(|one| super::parts::constructs_messages(one)) {
+            *is_deep |= expressions.iter().any(|one| nesting::is_deeper(one, MAX_LEVELS));
             continue;
         }
         let (rule_text, source) = (result.rule.rule.clone(), "undeclared reference to a type".into());
@@ -100,7 +100,7 @@ fn refuse_messages(compiled: &mut CompiledSchema, is_deep: &mut bool) {
     let below = compiled.properties.values_mut().chain(compiled.items.as_deref_mut());
     let below = below.chain(compiled.additional_properties.as_deref_mut());
     let combined = compiled.all_of.iter_mut().chain(&mut compiled.one_of).chain(&mut compiled.any_of);
-    below.chain(combined).for_each(|part| refuse_messages(part, is_deep));
+    below.chain(combined).for_each(|part| reject_messages(part, is_deep));
 }
 
 #[cfg(feature = "cel")]

@@ -1,28 +1,28 @@
-//! Validation by the structural schema, in upstream's words.
+//! Validation by the structural schema, with the messages of kube-apiserver.
 
 use serde_json::{Value, json};
 
 use super::Schema;
 use crate::model::error::Cause;
 
-/// Errors told of one object, as a bound for hostile ones.
-const CAUSES_MAX: usize = 1000;
-/// Combined schemas (`allOf` and its like) may nest so deep.
-const DEPTH_MAX: usize = 64;
+/// The maximum number of errors for one object, as a limit for hostile objects.
+const MAX_CAUSES: usize = 1000;
+/// The maximum nesting depth of `allOf`, `anyOf`, `oneOf` and `not`.
+const MAX_DEPTH: usize = 64;
 
-/// What is wrong with an object, but for what was wrong with the old one in the same way.
+/// Validates an object. Values that are equal in the old object are not validated again.
 pub(super) fn validate(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut check = Check { schema, causes: Vec::new() };
+    let mut check = Validator { schema, causes: Vec::new() };
     check.value(&schema.root, (object, old), "", 0);
     check.causes
 }
 
-struct Check<'a> {
+struct Validator<'a> {
     schema: &'a Schema,
     causes: Vec<Cause>,
 }
 
-/// How messages name what a value is.
+/// Returns the name of a value's type for error messages.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -35,20 +35,20 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-impl Check<'_> {
-    fn tell(&mut self, reason: &'static str, message: String, path: &str) {
-        if self.causes.len() < CAUSES_MAX {
+impl Validator<'_> {
+    fn report(&mut self, reason: &'static str, message: String, path: &str) {
+        if self.causes.len() < MAX_CAUSES {
             self.causes.push(Cause { reason, message, field: path.to_owned() });
         }
     }
 
     fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        self.tell("FieldValueInvalid", format!("Invalid value: {value}: {path} in body {why}"), path);
+        self.report("FieldValueInvalid", format!("Invalid value: {value}: {path} in body {why}"), path);
     }
 
     fn value(&mut self, schema: &Value, (value, old): (&Value, Option<&Value>), path: &str, depth: usize) {
-        // Ratcheting: what an update leaves as it is, it does not have to mend.
-        if old == Some(value) || depth > DEPTH_MAX {
+        // Ratcheting: an update may keep invalid values unchanged.
+        if old == Some(value) || depth > MAX_DEPTH {
             return;
         }
         if value.is_null() && schema["nullable"] == true {
@@ -60,7 +60,7 @@ impl Check<'_> {
         if let Some(allowed) = schema["enum"].as_array().filter(|allowed| !allowed.contains(value)) {
             let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
             let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
-            self.tell("FieldValueNotSupported", message, path);
+            self.report("FieldValueNotSupported", message, path);
         }
         match value {
             Value::Object(_) => self.object(schema, (value, old), path, depth),
@@ -78,29 +78,29 @@ impl Check<'_> {
             Some(wanted) => wanted,
             None if schema["x-kubernetes-int-or-string"] == true => {
                 return matches!(found, "integer" | "string")
-                    || self.wrong_type(found, "integer,string", path);
+                    || self.report_wrong_type(found, "integer,string", path);
             }
             None => return true,
         };
-        let right = wanted == found
+        let is_valid = wanted == found
             || (wanted == "number" && found == "integer")
             || (wanted == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0));
-        if !right {
-            self.wrong_type(found, wanted, path);
+        if !is_valid {
+            self.report_wrong_type(found, wanted, path);
             if wanted == "integer" && found == "number" {
                 let why = format!(
                     "Invalid value: \"\": Checked value must be of type integer (default format) in {path}"
                 );
-                self.tell("FieldValueInvalid", why, "<nil>");
+                self.report("FieldValueInvalid", why, "<nil>");
             }
         }
-        right
+        is_valid
     }
 
-    fn wrong_type(&mut self, found: &str, wanted: &str, path: &str) -> bool {
+    fn report_wrong_type(&mut self, found: &str, wanted: &str, path: &str) -> bool {
         let message =
             format!("Invalid value: \"{found}\": {path} in body must be of type {wanted}: \"{found}\"");
-        self.tell("FieldValueTypeInvalid", message, path);
+        self.report("FieldValueTypeInvalid", message, path);
         false
     }
 
@@ -108,18 +108,18 @@ impl Check<'_> {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         if schema["x-kubernetes-embedded-resource"] == true {
             for name in ["apiVersion", "kind"].into_iter().filter(|name| value.get(*name).is_none()) {
-                self.tell("FieldValueRequired", "Required value".to_owned(), &at(name));
+                self.report("FieldValueRequired", "Required value".to_owned(), &at(name));
             }
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if value.get(name).is_none() {
-                self.tell("FieldValueRequired", "Required value".to_owned(), &at(name));
+                self.report("FieldValueRequired", "Required value".to_owned(), &at(name));
             }
         }
         let count = value.as_object().map_or(0, serde_json::Map::len) as u64;
         if let Some(max) = schema["maxProperties"].as_u64().filter(|max| count > *max) {
             let message = format!("Too many: {count}: must have at most {max} items");
-            self.tell("FieldValueTooMany", message, path);
+            self.report("FieldValueTooMany", message, path);
         }
         if let Some(min) = schema["minProperties"].as_u64().filter(|min| count < *min) {
             self.invalid(path, value, &format!("should have at least {min} properties"));
@@ -141,7 +141,7 @@ impl Check<'_> {
         let count = items.len() as u64;
         if let Some(max) = schema["maxItems"].as_u64().filter(|max| count > *max) {
             let message = format!("Too many: {count}: must have at most {max} items");
-            self.tell("FieldValueTooMany", message, path);
+            self.report("FieldValueTooMany", message, path);
         }
         if let Some(min) = schema["minItems"].as_u64().filter(|min| count < *min) {
             self.invalid(path, &json!(count), &format!("should have at least {min} items"));
@@ -166,7 +166,7 @@ impl Check<'_> {
             let identity = identity(item);
             if !seen.insert(identity.to_string()) {
                 let message = format!("Duplicate value: {identity}");
-                self.tell("FieldValueDuplicate", message, &format!("{path}[{index}]"));
+                self.report("FieldValueDuplicate", message, &format!("{path}[{index}]"));
             }
         }
     }
@@ -175,7 +175,7 @@ impl Check<'_> {
         let count = text.chars().count() as u64;
         if let Some(max) = schema["maxLength"].as_u64().filter(|max| count > *max) {
             let message = format!("Too long: may not be more than {max} bytes");
-            self.tell("FieldValueTooLong", message, path);
+            self.report("FieldValueTooLong", message, path);
         }
         if let Some(min) = schema["minLength"].as_u64().filter(|min| count < *min) {
             self.invalid(path, value, &format!("should be at least {min} chars long"));
@@ -187,7 +187,7 @@ impl Check<'_> {
         }
         if let Some(format) = schema["format"].as_str().filter(|format| !has_format(format, text)) {
             let message = format!("Invalid value: {value}: {path} in body must be of type {format}: {value}");
-            self.tell("FieldValueTypeInvalid", message, path);
+            self.report("FieldValueTypeInvalid", message, path);
         }
     }
 
@@ -218,7 +218,7 @@ impl Check<'_> {
             self.value(part, (value, None), path, depth + 1);
         }
         let holds = |part: &Value| {
-            let mut check = Check { schema: self.schema, causes: Vec::new() };
+            let mut check = Validator { schema: self.schema, causes: Vec::new() };
             check.value(part, (value, None), path, depth + 1);
             check.causes.is_empty()
         };
@@ -238,7 +238,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a text has a format; formats that are not known hold for every text, as upstream.
+/// Returns true if a string has a format. Unknown formats accept every string, as in kube-apiserver.
 fn has_format(format: &str, text: &str) -> bool {
     match format {
         "date-time" => text.contains(['T', 't']) && text.parse::<jiff::Timestamp>().is_ok(),

@@ -1,21 +1,22 @@
-//! What Go's reader finds wrong with JSON, in its words.
+//! Finds the first syntax error in JSON and returns the message of Go's encoding/json.
 
 use std::borrow::Cow;
 
-/// Levels of nesting that are read: what nests deeper would be walked on the small stack of a test's thread. Upstream has 10,000.
-pub(super) const DEPTH_MAX: usize = 127;
+/// The maximum nesting depth. It is lower than Go's 10,000 because values are walked recursively, possibly on
+/// the small stack of a test thread.
+pub(super) const MAX_DEPTH: usize = 127;
 
-/// What is wrong with a text, read up to there; `None` where it is well-formed.
-pub(super) fn complaint(body: &[u8]) -> Option<String> {
+/// Returns the syntax error, or `None` if the JSON is well-formed.
+pub(super) fn syntax_error(body: &[u8]) -> Option<String> {
     let mut reader = Reader { body, at: 0 };
     match reader.document() {
         Ok(()) => None,
-        Err(Wrong::End) => Some("unexpected end of JSON input".to_owned()),
-        Err(Wrong::Byte(byte, why)) => Some(format!("invalid character {} {why}", quoted(byte))),
+        Err(SyntaxError::End) => Some("unexpected end of JSON input".to_owned()),
+        Err(SyntaxError::Byte(byte, why)) => Some(format!("invalid character {} {why}", quoted(byte))),
     }
 }
 
-/// A byte as Go shows it.
+/// Formats a byte like Go.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),
@@ -34,14 +35,14 @@ fn quoted(byte: u8) -> String {
     }
 }
 
-/// Why reading ends too early.
-enum Wrong {
+/// Why parsing stops.
+enum SyntaxError {
     End,
-    /// At a byte that cannot be there.
+    /// Unexpected byte.
     Byte(u8, Cow<'static, str>),
 }
 
-impl Wrong {
+impl SyntaxError {
     fn byte(byte: u8, why: &'static str) -> Self {
         Self::Byte(byte, why.into())
     }
@@ -53,18 +54,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<(), Wrong> {
-        self.value(DEPTH_MAX)?;
+    fn document(&mut self) -> Result<(), SyntaxError> {
+        self.value(MAX_DEPTH)?;
         match self.next() {
-            Ok(byte) => Err(Wrong::byte(byte, "after top-level value")),
+            Ok(byte) => Err(SyntaxError::byte(byte, "after top-level value")),
             Err(_) => Ok(()),
         }
     }
 
-    /// A value, in which others may nest so deep.
-    fn value(&mut self, depth: usize) -> Result<(), Wrong> {
+    /// Reads a value with at most this nesting depth.
+    fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match (self.next()?, depth.checked_sub(1)) {
-            (byte @ (b'{' | b'['), None) => Err(Wrong::byte(byte, "exceeded max depth")),
+            (byte @ (b'{' | b'['), None) => Err(SyntaxError::byte(byte, "exceeded max depth")),
             (b'{', Some(depth)) => {
                 self.entries(b'}', "after object key:value pair", |reader| reader.member(depth))
             }
@@ -74,17 +75,17 @@ impl Reader<'_> {
             (b'f', _) => self.word("false"),
             (b'n', _) => self.word("null"),
             (b'-' | b'0'..=b'9', _) => self.number(),
-            (byte, _) => Err(Wrong::byte(byte, "looking for beginning of value")),
+            (byte, _) => Err(SyntaxError::byte(byte, "looking for beginning of value")),
         }
     }
 
-    /// What stands between brackets, with commas between.
+    /// Reads comma-separated entries up to the closing bracket.
     fn entries(
         &mut self,
         end: u8,
         after: &'static str,
-        entry: impl Fn(&mut Self) -> Result<(), Wrong>,
-    ) -> Result<(), Wrong> {
+        entry: impl Fn(&mut Self) -> Result<(), SyntaxError>,
+    ) -> Result<(), SyntaxError> {
         self.at += 1;
         if self.next()? == end {
             self.at += 1;
@@ -94,7 +95,7 @@ impl Reader<'_> {
             entry(self)?;
             let byte = self.next()?;
             if byte != end && byte != b',' {
-                return Err(Wrong::byte(byte, after));
+                return Err(SyntaxError::byte(byte, after));
             }
             self.at += 1;
             if byte == end {
@@ -103,31 +104,34 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of a member, the colon and the value.
-    fn member(&mut self, depth: usize) -> Result<(), Wrong> {
+    /// Reads the name of a member, the colon and the value.
+    fn member(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.next()? {
             b'"' => self.string()?,
-            byte => return Err(Wrong::byte(byte, "looking for beginning of object key string")),
+            byte => return Err(SyntaxError::byte(byte, "looking for beginning of object key string")),
         }
         self.next()?;
         self.take(|byte| byte == b':', "after object key")?;
         self.value(depth)
     }
 
-    fn word(&mut self, word: &str) -> Result<(), Wrong> {
+    fn word(&mut self, word: &str) -> Result<(), SyntaxError> {
         self.at += 1;
         for expected in word.bytes().skip(1) {
             let byte = self.peek()?;
             if byte != expected {
                 let expected = char::from(expected);
-                return Err(Wrong::Byte(byte, format!("in literal {word} (expecting '{expected}')").into()));
+                return Err(SyntaxError::Byte(
+                    byte,
+                    format!("in literal {word} (expecting '{expected}')").into(),
+                ));
             }
             self.at += 1;
         }
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Wrong> {
+    fn string(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
         loop {
             match self.peek()? {
@@ -135,7 +139,7 @@ impl Reader<'_> {
                     self.at += 1;
                     self.escape()?;
                 }
-                byte @ 0..0x20 => return Err(Wrong::byte(byte, "in string literal")),
+                byte @ 0..0x20 => return Err(SyntaxError::byte(byte, "in string literal")),
                 byte => {
                     self.at += 1;
                     if byte == b'"' {
@@ -146,8 +150,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What follows a backslash.
-    fn escape(&mut self) -> Result<(), Wrong> {
+    /// Reads the rest of an escape sequence after the backslash.
+    fn escape(&mut self) -> Result<(), SyntaxError> {
         let coded = self.peek()? == b'u';
         self.take(|byte| b"bfnrt\\/\"u".contains(&byte), "in string escape code")?;
         for _ in 0..if coded { 4 } else { 0 } {
@@ -156,7 +160,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Wrong> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         self.skip(b"-");
         match self.peek()? {
             b'0' => self.at += 1,
@@ -172,35 +176,35 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One digit at the least.
-    fn digits(&mut self, why: &'static str) -> Result<(), Wrong> {
+    /// Reads one or more digits.
+    fn digits(&mut self, why: &'static str) -> Result<(), SyntaxError> {
         self.take(|byte| byte.is_ascii_digit(), why)?;
         while self.skip(b"0123456789") {}
         Ok(())
     }
 
-    /// The next byte that is no space, not taken yet.
-    fn next(&mut self) -> Result<u8, Wrong> {
+    /// Returns the next byte that is not whitespace, without consuming it.
+    fn next(&mut self) -> Result<u8, SyntaxError> {
         while self.skip(b" \t\r\n") {}
         self.peek()
     }
 
-    fn peek(&self) -> Result<u8, Wrong> {
-        self.body.get(self.at).copied().ok_or(Wrong::End)
+    fn peek(&self) -> Result<u8, SyntaxError> {
+        self.body.get(self.at).copied().ok_or(SyntaxError::End)
     }
 
-    /// Takes the next byte if it is one of these.
+    /// Consumes the next byte if it is one of these.
     fn skip(&mut self, these: &[u8]) -> bool {
         let found = self.peek().is_ok_and(|byte| these.contains(&byte));
         self.at += usize::from(found);
         found
     }
 
-    /// Takes a byte that must be of some sort.
-    fn take(&mut self, fits: impl Fn(u8) -> bool, why: &'static str) -> Result<(), Wrong> {
+    /// Consumes a byte that must satisfy the predicate.
+    fn take(&mut self, fits: impl Fn(u8) -> bool, why: &'static str) -> Result<(), SyntaxError> {
         match self.peek()? {
             byte if fits(byte) => self.at += 1,
-            byte => return Err(Wrong::byte(byte, why)),
+            byte => return Err(SyntaxError::byte(byte, why)),
         }
         Ok(())
     }

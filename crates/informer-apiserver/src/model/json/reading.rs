@@ -1,4 +1,4 @@
-//! JSON as a value, in one walk that also sees members that are there twice.
+//! Decodes JSON into a value and detects duplicate keys in the same pass.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,14 +7,14 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value, and whether a member is twice in the text: the last one is in the value.
+/// A value, and whether the JSON has duplicate keys. The last one is in the value.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) value: Value,
     pub(crate) doubled: bool,
 }
 
-/// Reads well-formed JSON.
+/// Decodes well-formed JSON.
 pub(crate) fn read(text: &[u8]) -> serde_json::Result<Reading> {
     let doubled = Cell::new(false);
     let mut reader = serde_json::Deserializer::from_slice(text);

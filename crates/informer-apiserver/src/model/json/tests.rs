@@ -1,17 +1,17 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::go_error::DEPTH_MAX;
-use super::{complaint, read_json, read_whole};
+use super::go_error::MAX_DEPTH;
+use super::{read_json, read_whole, syntax_error};
 
 #[test]
-fn bytes_that_are_no_text_become_signs_one_by_one() {
+fn each_invalid_utf8_byte_becomes_a_replacement_character() {
     assert_eq!(read_json(b"{\"a\":\"x\xff\xe2\x82y\"}"), Ok(json!({"a": "x\u{fffd}\u{fffd}\u{fffd}y"})));
     assert_eq!(read_json(b"{\"a\xff\":1}"), Ok(json!({"a\u{fffd}": 1})));
 }
 
 #[test]
-fn escapes_of_half_a_character_become_signs_one_by_one() {
+fn each_unpaired_surrogate_escape_becomes_a_replacement_character() {
     let read = |text: &str| read_json(text.as_bytes());
     assert_eq!(read(r#""\ud83d\ude00 \ud83d \ude00""#), Ok(json!("\u{1f600} \u{fffd} \u{fffd}")));
     assert_eq!(read(r#""\ud83d\ud83d\ude00""#), Ok(json!("\u{fffd}\u{1f600}")));
@@ -20,7 +20,7 @@ fn escapes_of_half_a_character_become_signs_one_by_one() {
 }
 
 #[test]
-fn errors_have_the_words_of_go() {
+fn syntax_errors_have_go_messages() {
     for (text, why) in [
         (&b""[..], "unexpected end of JSON input"),
         (b"{\"a\":", "unexpected end of JSON input"),
@@ -46,7 +46,7 @@ fn errors_have_the_words_of_go() {
 }
 
 #[test]
-fn a_member_that_is_twice_is_seen_at_any_depth_and_its_last_value_kept() {
+fn duplicate_keys_are_detected_at_any_depth_and_last_one_wins() {
     for (text, value, doubled) in [
         (
             &br#"{"a":1,"b":{"a":1},"c":[{"a":1},{"a":1}]}"#[..],
@@ -65,19 +65,19 @@ fn a_member_that_is_twice_is_seen_at_any_depth_and_its_last_value_kept() {
 }
 
 #[test]
-fn what_nests_too_deep_is_no_json() {
+fn too_deep_json_is_rejected() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(read_json(nested(DEPTH_MAX).as_bytes()).is_ok());
-    let error = read_json(nested(DEPTH_MAX + 1).as_bytes()).unwrap_err();
+    assert!(read_json(nested(MAX_DEPTH).as_bytes()).is_ok());
+    let error = read_json(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err();
     assert_eq!(error, "invalid character '[' exceeded max depth");
     assert!(read_json("[".repeat(3_000_000).as_bytes()).is_err());
 }
 
 proptest! {
     #[test]
-    fn the_reader_of_errors_agrees_with_the_one_of_values(text in "[ -1\\[\\]{}:,\"ae.\\\\u0tfn]{0,24}") {
+    fn syntax_checker_agrees_with_the_decoder(text in "[ -1\\[\\]{}:,\"ae.\\\\u0tfn]{0,24}") {
         if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) {
-            prop_assert_eq!(complaint(text.as_bytes()), None);
+            prop_assert_eq!(syntax_error(text.as_bytes()), None);
             prop_assert_eq!(read_json(text.as_bytes()), Ok(value));
         } else {
             prop_assert!(read_json(text.as_bytes()).is_err());

@@ -1,5 +1,6 @@
-//! One operation of a JSON patch, as upstream's library does it and in its words: no value is null, indexes may count from the end,
-//! `replace` adds what is missing, and a copy of what is missing is null.
+//! One operation of a JSON patch, with the behavior and the messages of evanphx/json-patch v4. A missing
+//! value equals null, indexes may count from the end, `replace` adds a missing member, and a copy of a
+//! missing value is null.
 
 use std::num::IntErrorKind;
 
@@ -10,7 +11,7 @@ use crate::model::metadata::json_type;
 const MISSING: &str = "missing value";
 const FAILED_TEST: &str = "test failed";
 
-/// Does one operation; the error says why it does not apply.
+/// Applies one operation. The error says why it cannot be applied.
 pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), String> {
     let value = || operation.get("value").cloned().unwrap_or_default();
     match operation.get("op").and_then(Value::as_str).unwrap_or("unknown") {
@@ -24,19 +25,19 @@ pub(crate) fn apply(object: &mut Value, operation: &Value) -> Result<(), String>
     }
 }
 
-/// What is at the end of a path.
+/// Returns the value at a path.
 pub(crate) fn found<'v>(object: &'v mut Value, path: &str) -> Option<&'v Value> {
-    Place::find(object, path)?.get().ok()?
+    Target::find(object, path)?.get().ok()?
 }
 
 fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
-    let place = Place::find(object, path);
+    let place = Target::find(object, path);
     let place = place.ok_or_else(|| nowhere("add", &format!("doc is missing path: {path:?}")))?;
     place.add(value).map_err(|why| format!("error in add for path: '{path}': {why}"))
 }
 
 fn remove(object: &mut Value, path: &str) -> Result<(), String> {
-    let place = Place::find(object, path);
+    let place = Target::find(object, path);
     let place = place.ok_or_else(|| nowhere("remove", &format!("doc is missing path: {path:?}")))?;
     place.remove().map(drop).map_err(|why| format!("error in remove for path: '{path}': {why}"))
 }
@@ -49,7 +50,7 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
         *object = value;
         return Ok(());
     }
-    let place = Place::find(object, path);
+    let place = Target::find(object, path);
     let place = place.ok_or_else(|| nowhere("replace", &format!("doc is missing path: {path}")))?;
     place.set(value).map_err(|_| nowhere("replace", &format!("doc is missing key: {path}")))
 }
@@ -58,43 +59,43 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), String> {
     let found = match path {
         "" => Some(&*object),
         path => {
-            let place = Place::find(object, path);
+            let place = Target::find(object, path);
             let place = place.ok_or_else(|| nowhere("test", &format!("is missing path: {path}")))?;
             place.get().map_err(|why| format!("error in test for path: '{path}': {why}"))?
         }
     };
-    // What is missing is null: so clients make sure that they are the first who add it.
+    // A missing value equals null. With `test` for null, clients ensure that they add the value first.
     match found.unwrap_or(&Value::Null) == value {
         true => Ok(()),
         false => Err(format!("testing value {path} failed: {FAILED_TEST}")),
     }
 }
 
-/// Whether this is what is said of a test that found another value.
+/// Returns true if the error is that of a `test` operation that found another value.
 pub(crate) fn is_failed_test(why: &str) -> bool {
     why.starts_with("testing value ") && why.ends_with(FAILED_TEST)
 }
 
 fn relocate(object: &mut Value, operation: &Value) -> Result<(), String> {
     let from = from(operation, "move")?;
-    let place = Place::find(object, from);
+    let place = Target::find(object, from);
     let place = place.ok_or_else(|| nowhere("move", &format!("doc is missing from path: {from}")))?;
     let key = place.key.clone();
     let value = place.remove().map_err(|why| format!("error in move for path: '{key}': {why}"))?;
     let path = path(operation, "move")?;
-    let place = Place::find(object, path);
+    let place = Target::find(object, path);
     let place = place.ok_or_else(|| nowhere("move", &format!("doc is missing destination path: {path}")))?;
     place.add(value).map_err(|why| format!("error in move for path: '{path}': {why}"))
 }
 
 fn copy(object: &mut Value, operation: &Value) -> Result<(), String> {
     let from = from(operation, "copy")?;
-    let place = Place::find(object, from);
+    let place = Target::find(object, from);
     let place = place.ok_or_else(|| nowhere("copy", &format!("doc is missing from path: {from}")))?;
     let value = place.get().map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
     let value = value.cloned().unwrap_or_default();
     let path = path(operation, "copy")?;
-    let place = Place::find(object, path);
+    let place = Target::find(object, path);
     let place = place.ok_or_else(|| nowhere("copy", &format!("doc is missing destination path: {path}")))?;
     place.add(value).map_err(|why| format!("error while adding value during copy: {why}"))
 }
@@ -123,20 +124,20 @@ fn text<'o>(operation: &'o Value, name: &str, missing: &str) -> Result<&'o str, 
     }
 }
 
-/// Where a path leads: a list or an object, and a key in it that need not be there.
-struct Place<'v> {
+/// The target of a path: a list or an object, and a key that may be missing.
+struct Target<'v> {
     within: &'v mut Value,
     key: String,
 }
 
-impl<'v> Place<'v> {
+impl<'v> Target<'v> {
     fn find(object: &'v mut Value, path: &str) -> Option<Self> {
-        // What is in front of the first slash does not count.
+        // The part before the first slash is ignored.
         let mut parts: Vec<&str> = path.split('/').skip(1).collect();
         let key = decoded(parts.pop()?);
         let mut within = object;
         for part in parts {
-            within = Place { within, key: decoded(part) }.entry()?;
+            within = Target { within, key: decoded(part) }.entry()?;
         }
         matches!(within, Value::Object(_) | Value::Array(_)).then_some(Self { within, key })
     }
@@ -152,7 +153,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// What is there: nothing, where an object has no such member.
+    /// Returns the value; `None` if an object has no such member.
     fn get(self) -> Result<Option<&'v Value>, String> {
         match self.within {
             Value::Array(items) => index(&self.key, items.len()).map(|at| items.get(at)),
@@ -204,7 +205,7 @@ fn decoded(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// The index that a key is in a list of so many; negative ones count from the end.
+/// Returns the index in a list of `count` entries. Negative indexes count from the end.
 fn index(key: &str, count: usize) -> Result<usize, String> {
     let number: i64 = key.parse().map_err(|error: std::num::ParseIntError| {
         let why = match error.kind() {

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
-use super::{DEPTH_MAX, JsonPatch};
+use super::{JsonPatch, MAX_DEPTH};
 
-/// However the path is written, since upstream reads what is no pointer, too.
+/// The limit holds for each spelling of the path, since json-patch also accepts invalid pointers.
 #[test]
-fn copies_of_copies_are_bounded_wherever_they_are_found() {
+fn copy_operations_are_limited_for_each_path_spelling() {
     for from in ["/l/0", "/l/-1", "anything/l/0"] {
         let copy = json!({"op": "copy", "from": from, "path": "/l/0"});
         let patch = JsonPatch::of(vec![copy; 100]).unwrap();
@@ -14,7 +14,7 @@ fn copies_of_copies_are_bounded_wherever_they_are_found() {
 }
 
 #[test]
-fn what_a_patch_makes_nests_so_deep_and_no_deeper() {
+fn nesting_depth_of_a_patch_result_is_limited() {
     let nest = |times: usize| {
         let step = [
             json!({"op": "add", "path": "/b", "value": {}}),
@@ -24,6 +24,6 @@ fn what_a_patch_makes_nests_so_deep_and_no_deeper() {
         let all: Vec<Value> = std::iter::repeat_n(step.collect::<Vec<_>>(), times).flatten().collect();
         JsonPatch::of(all).unwrap().apply(json!({"a": {}}))
     };
-    assert!(nest(DEPTH_MAX / 2).is_ok());
-    assert!(nest(DEPTH_MAX).unwrap_err().contains("nests deeper"));
+    assert!(nest(MAX_DEPTH / 2).is_ok());
+    assert!(nest(MAX_DEPTH).unwrap_err().contains("nests deeper"));
 }

@@ -1,4 +1,5 @@
-//! Autoscalers: one kind in two versions. It is stored as version 2; what version 1 has no field for is in annotations there.
+//! Conversion of HorizontalPodAutoscalers between `autoscaling/v1` and `autoscaling/v2`. They are stored as
+//! v2. v1 keeps fields that it does not have in annotations.
 
 use serde_json::{Map, Value, json};
 
@@ -11,19 +12,19 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CPU: &str = "targetCPUUtilizationPercentage";
 const CURRENT_CPU: &str = "currentCPUUtilizationPercentage";
 
-/// What a metric is called, and where each version keeps its parts: in version 1, by pointers from the metric in version 2. An
-/// amount that version 1 always writes has a mark.
-struct Source {
+/// The names of a metric's parts in both versions: in v1 as JSON pointers from the metric in v2. A quantity
+/// that v1 always writes is marked.
+struct MetricFields {
     kind: &'static str,
     member: &'static str,
     wanted: &'static [(&'static str, &'static str)],
     current: &'static [(&'static str, &'static str)],
-    /// Amounts that are zero where there is none: of what is wanted, and of what is.
+    /// Quantities that default to zero: in the spec and in the status.
     always: (&'static str, &'static str),
 }
 
-const SOURCES: [Source; 5] = [
-    Source {
+const METRIC_FIELDS: [MetricFields; 5] = [
+    MetricFields {
         kind: "Resource",
         member: "resource",
         wanted: &[
@@ -38,7 +39,7 @@ const SOURCES: [Source; 5] = [
         ],
         always: ("", "currentAverageValue"),
     },
-    Source {
+    MetricFields {
         kind: "Pods",
         member: "pods",
         wanted: &[
@@ -53,7 +54,7 @@ const SOURCES: [Source; 5] = [
         ],
         always: ("targetAverageValue", "currentAverageValue"),
     },
-    Source {
+    MetricFields {
         kind: "Object",
         member: "object",
         wanted: &[
@@ -72,7 +73,7 @@ const SOURCES: [Source; 5] = [
         ],
         always: ("targetValue", "currentValue"),
     },
-    Source {
+    MetricFields {
         kind: "External",
         member: "external",
         wanted: &[
@@ -89,7 +90,7 @@ const SOURCES: [Source; 5] = [
         ],
         always: ("", "currentValue"),
     },
-    Source {
+    MetricFields {
         kind: "ContainerResource",
         member: "containerResource",
         wanted: &[
@@ -108,13 +109,13 @@ const SOURCES: [Source; 5] = [
     },
 ];
 
-/// Makes an object of version 1 what is left of it on the way to version 2 and back.
-pub(crate) fn settle_first(object: &mut Object) {
-    to_second(object);
-    to_first(object);
+/// Converts a v1 object to v2 and back, which drops what v2 cannot store.
+pub(crate) fn round_trip_v1(object: &mut Object) {
+    to_v2(object);
+    to_v1(object);
 }
 
-/// Whether a metric is the one that version 1 has a field for.
+/// Returns true if v1 has a field for the metric.
 fn is_cpu(metric: &Value) -> bool {
     metric["type"] == "Resource"
         && metric["resource"]["name"] == "cpu"
@@ -133,8 +134,8 @@ fn take_list(object: &mut Object, part_name: &str, name: &str) -> Vec<Value> {
     }
 }
 
-/// From version 2 to version 1.
-pub(crate) fn to_first(object: &mut Object) {
+/// Converts from v2 to v1.
+pub(crate) fn to_v1(object: &mut Object) {
     let (cpu, others): (Vec<_>, Vec<_>) = take_list(object, "spec", "metrics").into_iter().partition(is_cpu);
     let behavior = part(object, "spec").and_then(|spec| spec.remove("behavior"));
     let (current, conditions) =
@@ -157,15 +158,15 @@ pub(crate) fn to_first(object: &mut Object) {
         (!items.is_empty()).then(|| format!("[{}]", items.join(",")))
     };
     let texts = [
-        (METRICS, list(&others, &|metric| written(metric, true))),
-        (CURRENT, list(&current, &|metric| written(metric, false))),
+        (METRICS, list(&others, &|metric| encode_metric(metric, true))),
+        (CURRENT, list(&current, &|metric| encode_metric(metric, false))),
         (
             CONDITIONS,
             list(&conditions, &|one| {
-                in_order(one, &["type", "status", "lastTransitionTime", "reason", "message"])
+                encode_in_order(one, &["type", "status", "lastTransitionTime", "reason", "message"])
             }),
         ),
-        (BEHAVIOR, behavior.filter(Value::is_object).map(|behavior| written_behavior(&behavior))),
+        (BEHAVIOR, behavior.filter(Value::is_object).map(|behavior| encode_behavior(&behavior))),
     ];
     for (name, text) in texts {
         if let Some(text) = text
@@ -178,20 +179,20 @@ pub(crate) fn to_first(object: &mut Object) {
     }
 }
 
-/// Members of an object as text, in an order; what is not there is left out.
-fn in_order(object: &Value, names: &[&str]) -> String {
+/// Encodes the named members of an object in this order, without missing ones.
+fn encode_in_order(object: &Value, names: &[&str]) -> String {
     let known = names.iter().filter_map(|name| Some((*name, object.get(*name)?.to_string())));
-    written_members(known)
+    encode_members(known)
 }
 
-fn written_members<'a>(members: impl Iterator<Item = (&'a str, String)>) -> String {
+fn encode_members<'a>(members: impl Iterator<Item = (&'a str, String)>) -> String {
     let members: Vec<String> = members.map(|(name, text)| format!("{name:?}:{text}")).collect();
     format!("{{{}}}", members.join(","))
 }
 
-/// A metric of version 2 as the annotation has it.
-fn written(metric: &Value, wanted: bool) -> String {
-    let Some(source) = SOURCES.iter().find(|source| metric["type"] == source.kind) else {
+/// Encodes a v2 metric for the annotation.
+fn encode_metric(metric: &Value, wanted: bool) -> String {
+    let Some(source) = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind) else {
         return metric.to_string();
     };
     let (parts, always) = match wanted {
@@ -200,23 +201,23 @@ fn written(metric: &Value, wanted: bool) -> String {
     };
     let from = &metric[source.member];
     let parts = parts.iter().filter_map(|(name, pointer)| match (from.pointer(pointer), *name) {
-        (Some(value), "target") => Some((*name, in_order(value, &["kind", "name", "apiVersion"]))),
+        (Some(value), "target") => Some((*name, encode_in_order(value, &["kind", "name", "apiVersion"]))),
         (Some(value), "selector" | "metricSelector") => {
-            Some((*name, in_order(value, &["matchLabels", "matchExpressions"])))
+            Some((*name, encode_in_order(value, &["matchLabels", "matchExpressions"])))
         }
         (Some(value), name) => Some((name, value.to_string())),
         (None, name) if name == always => Some((name, "\"0\"".to_owned())),
         (None, _) => None,
     });
-    format!("{{\"type\":{:?},{:?}:{}}}", source.kind, source.member, written_members(parts))
+    format!("{{\"type\":{:?},{:?}:{}}}", source.kind, source.member, encode_members(parts))
 }
 
-/// The behavior in the form of the type that upstream works with.
-fn written_behavior(behavior: &Value) -> String {
+/// Encodes the behavior with the fields of kube-apiserver's internal type.
+fn encode_behavior(behavior: &Value) -> String {
     let or_null = |value: &Value, name: &str| value.get(name).map_or("null".to_owned(), ToString::to_string);
     let policy = |policy: &Value| {
         let members = [("Type", "type"), ("Value", "value"), ("PeriodSeconds", "periodSeconds")];
-        written_members(members.into_iter().map(|(go, name)| (go, or_null(policy, name))))
+        encode_members(members.into_iter().map(|(go, name)| (go, or_null(policy, name))))
     };
     let rules = |name: &str| match &behavior[name] {
         Value::Object(_) => {
@@ -231,15 +232,15 @@ fn written_behavior(behavior: &Value) -> String {
                 ("Policies", policies.unwrap_or_else(|| "null".to_owned())),
                 ("Tolerance", or_null(rules, "tolerance")),
             ];
-            written_members(members.into_iter())
+            encode_members(members.into_iter())
         }
         _ => "null".to_owned(),
     };
-    written_members([("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))].into_iter())
+    encode_members([("ScaleUp", rules("scaleUp")), ("ScaleDown", rules("scaleDown"))].into_iter())
 }
 
-/// From version 1 to version 2. Annotations that cannot be read are dropped like the others.
-pub(crate) fn to_second(object: &mut Object) {
+/// Converts from v1 to v2. Annotations that cannot be parsed are dropped.
+pub(crate) fn to_v2(object: &mut Object) {
     let mut held = |name: &str| -> Value {
         let metadata = part(object, "metadata");
         let annotations = metadata.and_then(|metadata| part(metadata, "annotations"));
@@ -266,7 +267,7 @@ pub(crate) fn to_second(object: &mut Object) {
             spec.insert("metrics".into(), metrics.into());
         }
         if behavior.is_object() {
-            spec.insert("behavior".into(), lowered(&behavior));
+            spec.insert("behavior".into(), lower_case_names(&behavior));
         }
     }
     if let Some(status) = part(object, "status") {
@@ -286,9 +287,9 @@ pub(crate) fn to_second(object: &mut Object) {
     }
 }
 
-/// A metric of the annotation in version 2.
+/// Decodes a metric from the annotation.
 fn read(metric: &Value, wanted: bool) -> Option<Value> {
-    let source = SOURCES.iter().find(|source| metric["type"] == source.kind)?;
+    let source = METRIC_FIELDS.iter().find(|source| metric["type"] == source.kind)?;
     let (parts, always) = match wanted {
         true => (source.wanted, source.always.0),
         false => (source.current, source.always.1),
@@ -296,7 +297,7 @@ fn read(metric: &Value, wanted: bool) -> Option<Value> {
     let mut made = json!({});
     for (name, pointer) in parts {
         let Some(value) = metric[source.member].get(*name) else { continue };
-        // What is always written says nothing where something else does.
+        // A zero that v1 always writes is ignored if another target is set.
         let other = parts.iter().any(|(other, pointer)| {
             other != name && pointer.contains("/average") && metric[source.member].get(*other).is_some()
         });
@@ -321,18 +322,18 @@ fn read(metric: &Value, wanted: bool) -> Option<Value> {
     Some(json!({"type": source.kind, source.member: made}))
 }
 
-/// An object whose members begin with capital letters, with small ones; nulls are left out.
-fn lowered(value: &Value) -> Value {
+/// Lower-cases the first letter of all member names and drops nulls.
+fn lower_case_names(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| {
                 let mut letters = name.chars();
                 let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-                (first.into_iter().chain(letters).collect(), lowered(value))
+                (first.into_iter().chain(letters).collect(), lower_case_names(value))
             });
             Value::Object(members.collect())
         }
-        Value::Array(items) => items.iter().map(lowered).collect(),
+        Value::Array(items) => items.iter().map(lower_case_names).collect(),
         value => value.clone(),
     }
 }

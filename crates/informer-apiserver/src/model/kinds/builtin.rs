@@ -1,18 +1,18 @@
-//! The built-in kinds: the table of their types, and what it does not say of them.
+//! The built-in kinds: the schema table, and the properties that it does not contain.
 
 use informer_core::Gvr;
 use informer_schema::{Resource, Schema, Words};
 
 use crate::model::kinds::{Kind, Subresource, Traits};
 
-/// What the table of the types does not say of a kind.
+/// The properties of a kind that the schema table does not contain.
 struct Row {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
     traits: Traits,
     fields: &'static [&'static str],
-    /// What every bookmark of the kind carries after its metadata.
+    /// The JSON of every bookmark of the kind after its metadata.
     bookmark: &'static str,
 }
 
@@ -78,13 +78,13 @@ const EVENT_FIELDS: &[&str] = &[
     "source",
     "type",
 ];
-const DEPLOYMENT_MARK: &str = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;
-const EVENT_MARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
+const DEPLOYMENT_BOOKMARK: &str = r#","spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}"#;
+const EVENT_BOOKMARK: &str = r#","involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":"""#;
 
-const AUTOSCALER_MARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
-const FIRST_AUTOSCALER_MARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
+const AUTOSCALER_V2_BOOKMARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"desiredReplicas":0,"currentMetrics":null}"#;
+const AUTOSCALER_V1_BOOKMARK: &str = r#","spec":{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0},"status":{"currentReplicas":0,"desiredReplicas":0}"#;
 
-const NEW_EVENT_FIELDS: &[&str] = &[
+const EVENTS_V1_FIELDS: &[&str] = &[
     "regarding.kind",
     "regarding.namespace",
     "regarding.name",
@@ -96,13 +96,13 @@ const NEW_EVENT_FIELDS: &[&str] = &[
     "reportingController",
     "type",
 ];
-const NEW_EVENT_MARK: &str = r#","eventTime":null,"regarding":{},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null"#;
+const EVENTS_V1_BOOKMARK: &str = r#","eventTime":null,"regarding":{},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null"#;
 
 const ROWS: &[Row] = &[
     row(CORE, "Binding", REVIEW),
     row(CORE, "ConfigMap", NONE),
     row(CORE, "Endpoints", UPSERT),
-    row(CORE, "Event", UPSERT.with(OWN)).fields(EVENT_FIELDS).bookmark(EVENT_MARK),
+    row(CORE, "Event", UPSERT.with(OWN)).fields(EVENT_FIELDS).bookmark(EVENT_BOOKMARK),
     row(CORE, "LimitRange", UPSERT).bookmark(r#","spec":{"limits":null}"#),
     row(CORE, "Namespace", STATUS.with(RETURNS).with(OWN))
         .fields(&["status.phase"])
@@ -128,7 +128,7 @@ const ROWS: &[Row] = &[
         .bookmark(r#","spec":{"groupPriorityMinimum":0,"versionPriority":0},"status":{}"#),
     row(APPS, "ControllerRevision", NONE).bookmark(r#","data":null,"revision":0"#),
     row(APPS, "DaemonSet", SPEC_STATUS_META),
-    row(APPS, "Deployment", SPEC_STATUS_META).bookmark(DEPLOYMENT_MARK),
+    row(APPS, "Deployment", SPEC_STATUS_META).bookmark(DEPLOYMENT_BOOKMARK),
     row(APPS, "ReplicaSet", SPEC_STATUS_META),
     row(APPS, "StatefulSet", SPEC_STATUS_META),
     row(AUTHN, "SelfSubjectReview", REVIEW),
@@ -137,8 +137,8 @@ const ROWS: &[Row] = &[
     row(AUTHZ, "SelfSubjectAccessReview", REVIEW),
     row(AUTHZ, "SelfSubjectRulesReview", REVIEW),
     row(AUTHZ, "SubjectAccessReview", REVIEW),
-    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", STATUS).bookmark(AUTOSCALER_MARK),
-    row(("autoscaling", "v1"), "HorizontalPodAutoscaler", STATUS).bookmark(FIRST_AUTOSCALER_MARK),
+    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", STATUS).bookmark(AUTOSCALER_V2_BOOKMARK),
+    row(("autoscaling", "v1"), "HorizontalPodAutoscaler", STATUS).bookmark(AUTOSCALER_V1_BOOKMARK),
     row(BATCH, "CronJob", SPEC_STATUS),
     row(BATCH, "Job", SPEC_STATUS_META.with(OWN)).fields(&["status.successful"]),
     row(NETWORKING, "IngressClass", GEN).bookmark(r#","spec":{}"#),
@@ -159,7 +159,9 @@ const ROWS: &[Row] = &[
     row(("scheduling.k8s.io", "v1"), "PriorityClass", GEN).bookmark(r#","value":0"#),
     row(("coordination.k8s.io", "v1"), "Lease", UPSERT.with(Traits::NEEDS_VERSION)).bookmark(r#","spec":{}"#),
     row(("node.k8s.io", "v1"), "RuntimeClass", NONE).bookmark(r#","handler":"""#),
-    row(("events.k8s.io", "v1"), "Event", UPSERT.with(OWN)).fields(NEW_EVENT_FIELDS).bookmark(NEW_EVENT_MARK),
+    row(("events.k8s.io", "v1"), "Event", UPSERT.with(OWN))
+        .fields(EVENTS_V1_FIELDS)
+        .bookmark(EVENTS_V1_BOOKMARK),
     row(("certificates.k8s.io", "v1"), "CertificateSigningRequest", STATUS.with(OWN))
         .fields(&["spec.signerName"])
         .bookmark(r#","spec":{"request":null,"signerName":""},"status":{}"#),
@@ -175,7 +177,7 @@ const ROWS: &[Row] = &[
         .bookmark(r#","addressType":"","endpoints":null,"ports":null"#),
 ];
 
-/// The built-in kinds, in the order of discovery: what a server without flags serves.
+/// Returns the built-in kinds in discovery order: those that kube-apiserver serves by default.
 pub(crate) fn built_in(schema: &Schema) -> impl Iterator<Item = Kind> + '_ {
     schema.resources().filter(|resource| resource.is_served_by_default()).map(kind)
 }
@@ -210,7 +212,7 @@ fn kind(resource: Resource<'_>) -> Kind {
     }
 }
 
-/// What follows from the table alone, for kinds without a row.
+/// Derives the traits of kinds without a row.
 fn traits(resource: Resource<'_>, subresources: &[Subresource]) -> Traits {
     if resource.verbs().eq(["create"]) {
         return REVIEW;

@@ -1,8 +1,9 @@
-//! Events: one kind under two groups, which name its fields differently. It is stored as that of the core group.
+//! Conversion of Events between the core group and `events.k8s.io`, which name their fields differently. They
+//! are stored in the core group.
 
 use serde_json::{Map, Value};
 
-/// Names of the core group, and of `events.k8s.io`.
+/// Field names in the core group and in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -12,13 +13,13 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
-/// From `events.k8s.io` to the core group.
+/// Converts from `events.k8s.io` to the core group.
 pub(crate) fn to_core(event: &mut Map<String, Value>) {
     rename(event, NAMES.map(|(core, new)| (new, core)));
     complete(event);
 }
 
-/// Fills in what the core group always writes.
+/// Adds the fields that the core group always writes.
 pub(crate) fn complete(event: &mut Map<String, Value>) {
     for name in ["involvedObject", "source"] {
         event.entry(name).or_insert_with(|| Value::Object(Map::new()));
@@ -31,7 +32,7 @@ pub(crate) fn complete(event: &mut Map<String, Value>) {
     }
 }
 
-/// From the core group to `events.k8s.io`.
+/// Converts from the core group to `events.k8s.io`.
 pub(crate) fn from_core(event: &mut Map<String, Value>) {
     rename(event, NAMES);
     for empty in ["reportingController", "reportingInstance"] {

@@ -6,29 +6,30 @@ use crate::model::kinds::{Kind, Traits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: &'static str,
-    /// Group, version and kind of what is sent and answered, where they are not the object's own.
-    pub(crate) of: Option<Of>,
+    /// The group, version and kind of the request and response bodies, if it is not the object's kind.
+    pub(crate) of: Option<SubresourceKind>,
     pub(crate) verbs: Vec<&'static str>,
 }
 
-/// What a subresource takes and answers.
+/// The kind of a subresource's bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Of {
+pub(crate) struct SubresourceKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
-    /// Whether discovery names group and version.
+    /// True if discovery reports group and version.
     pub(crate) foreign: bool,
 }
 
-/// They lead to nodes, or change what only nodes do.
-const NOWHERE: [&str; 7] = ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
+/// Subresources that need a kubelet, or that change what only a kubelet changes.
+const UNIMPLEMENTED: [&str; 7] =
+    ["attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy", "resize"];
 
 impl Subresource {
-    /// From the table of the built-in kinds.
+    /// Converts a subresource of the built-in schema table.
     pub(crate) fn of(sub: informer_schema::Subresource) -> Self {
         let informer_schema::ResponseKind { group, version, kind, foreign } = sub.response_kind;
-        let of = Some(Of { group, version, kind, foreign });
+        let of = Some(SubresourceKind { group, version, kind, foreign });
         Self { name: sub.name, of, verbs: sub.verbs.collect() }
     }
 
@@ -36,21 +37,21 @@ impl Subresource {
         Self { name, of: None, verbs: vec!["get", "patch", "update"] }
     }
 
-    /// Whether it is known but leads nowhere.
-    pub(crate) fn leads_nowhere(name: &str) -> bool {
-        NOWHERE.contains(&name)
+    /// Returns true if the subresource is known but not implemented.
+    pub(crate) fn is_unimplemented(name: &str) -> bool {
+        UNIMPLEMENTED.contains(&name)
     }
 }
 
 impl Kind {
-    /// The subresources that discovery tells of, in its order.
+    /// Returns the subresources in discovery order.
     pub(crate) fn subresources(&self) -> Vec<Subresource> {
         if !self.is_custom() {
             return self.subresources.clone();
         }
         let mut all = Vec::new();
         if self.scale.is_some() {
-            let of = Of { group: "autoscaling", version: "v1", kind: "Scale", foreign: true };
+            let of = SubresourceKind { group: "autoscaling", version: "v1", kind: "Scale", foreign: true };
             all.push(Subresource { of: Some(of), ..Subresource::own("scale") });
         }
         if self.traits.has(Traits::STATUS) {

@@ -1,10 +1,10 @@
-//! Parts of a value that can only be replaced as a whole.
+//! Atomic parts of a value, which can only be replaced as a whole.
 
 use serde_json::Value;
 
 use super::types::{Atom, ListSort, Type};
 
-/// The paths of all atomic objects and lists in a value, as upstream shows them.
+/// Returns the paths of all atomic maps and lists in a value, in the format of kube-apiserver.
 pub(crate) fn atomics(of: Type<'_>, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     find(of, value, String::new(), &mut found);

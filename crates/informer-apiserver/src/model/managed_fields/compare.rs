@@ -1,4 +1,4 @@
-//! What changed from one value to another.
+//! Comparison of two values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::set::Set;
 use super::types::{Atom, ListSort, ListType, MapType, Type};
 use super::walk::{TypeError, scalar_error};
 
-/// The fields that differ. No path is in two of the sets.
+/// The fields that differ. The three sets are disjoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
     pub(crate) removed: Set,
@@ -18,7 +18,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Without some fields and what is below them.
+    /// Removes some fields and all fields below them.
     pub(super) fn without(self, ignored: &Set) -> Self {
         Self {
             removed: self.removed.without(ignored),
@@ -35,16 +35,16 @@ impl Comparison {
         }
     }
 
-    /// Takes in what happened to a step that was not told before.
-    fn put(&mut self, element: Element, part: Part) {
-        let Part { removed, modified, added, below } = part;
-        let told = [
+    /// Adds the changes of an element that has none yet.
+    fn put(&mut self, element: Element, part: ValueChanges) {
+        let ValueChanges { removed, modified, added, below } = part;
+        let changes = [
             (&mut self.modified, modified, below.modified),
             (&mut self.added, added, below.added),
             (&mut self.removed, removed, below.removed),
         ];
-        let mut changed = told.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
-        // Most often one thing alone has happened, and the step is not copied.
+        let mut changed = changes.into_iter().filter(|(_, itself, below)| *itself || !below.is_empty());
+        // Fast path: usually only one of the sets changes, and the element is not cloned.
         let Some((mut set, mut itself, mut children)) = changed.next() else { return };
         for next in changed {
             set.merge_in(element.clone(), itself, children);
@@ -54,9 +54,9 @@ impl Comparison {
     }
 }
 
-/// What happened to a value itself, and to what is below it.
+/// The changes of a value itself and of the values below it.
 #[derive(Debug, Default)]
-struct Part {
+struct ValueChanges {
     removed: bool,
     modified: bool,
     added: bool,
@@ -68,8 +68,8 @@ pub(super) fn compare(of: Type<'_>, left: &Value, right: &Value) -> Result<Compa
     Ok(part(of, Some(left), Some(right))?.below)
 }
 
-fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Part, TypeError> {
-    let mut part = Part::default();
+fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<ValueChanges, TypeError> {
+    let mut part = ValueChanges::default();
     if left == right {
         return Ok(part);
     }
@@ -78,7 +78,7 @@ fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Par
         (None, _) => part.handle(of.atom(right), left, right)?,
         _ => {
             let (old, new) = (of.atom(left), of.atom(right));
-            // Where the sort of the value changed, it is looked at as both.
+            // If the kind of the value changed (map, list or scalar), it is handled as both.
             if !old.is_like(&new) {
                 part.handle(old, left, right)?;
             }
@@ -92,13 +92,13 @@ fn part(of: Type<'_>, left: Option<&Value>, right: Option<&Value>) -> Result<Par
     Ok(part)
 }
 
-/// The entries of a list; none of what is no list.
+/// Returns the entries of a list; empty for any other value.
 pub(super) fn entries_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-impl Part {
-    /// Compares along one atom. Answers whether the values were taken as a whole.
+impl ValueChanges {
+    /// Compares two values as one kind of value. Returns true if they were compared as a whole.
     fn handle(
         &mut self,
         atom: Atom<'_>,
@@ -177,13 +177,13 @@ fn members(
             Err(error) => return Err(error.below(&Element::field(name))),
         }
     }
-    // Both sides are in order already, and mostly there is one alone.
+    // Members are already sorted, and usually only one side has any.
     if !left.is_empty() {
         parts.sort_by(|(left, _), (right, _)| left.cmp(right));
     }
-    let mut told = Comparison::default();
-    parts.into_iter().for_each(|(element, part)| told.put(element, part));
-    Ok(told)
+    let mut changes = Comparison::default();
+    parts.into_iter().for_each(|(element, part)| changes.put(element, part));
+    Ok(changes)
 }
 
 fn entries(list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<Comparison, TypeError> {
@@ -195,30 +195,30 @@ fn entries(list: &ListType<'_>, left: &[Value], right: &[Value]) -> Result<Compa
             all.entry(element).or_default()[side].push(entry);
         }
     }
-    let mut told = Comparison::default();
+    let mut changes = Comparison::default();
     for (element, [old, new]) in all {
         let compared = match (&old[..], &new[..]) {
             ([_, _, ..], [_, _, ..]) => {
                 let equal = old.len() == new.len() && old.iter().zip(&new).all(|(l, r)| same(l, r));
-                Ok(Part { modified: !equal, ..Part::default() })
+                Ok(ValueChanges { modified: !equal, ..ValueChanges::default() })
             }
-            // What was there twice was taken as a whole.
+            // Duplicate entries are compared as a whole.
             ([_, _, ..], new) => match new.first() {
                 Some(new) => part(list.element, None, Some(new)),
-                None => Ok(Part::default()),
+                None => Ok(ValueChanges::default()),
             }
-            .map(|part| Part { removed: true, ..part }),
+            .map(|part| ValueChanges { removed: true, ..part }),
             (old, [_, _, ..]) => match old.first() {
                 Some(old) => part(list.element, Some(old), None),
-                None => Ok(Part::default()),
+                None => Ok(ValueChanges::default()),
             }
-            .map(|part| Part { added: true, ..part }),
+            .map(|part| ValueChanges { added: true, ..part }),
             (old, new) => part(list.element, old.first().copied(), new.first().copied()),
         };
         match compared {
-            Ok(part) => told.put(element, part),
+            Ok(part) => changes.put(element, part),
             Err(error) => return Err(error.below(&element)),
         }
     }
-    Ok(told)
+    Ok(changes)
 }

@@ -1,7 +1,8 @@
-//! The fields of a new object as the text that says who manages them: what [`compare`](super::compare) finds to be added, without the
-//! sets that lead there. Most writes of a busy server are creations, and nobody looks at the sets of those.
+//! Encodes the managed fields of a new object directly: the `added` set that [`compare`](super::compare)
+//! would find, without building sets. Most writes of a busy server are creations, and their sets are rarely
+//! needed.
 //!
-//! Whatever only sets can tell is left to them; a test holds both against each other.
+//! Cases that need sets return `None`. A test compares both implementations.
 
 use serde_json::{Map, Value};
 
@@ -13,45 +14,45 @@ use super::update::UNOWNED;
 use super::walk::scalar_error;
 use super::wire::{as_go, push_quoted};
 
-/// Appends the fields of `new` that differ from `empty`, but for those that are ignored or nobody's. `None` where sets have to tell; what
-/// was appended then means nothing.
+/// Appends the fields of `new` that differ from `empty`, without ignored and unowned ones. Returns `None` if
+/// sets are needed; the appended text is invalid then.
 pub(super) fn write(
     of: Type<'_>,
     (empty, new): (&Value, &Value),
     ignored: &Set,
     out: &mut String,
-) -> Option<Found> {
-    let root = Place { depth: Depth::Root, ignored: Some(ignored), owned: false };
+) -> Option<Output> {
+    let root = Position { depth: Depth::Root, ignored: Some(ignored), owned: false };
     part(of, (Some(empty), new), root, out)
 }
 
-/// Whether there was anything to write.
+/// Whether a value has fields to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Output {
     Nothing,
     Fields,
 }
 
-/// Where in the object a value is, as far as it matters for who owns it.
+/// The position of a value, as far as it matters for ownership.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct Position<'p> {
     depth: Depth<'p>,
-    /// What is ignored below here.
+    /// The ignored fields below this position.
     ignored: Option<&'p Set>,
-    /// Whether the value itself may be anybody's.
+    /// True if the value itself can have an owner.
     owned: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Depth<'p> {
     Root,
-    /// A member of the object.
+    /// A top-level member of the object.
     Member(&'p str),
     Deeper,
 }
 
-impl<'p> Place<'p> {
-    /// Where a member is; `None` where it is ignored with all that it has.
+impl<'p> Position<'p> {
+    /// Returns the position of a member, or `None` if it is ignored with everything below it.
     fn member(self, name: &'p str) -> Option<Self> {
         let ignored = self.ignored.filter(|ignored| !ignored.is_empty());
         let node = ignored.and_then(|ignored| ignored.node(&Element::field(name)));
@@ -77,15 +78,15 @@ impl<'p> Place<'p> {
     }
 }
 
-/// Appends what is told of a value and of what is below it.
+/// Appends the changes of a value and of the values below it.
 fn part(
     of: Type<'_>,
     (old, new): (Option<&Value>, &Value),
-    at: Place<'_>,
+    at: Position<'_>,
     out: &mut String,
-) -> Option<Found> {
+) -> Option<Output> {
     if old == Some(new) {
-        return Some(Found::Nothing);
+        return Some(Output::Nothing);
     }
     let atom = of.atom(Some(new));
     if old.is_some_and(|old| !of.atom(Some(old)).is_like(&atom)) {
@@ -119,23 +120,23 @@ fn part(
     }
 }
 
-/// Appends a value that is taken as a whole.
-fn whole(told: bool, out: &mut String) -> Found {
-    if !told {
-        return Found::Nothing;
+/// Appends a value that is compared as a whole.
+fn whole(is_field: bool, out: &mut String) -> Output {
+    if !is_field {
+        return Output::Nothing;
     }
     out.push_str("{}");
-    Found::Fields
+    Output::Fields
 }
 
-/// What is written of a value that has others below it.
+/// The output for the fields below a value.
 struct Tree<'t> {
     out: &'t mut String,
     empty: bool,
 }
 
-/// Appends what is below a value, and the value itself where that is told.
-fn tree(itself: bool, out: &mut String, below: impl FnOnce(&mut Tree<'_>) -> Option<()>) -> Option<Found> {
+/// Appends the fields below a value, and the value itself if `itself` is set.
+fn tree(itself: bool, out: &mut String, below: impl FnOnce(&mut Tree<'_>) -> Option<()>) -> Option<Output> {
     const ITSELF: &str = r#"".":{}"#;
     out.push('{');
     let begin = out.len();
@@ -149,15 +150,15 @@ fn tree(itself: bool, out: &mut String, below: impl FnOnce(&mut Tree<'_>) -> Opt
     }
     let empty = out.len() == begin;
     out.push('}');
-    Some(if empty && !itself { Found::Nothing } else { Found::Fields })
+    Some(if empty && !itself { Output::Nothing } else { Output::Fields })
 }
 
 impl Tree<'_> {
-    /// Appends one step, if there is anything below it.
+    /// Appends one element if it has fields.
     fn step(
         &mut self,
         name: impl FnOnce(&mut String),
-        below: impl FnOnce(&mut String) -> Option<Found>,
+        below: impl FnOnce(&mut String) -> Option<Output>,
     ) -> Option<()> {
         let begin = self.out.len();
         if !self.out.ends_with('{') {
@@ -166,8 +167,8 @@ impl Tree<'_> {
         name(self.out);
         self.out.push(':');
         match below(self.out)? {
-            Found::Fields => self.empty = false,
-            Found::Nothing => self.out.truncate(begin),
+            Output::Fields => self.empty = false,
+            Output::Nothing => self.out.truncate(begin),
         }
         Some(())
     }
@@ -176,41 +177,41 @@ impl Tree<'_> {
 fn members(
     map: &MapType<'_>,
     (old, new): (Option<&Map<String, Value>>, &Map<String, Value>),
-    at: Place<'_>,
+    at: Position<'_>,
     tree: &mut Tree<'_>,
 ) -> Option<()> {
-    // They are in the order of their names, and so of what they are written as.
+    // Members are sorted by name, which is also the order of their encoding.
     for (name, new) in new {
         let member = map.member(name);
         let of = member.map_or(Type::Whole, |member| member.of);
-        // What the type itself has needs no escapes where it is of the table.
+        // Field names of built-in types contain no characters that need escapes.
         let known = matches!(member, Some(Member { declared: true, of }) if !of.is_custom());
         let old = old.and_then(|old| old.get(name));
         let Some(place) = at.member(name) else {
-            // What is ignored must fit its type all the same.
+            // Ignored fields must have the correct type, too.
             let begin = tree.out.len();
             part(of, (old, new), at.deeper(), tree.out)?;
             tree.out.truncate(begin);
             continue;
         };
-        let told = |out: &mut String| match known {
+        let is_field = |out: &mut String| match known {
             true => push_name(name, out),
             false => push_quoted("f:", name, out),
         };
-        tree.step(told, |out| part(of, (old, new), place, out))?;
+        tree.step(is_field, |out| part(of, (old, new), place, out))?;
     }
     Some(())
 }
 
 fn push_name(name: &str, out: &mut String) {
-    // The quotes, the sort, and what comes behind.
+    // Room for the quotes, the prefix and the suffix.
     out.reserve(name.len() + 8);
     out.push_str("\"f:");
     out.push_str(name);
     out.push('"');
 }
 
-fn entries(list: &ListType<'_>, new: &[Value], at: Place<'_>, tree: &mut Tree<'_>) -> Option<()> {
+fn entries(list: &ListType<'_>, new: &[Value], at: Position<'_>, tree: &mut Tree<'_>) -> Option<()> {
     let mut keys = list.keys();
     keys.sort_unstable();
     let name = |entry: &Value| match list.sort {
@@ -223,7 +224,7 @@ fn entries(list: &ListType<'_>, new: &[Value], at: Place<'_>, tree: &mut Tree<'_
         all.push((name(entry)?, entry));
     }
     all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-    // What is there twice is compared as a whole.
+    // Duplicate entries are compared as a whole.
     if all.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return None;
     }
@@ -234,7 +235,7 @@ fn entries(list: &ListType<'_>, new: &[Value], at: Place<'_>, tree: &mut Tree<'_
     Some(())
 }
 
-/// An entry by its keys, which are in order.
+/// Encodes the keys of an entry, in order.
 fn keyed(list: &ListType<'_>, keys: &[&str], entry: &Value) -> Option<String> {
     let members = entry.as_object()?;
     let mut text = String::from("k:{");
@@ -261,7 +262,8 @@ fn plain(sort: &str, value: &Value) -> Option<String> {
     Some(as_go(text))
 }
 
-/// Appends a value that has one text alone: nothing that is within others, and no broken numbers, of which several are one.
+/// Appends a scalar with a unique encoding. Fails for composite values and for floating-point numbers, which
+/// have several encodings.
 fn push_plain(value: &Value, out: &mut String) -> Option<()> {
     match value {
         Value::String(text) => push_quoted("", text, out),

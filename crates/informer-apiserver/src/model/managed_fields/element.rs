@@ -1,20 +1,20 @@
-//! One step of a path through an object, and the order of values.
+//! Path elements, and the order of values.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use serde_json::{Number, Value};
 
-/// How to get from a value to a part of it.
+/// One element of a path through an object.
 #[derive(Debug, Clone)]
 pub(crate) enum Element {
     /// A member of an object.
     Field(Box<str>),
-    /// The entry of a list whose keys have these values, by their names.
+    /// An entry of an associative list, identified by its keys in the order of their names.
     Key(Vec<(Box<str>, Value)>),
-    /// The entry of a set that has this value.
+    /// An entry of a set, identified by its value.
     Value(Value),
-    /// An entry by its place.
+    /// An entry of a list, identified by its index.
     Index(i64),
 }
 
@@ -23,7 +23,7 @@ impl Element {
         Self::Field(name.into())
     }
 
-    /// How it stands to the member of that name: all members come first.
+    /// Compares the element with the field of that name. Fields sort before all other elements.
     pub(super) fn against_field(&self, name: &str) -> Ordering {
         match self {
             Self::Field(own) => own.as_ref().cmp(name),
@@ -73,7 +73,8 @@ fn keys_order(left: &[(Box<str>, Value)], right: &[(Box<str>, Value)]) -> Orderi
     first.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-/// A total order of values: numbers, texts, booleans, lists, objects, null. Numbers are compared as numbers, whole or not.
+/// A total order of values: numbers, strings, booleans, lists, objects, null. Integers and floats are
+/// compared by value.
 pub(crate) fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),
@@ -111,16 +112,16 @@ fn numbers(left: &Number, right: &Number) -> Ordering {
     if let (Some(left), Some(right)) = (left.as_u64(), right.as_u64()) {
         return left.cmp(&right);
     }
-    // JSON has no number that is none.
+    // JSON has no NaN.
     left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal)
 }
 
-/// Whether two values are the same.
+/// Returns true if two values are equal.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     order(left, right) == Ordering::Equal
 }
 
-/// A path, as conflicts name it.
+/// A path, as conflicts report it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Path(pub(crate) Vec<Element>);
 
@@ -136,22 +137,22 @@ impl fmt::Display for Element {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(keys) => {
                 let keys: Vec<String> =
-                    keys.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+                    keys.iter().map(|(name, value)| format!("{name}={}", format_value(value))).collect();
                 write!(f, "[{}]", keys.join(","))
             }
-            Self::Value(value) => write!(f, "[={}]", shown(value)),
+            Self::Value(value) => write!(f, "[={}]", format_value(value)),
             Self::Index(index) => write!(f, "[{index}]"),
         }
     }
 }
 
-/// A key or an entry of a set, as upstream shows it.
-fn shown(value: &Value) -> String {
+/// Formats a key or an entry of a set like kube-apiserver.
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => format!("[{}]", items.iter().map(format_value).collect::<Vec<_>>().join(",")),
         Value::Object(members) => {
-            members.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect()
+            members.iter().map(|(name, value)| format!("{name}={}", format_value(value))).collect()
         }
         other => other.to_string(),
     }

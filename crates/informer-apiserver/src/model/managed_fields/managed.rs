@@ -1,4 +1,4 @@
-//! Managers and what each of them manages, as objects carry it.
+//! The managers of an object and their fields, as stored in `metadata.managedFields`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,13 @@ use super::element::Element;
 use super::set::Set;
 use super::wire::push_quoted;
 
-/// Updaters that are told apart; the oldest of more than these become one, as upstream.
-const UPDATERS_MAX: usize = 10;
-/// The manager that stands for updaters of long ago.
-const ANCIENT: &str = "ancient-changes";
+/// The maximum number of managers with operation `Update`. The oldest ones above the limit are merged, as in
+/// kube-apiserver.
+const MAX_UPDATERS: usize = 10;
+/// The manager into which the oldest ones are merged.
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// How a manager wrote.
+/// The operation of a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
     Apply,
@@ -30,18 +31,18 @@ impl Operation {
     }
 }
 
-/// Who wrote, and through what.
+/// The identity of a manager.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ManagerId {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
-    /// The version that an updater wrote in. An applier is the same in all of them: it is empty then.
+    /// The version of an update. Empty for `Apply`, because an applier is the same manager in all versions.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
 }
 
 impl ManagerId {
-    /// This manager alone, with its fields as they are written.
+    /// Encodes `managedFields` with this manager only and its encoded fields.
     pub(super) fn text(&self, api_version: &str, time: Option<&str>, fields: &str) -> String {
         const REST: usize = 256;
         let mut text = String::with_capacity(fields.len() + REST);
@@ -51,7 +52,7 @@ impl ManagerId {
         text
     }
 
-    /// The members of an entry in the order of their names.
+    /// Writes the members of an entry in the order of their names.
     fn write_text(
         &self,
         (api_version, time): (&str, Option<&str>),
@@ -75,11 +76,11 @@ impl ManagerId {
     }
 }
 
-/// What a manager manages.
+/// The fields of a manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) set: Set,
-    /// The version that the set is in.
+    /// The version of the field set.
     pub(crate) api_version: String,
     pub(crate) time: Option<String>,
 }
@@ -89,7 +90,7 @@ pub(crate) struct Owned {
 pub(crate) struct Managed(pub(crate) BTreeMap<ManagerId, Owned>);
 
 impl Managed {
-    /// Reads the managed fields of an object; `None` where they are not well-formed.
+    /// Decodes `managedFields`; `None` if they are malformed.
     pub(crate) fn read(fields: Option<&Value>) -> Option<Self> {
         let mut managed = Self::default();
         let entries = match fields {
@@ -126,13 +127,13 @@ impl Managed {
         Some(managed)
     }
 
-    /// Writes them: appliers first, then by time; `None` where nobody manages anything.
+    /// Encodes the managers: appliers first, then by time. `None` if there are no managers.
     pub(crate) fn write(&self) -> Option<Value> {
         let entries: Vec<Value> = self.entries().into_iter().map(|(id, owned)| owned.write(id)).collect();
         (!entries.is_empty()).then_some(Value::Array(entries))
     }
 
-    /// The text that [`write`](Self::write) has when it is written.
+    /// Returns the JSON of [`write`](Self::write).
     pub(crate) fn text(&self) -> Option<String> {
         let mut text = String::from("[");
         for (id, owned) in self.entries() {
@@ -155,7 +156,7 @@ impl Managed {
         entries
     }
 
-    /// Whether a client says that nobody manages anything any more: with an empty list, or with one empty entry.
+    /// Returns true if a client resets the managed fields with an empty list or one empty entry.
     pub(crate) fn is_reset(fields: Option<&Value>) -> bool {
         let empty = |value: &Value| match value {
             Value::Null => true,
@@ -172,7 +173,7 @@ impl Managed {
         }
     }
 
-    /// Makes one of the oldest updaters where there are too many of them.
+    /// Merges the oldest updaters if there are too many.
     pub(super) fn cap(&mut self) {
         let mut updaters: Vec<(i64, ManagerId)> = self
             .0
@@ -184,7 +185,7 @@ impl Managed {
         updaters.sort();
         let mut first: BTreeMap<String, ManagerId> = BTreeMap::new();
         for (_, id) in updaters {
-            if count <= UPDATERS_MAX {
+            if count <= MAX_UPDATERS {
                 return;
             }
             let Some(version) = self.0.get(&id).map(|owned| owned.api_version.clone()) else { continue };
@@ -193,7 +194,7 @@ impl Managed {
                 continue;
             };
             let bucket = ManagerId {
-                manager: ANCIENT.to_owned(),
+                manager: ANCIENT_CHANGES.to_owned(),
                 operation: Operation::Update,
                 api_version: version,
                 subresource: String::new(),
@@ -205,14 +206,14 @@ impl Managed {
             }
             if let (Some(newer), Some(held)) = (self.0.remove(&id), self.0.get_mut(&bucket)) {
                 held.set = std::mem::take(&mut held.set).union(&newer.set);
-                // The later time of the two.
+                // This is the later of the two times.
                 held.time = newer.time;
                 count -= 1;
             }
         }
     }
 
-    /// The managers of one field, as those of the field that stands for it in a scale.
+    /// Maps the managers of the replicas field to managers of `spec.replicas` in a Scale.
     pub(crate) fn to_scale(&self, path_in: impl Fn(&str) -> Option<Vec<Element>>, scale: &str) -> Self {
         let mut managed = Self::default();
         for (id, owned) in &self.0 {
@@ -229,7 +230,7 @@ impl Managed {
         managed
     }
 
-    /// The managers of an object after those of its scale have changed to `scale`.
+    /// Maps the managers of a Scale back to the object.
     pub(crate) fn with_scale(
         &self,
         mut scale: Self,
@@ -257,20 +258,21 @@ impl Managed {
             };
             let mut set = Set::default();
             set.insert(&path);
-            // Upstream looks the time up under a name that the manager did not have before: it has none.
+            // kube-apiserver looks up the time with the Scale's version in the key, which a new manager does
+            // not have. Its time is unset.
             let time = self.0.get(&id).and_then(|before| before.time.clone());
             managed.0.insert(id, Owned { set, api_version: version.to_owned(), time });
         }
         managed
     }
 
-    /// All versions that somebody manages fields in.
+    /// Returns all versions in which fields are managed.
     pub(crate) fn versions(&self) -> BTreeSet<&str> {
         self.0.values().map(|owned| owned.api_version.as_str()).collect()
     }
 }
 
-/// Where a scale has the number that it is about.
+/// The replicas field of a Scale.
 const SCALE_REPLICAS: &str = "spec.replicas";
 
 impl Owned {
@@ -279,7 +281,7 @@ impl Owned {
         time.map_or(0, Timestamp::as_second)
     }
 
-    /// The members of [`write`](Self::write) in the order of their names.
+    /// Writes the members of [`write`](Self::write) in the order of their names.
     fn write_text(&self, id: &ManagerId, out: &mut String) {
         let time = self.time.as_deref();
         id.write_text((&self.api_version, time), |out| self.set.write_text(out), out);

@@ -1,4 +1,4 @@
-//! What is applied, laid over what is there.
+//! Merging of an applied configuration into the live object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 use super::compare::entries_of;
 use super::element::Element;
 use super::types::{Atom, ListSort, ListType, MapType, Type};
-use super::walk::{TypeError, scalar_error, told};
+use super::walk::{TypeError, error_message, scalar_error};
 
-/// Merges a value that says only some things over one that is there. Nothing is removed by that; lists are in the order of
-/// the new value where it has entries of theirs.
+/// Merges a partial value into a live one. Nothing is removed. The entries of a list are in the order of the
+/// configuration as far as it contains them.
 pub(super) fn merge(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, TypeError> {
     Ok(merged(of, Some(live), Some(config))?.unwrap_or(Value::Null))
 }
 
-/// The same for who manages nothing; the error says why it cannot be.
-pub(crate) fn laid_over(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, String> {
-    merge(of, live, config).map_err(|error| told(&[error]).unwrap_or_default())
+/// Merges without managed fields. The error message says why the values cannot be merged.
+pub(crate) fn merge_unmanaged(of: Type<'_>, live: &Value, config: &Value) -> Result<Value, String> {
+    merge(of, live, config).map_err(|error| error_message(&[error]).unwrap_or_default())
 }
 
 fn merged(of: Type<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, TypeError> {
@@ -44,7 +44,7 @@ fn merged(of: Type<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<
             if list.sort == ListSort::Atomic || left.is_empty() && right.is_empty() {
                 return either();
             }
-            Merging::new(&list, left, right)?.run()
+            ListMerge::new(&list, left, right)?.run()
         }
     }
 }
@@ -67,21 +67,21 @@ fn members(
     Ok((!out.is_empty()).then_some(Value::Object(out)))
 }
 
-/// The merging of two lists whose entries have identities.
-struct Merging<'a> {
+/// The merge of two associative lists or sets.
+struct ListMerge<'a> {
     list: &'a ListType<'a>,
     live: &'a [Value],
     left: Vec<Element>,
     right: Vec<Element>,
-    /// By identity; what is there twice is merged as null.
+    /// Entries by identity; duplicates are merged as null.
     in_left: BTreeMap<Element, &'a Value>,
     in_right: BTreeMap<Element, &'a Value>,
     out: Vec<Value>,
 }
 
-const TWICE: &Value = &Value::Null;
+const DUPLICATE: &Value = &Value::Null;
 
-impl<'a> Merging<'a> {
+impl<'a> ListMerge<'a> {
     fn new(list: &'a ListType<'a>, live: &'a [Value], config: &'a [Value]) -> Result<Self, TypeError> {
         let mut merging = Self {
             list,
@@ -105,14 +105,14 @@ impl<'a> Merging<'a> {
         }
         for (place, entry) in live.iter().enumerate() {
             let element = element(place, entry)?;
-            merging.in_left.entry(element.clone()).and_modify(|held| *held = TWICE).or_insert(entry);
+            merging.in_left.entry(element.clone()).and_modify(|held| *held = DUPLICATE).or_insert(entry);
             merging.left.push(element);
         }
         Ok(merging)
     }
 
-    /// Entries of both lists come in the order of the new one; entries of the old one alone stay before the shared one
-    /// that they stood before.
+    /// Merges the lists in the order of the configuration. An entry that only the live list has stays before
+    /// the shared entry that it preceded.
     fn run(mut self) -> Result<Option<Value>, TypeError> {
         let (left, right) = (std::mem::take(&mut self.left), std::mem::take(&mut self.right));
         let shared: Vec<&Element> =
@@ -131,7 +131,7 @@ impl<'a> Merging<'a> {
                 }
                 let wanted = shared.peek().is_none_or(|next| *next == old);
                 if self.in_right.contains_key(old) && !wanted {
-                    // It is in both, and not yet its turn.
+                    // The entry is in both lists; the configuration decides its position.
                     l += 1;
                     continue;
                 }
@@ -159,7 +159,8 @@ impl<'a> Merging<'a> {
     }
 
     fn take_old(&mut self, place: usize) {
-        // Upstream drops what is wrong within entries, too: what was applied has been checked before.
+        // Errors below live entries are ignored, as in kube-apiserver: the configuration is already
+        // validated.
         self.out.extend(merged(self.list.element, Some(&self.live[place]), None).ok().flatten());
     }
 

@@ -2,26 +2,26 @@
 //!
 //! # Invariants
 //!
-//! 1. A node is a member or has children: there is no other way into a set than a path that is in it.
-//! 2. The steps below one node are in their order, each of them once.
+//! 1. A node is a member of the set or has children.
+//! 2. The elements below a node are sorted and unique.
 
 use std::cmp::Ordering;
 
 use super::element::{Element, Path};
 
-/// A set of paths, as a tree. A path does not bring those that lead to it.
+/// A set of paths, as a tree. A path in the set does not imply its parents.
 ///
-/// Objects come with their members in order, so that nearly every step is added behind the others: a sorted list is made, joined and
-/// walked with an allocation for each level, where a map of trees has many.
+/// The members of objects are sorted, so nearly every element is appended at the end. Sorted vectors are
+/// built, joined and walked with one allocation per level, where a tree of maps needs many.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Set {
     nodes: Vec<(Element, Node)>,
 }
 
-/// What a set has below one step.
+/// The part of a set below one element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Whether the path to here is in the set.
+    /// True if the path to this node is in the set.
     pub(super) member: bool,
     pub(super) children: Set,
 }
@@ -38,10 +38,10 @@ impl Node {
     }
 }
 
-/// The nodes of a set that come behind those that were asked for: finds others in their order.
-struct Ahead<'a>(&'a [(Element, Node)]);
+/// A cursor over the remaining nodes of a set. Elements must be looked up in ascending order.
+struct Cursor<'a>(&'a [(Element, Node)]);
 
-impl<'a> Ahead<'a> {
+impl<'a> Cursor<'a> {
     fn find(&mut self, element: &Element) -> Option<&'a Node> {
         while let Some(((first, node), rest)) = self.0.split_first() {
             match first.cmp(element) {
@@ -62,17 +62,17 @@ impl Set {
         self.nodes.is_empty()
     }
 
-    /// The steps of the first level in their order.
+    /// Returns the elements of the first level in order.
     pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = &(Element, Node)> {
         self.nodes.iter()
     }
 
-    /// The same to change what is below them: a node must not become empty.
+    /// Like [`nodes`](Self::nodes), with mutable nodes. A node must not become empty.
     pub(super) fn nodes_mut(&mut self) -> impl Iterator<Item = (&Element, &mut Node)> {
         self.nodes.iter_mut().map(|(element, node)| (&*element, node))
     }
 
-    /// A set of nodes in any order; of those with one step the last one counts.
+    /// Builds a set from nodes in any order. The last node of an element wins.
     pub(super) fn of_nodes(nodes: impl Iterator<Item = (Element, bool, Self)>) -> Self {
         let nodes = nodes.map(|(element, member, children)| (element, Node { member, children }));
         let mut nodes: Vec<_> = nodes.filter(|(_, node)| !node.is_empty()).collect();
@@ -87,7 +87,7 @@ impl Set {
         Self { nodes }
     }
 
-    /// Where a step is, or would be.
+    /// Returns the index of an element, or the index at which it would be inserted.
     fn place(&self, element: &Element) -> Result<usize, usize> {
         match self.nodes.last() {
             Some((last, _)) if last < element => Err(self.nodes.len()),
@@ -95,7 +95,7 @@ impl Set {
         }
     }
 
-    /// Adds a path; the empty one is nobody's.
+    /// Adds a path. The empty path is ignored.
     pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = self.place(first).unwrap_or_else(|at| {
@@ -109,7 +109,7 @@ impl Set {
         }
     }
 
-    /// A set of paths of fields, as `metadata.labels`.
+    /// Builds a set from field paths such as `metadata.labels`.
     pub(crate) fn of_fields(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -127,7 +127,7 @@ impl Set {
         })
     }
 
-    /// Puts what is below one step into the set, and whether the step itself is in it.
+    /// Inserts an element with its membership and its children.
     pub(super) fn put(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         if node.is_empty() {
@@ -139,7 +139,7 @@ impl Set {
         }
     }
 
-    /// As [`put`](Self::put), beside what is there already.
+    /// Like [`put`](Self::put), but merges with an existing node.
     pub(super) fn merge_in(&mut self, element: Element, member: bool, children: Self) {
         let node = Node { member, children };
         match self.place(&element) {
@@ -159,7 +159,7 @@ impl Set {
         self.joined(other.clone())
     }
 
-    /// As [`union`](Self::union), without a copy of anything.
+    /// Like [`union`](Self::union), but consumes both sets instead of cloning.
     pub(crate) fn joined(mut self, other: Self) -> Self {
         if self.nodes.is_empty() {
             return other;
@@ -183,7 +183,7 @@ impl Set {
     }
 
     pub(crate) fn intersection(&self, other: &Self) -> Self {
-        let (mut both, mut theirs) = (Self::default(), Ahead(&other.nodes));
+        let (mut both, mut theirs) = (Self::default(), Cursor(&other.nodes));
         for (element, ours) in &self.nodes {
             if let Some(theirs) = theirs.find(element) {
                 let children = ours.children.intersection(&theirs.children);
@@ -193,7 +193,7 @@ impl Set {
         both
     }
 
-    /// What is here and not there.
+    /// Returns the paths that are in this set and not in the other one.
     pub(crate) fn difference(mut self, other: &Self) -> Self {
         self.subtract(other);
         self
@@ -203,7 +203,7 @@ impl Set {
         if other.is_empty() {
             return;
         }
-        let mut theirs = Ahead(&other.nodes);
+        let mut theirs = Cursor(&other.nodes);
         self.nodes.retain_mut(|(element, ours)| {
             let Some(theirs) = theirs.find(element) else { return true };
             ours.member &= !theirs.member;
@@ -212,7 +212,7 @@ impl Set {
         });
     }
 
-    /// What is here and neither there nor below anything that is there.
+    /// Returns the paths that are neither in the other set nor below a path of it.
     pub(crate) fn without(mut self, other: &Self) -> Self {
         self.cut(other);
         self
@@ -222,7 +222,7 @@ impl Set {
         if other.is_empty() {
             return;
         }
-        let mut theirs = Ahead(&other.nodes);
+        let mut theirs = Cursor(&other.nodes);
         self.nodes.retain_mut(|(element, ours)| {
             let Some(theirs) = theirs.find(element) else { return true };
             if theirs.member {
@@ -233,7 +233,7 @@ impl Set {
         });
     }
 
-    /// What is here and not one of some paths of fields, as `metadata.labels`.
+    /// Removes field paths such as `metadata.labels`.
     pub(super) fn without_fields(mut self, paths: &[&str]) -> Self {
         paths.iter().for_each(|path| self.take_field(path));
         self
@@ -252,7 +252,7 @@ impl Set {
         }
     }
 
-    /// All paths: those of one step before those that go on, each in order.
+    /// Returns all paths: at each level first the members, then the paths below them, each in order.
     pub(crate) fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

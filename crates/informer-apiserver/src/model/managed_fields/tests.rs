@@ -41,7 +41,7 @@ fn members(set: &Set) -> Paths {
 
 proptest! {
     #[test]
-    fn sets_of_fields_are_sets_of_paths(left in paths(), right in paths()) {
+    fn field_set_operations_match_sets_of_paths(left in paths(), right in paths()) {
         let (l, r) = (set(&left), set(&right));
         prop_assert_eq!(&members(&l), &left);
         prop_assert_eq!(members(&l.clone().union(&r)), &left | &right);
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn a_set_is_read_as_it_was_written(paths in paths()) {
+    fn field_set_survives_fields_v1_round_trip(paths in paths()) {
         prop_assume!(!paths.is_empty());
         let written = set(&paths).to_json();
         let mut text = String::new();
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// One of each way to be merged.
+/// A schema with one field for each merge strategy.
 fn schema() -> Value {
     json!({"type": "object", "properties": {
         "number": {"type": "integer"},
@@ -98,7 +98,7 @@ fn keyed() -> impl Strategy<Value = Value> {
 }
 
 trait Shuffled: Strategy<Value = BTreeMap<String, Value>> + Sized {
-    /// The entries as a list, each with its key, in any order.
+    /// Returns the entries as a list in any order, each with its key.
     fn prop_shuffle_entries(self) -> impl Strategy<Value = Value> {
         let named = |(name, mut entry): (String, Value)| {
             entry["name"] = name.into();
@@ -133,7 +133,7 @@ fn object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_differs_is_what_is_told(left in object(), right in object()) {
+    fn comparison_reports_exactly_the_differences(left in object(), right in object()) {
         let (schema, table) = (schema(), Schema::builtin());
         let of = Type::custom(&schema, &table);
         prop_assert_eq!(validate(of, &left, false), None);
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_has_everything_of_both_and_the_values_of_the_second(live in object(), config in object()) {
+    fn merge_contains_both_values_and_prefers_the_configuration(live in object(), config in object()) {
         let (schema, table) = (schema(), Schema::builtin());
         let of = Type::custom(&schema, &table);
         let merged = merge(of, &live, &config).unwrap();
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_out_is_gone_and_nothing_else(value in object(), other in object()) {
+    fn remove_deletes_exactly_the_given_fields(value in object(), other in object()) {
         let (schema, table) = (schema(), Schema::builtin());
         let of = Type::custom(&schema, &table);
         let gone = fields_of(of, &other);
@@ -170,18 +170,19 @@ proptest! {
         };
         let kept = members(&fields_of(of, &value).without(&gone));
         let found = members(&fields_of(of, &left));
-        // What nothing is left of is null, which is a field of its own.
+        // A value from which everything is removed becomes null, which is a field itself.
         prop_assert!(kept.is_subset(&found), "{kept:?} {found:?}");
         prop_assert!(found.iter().all(|path| !gone.has(path) || path.len() == 1), "{found:?}");
     }
 
     #[test]
-    fn an_applier_that_applies_nothing_more_leaves_what_was_there(live in object(), config in object()) {
+    fn applying_an_empty_configuration_restores_the_live_object(live in object(), config in object()) {
         let (schema, table) = (schema(), Schema::builtin());
         let kind = Kind::new(&schema, &table);
         let id = applier("a");
         let updater = kind.updater();
-        // What nobody manages goes with the last field of its object: somebody must have written it.
+        // An unmanaged value is removed with the last field of its object, so the live object needs a
+        // manager.
         let other = updater.update(&json!({}), &live, Managed::default(), &updater_id("u")).unwrap();
         let first = updater.apply(&live, &config, other, Applier { id: &id, force: true }).unwrap();
         let object = first.object.clone().unwrap_or_else(|| live.clone());
@@ -226,7 +227,7 @@ fn updater_id(name: &str) -> ManagerId {
     ManagerId { operation: Operation::Update, api_version: "v1".to_owned(), ..applier(name) }
 }
 
-/// A map and who manages which of its members, as plainly as can be.
+/// A reference model: a map, and for each manager the keys that it owns.
 #[derive(Debug, Default)]
 struct Plain {
     live: BTreeMap<String, i64>,
@@ -289,7 +290,7 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// The owners of the members of `parts`.
+/// Returns the owners of the members of `parts`.
 fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
     let name = |path: Vec<Element>| match &path[..] {
         [_, Element::Field(name)] => Some(name.to_string()),
@@ -302,7 +303,7 @@ fn owners(managed: &Managed) -> BTreeMap<ManagerId, BTreeSet<String>> {
 
 proptest! {
     #[test]
-    fn owners_of_a_map_are_as_in_a_plain_model(writes in prop::collection::vec(write(), 1..12)) {
+    fn owners_of_a_map_match_the_reference_model(writes in prop::collection::vec(write(), 1..12)) {
         let (schema, table) = (schema(), Schema::builtin());
         let kind = Kind::new(&schema, &table);
         let updater = kind.updater();
@@ -313,7 +314,8 @@ proptest! {
             match write {
                 Write::Apply(name, map, force) => {
                     let id = applier(name);
-                    // An empty map that is applied is a field of its own, and a map that nobody is in goes with it.
+                    // An empty map in the configuration is a field itself, and a map without members is
+                    // removed.
                     let config = if map.is_empty() { json!({}) } else { json!({"parts": map}) };
                     let done = plain.apply(&id, map, *force);
                     match updater.apply(&live, &config, managed.clone(), Applier { id: &id, force: *force }) {
@@ -337,7 +339,7 @@ proptest! {
                 serde_json::from_value(live.get("parts").filter(|parts| parts.is_object()).cloned().unwrap_or(json!({}))).unwrap();
             prop_assert_eq!(&held, &plain.live);
             prop_assert_eq!(owners(&managed), plain.owners.clone());
-            // What is stored and read again is the same.
+            // The managers survive a round trip through `managedFields`.
             let stored = managed.write();
             prop_assert_eq!(managed.text(), stored.as_ref().map(Value::to_string));
             prop_assert_eq!(&Managed::read(stored.as_ref()).unwrap(), &managed);
@@ -346,7 +348,7 @@ proptest! {
 }
 
 #[test]
-fn built_in_lists_have_the_keys_and_defaults_that_servers_publish() {
+fn built_in_lists_have_the_published_keys_and_defaults() {
     let table = Schema::builtin();
     let of = Type::message(table.message("core.v1.Container").unwrap());
     let container =
@@ -362,7 +364,7 @@ fn built_in_lists_have_the_keys_and_defaults_that_servers_publish() {
 }
 
 #[test]
-fn a_type_that_became_atomic_is_owned_as_a_whole() {
+fn type_that_became_atomic_is_owned_as_a_whole() {
     let (mut schema, table) = (schema(), Schema::builtin());
     schema["properties"]["parts"]["x-kubernetes-map-type"] = "atomic".into();
     let kind = Kind::new(&schema, &table);
@@ -375,7 +377,7 @@ fn a_type_that_became_atomic_is_owned_as_a_whole() {
 }
 
 #[test]
-fn the_oldest_of_too_many_updaters_become_one() {
+fn oldest_updaters_above_the_limit_are_merged() {
     let (schema, table) = (schema(), Schema::builtin());
     let kind = Kind::new(&schema, &table);
     let (mut managed, mut live) = (Managed::default(), json!({"parts": {}}));
@@ -393,14 +395,14 @@ fn the_oldest_of_too_many_updaters_become_one() {
 }
 
 #[test]
-fn numbers_are_compared_as_numbers() {
+fn integers_and_floats_are_compared_by_value() {
     assert!(same(&json!(1), &json!(1.0)));
     assert!(!same(&json!(1), &json!("1")));
     assert!(Element::Value(json!(1.0)) == Element::Value(json!(1)));
 }
 
 #[test]
-fn managed_fields_that_are_damaged_are_not_read() {
+fn malformed_managed_fields_are_rejected() {
     let entry = |change: &dyn Fn(&mut Value)| {
         let mut entry = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
             "fieldsV1": {"f:a": {}}});
@@ -418,7 +420,7 @@ fn managed_fields_that_are_damaged_are_not_read() {
     assert!(Managed::read(Some(&json!("text"))).is_none());
 }
 
-/// Values where an object has others, or none that a type knows.
+/// Values of unexpected or unknown types.
 fn odd() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!(null),
@@ -436,7 +438,7 @@ fn odd() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// An object of which some members are odd.
+/// An object with some unexpected members.
 fn any_object() -> impl Strategy<Value = Value> {
     let names = ["number", "set", "keyed", "plain", "whole", "parts", "metadata", "other"];
     let odds = prop::collection::btree_map(prop::sample::select(names.to_vec()), odd(), 0..3);
@@ -448,7 +450,7 @@ fn any_object() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn managers_of_a_new_object_are_written_as_their_sets_are(
+    fn direct_encoding_equals_encoding_of_sets(
         empty in object(),
         new in any_object(),
         ignored in prop::sample::subsequence(vec!["number", "parts.a", "keyed", "metadata", "whole.b"], 0..3),
@@ -466,7 +468,7 @@ proptest! {
     }
 
     #[test]
-    fn managers_of_a_new_object_need_no_sets(new in object()) {
+    fn new_object_is_encoded_without_sets(new in object()) {
         let (schema, table) = (schema(), Schema::builtin());
         let kind = Kind::new(&schema, &table);
         let updater = kind.updater();
@@ -476,7 +478,7 @@ proptest! {
 }
 
 #[test]
-fn managers_of_a_new_pod_are_written_as_their_sets_are() {
+fn direct_encoding_of_a_pod_equals_encoding_of_sets() {
     let table = Schema::builtin();
     let message = table.message("core.v1.Pod").unwrap();
     let pod = json!({
@@ -503,7 +505,7 @@ fn managers_of_a_new_pod_are_written_as_their_sets_are() {
         pod["spec"]["imagePullSecrets"].as_array_mut().unwrap().truncate(entries);
         let sets = updater.update(&empty, &pod, Managed::default(), &updater_id("u")).unwrap().text();
         let text = updater.created_text(&empty, &pod, &updater_id("u"));
-        // Two secrets without a name are one entry that is there twice.
+        // Two secrets without a name are duplicates of one entry.
         assert_eq!(text, sets.filter(|_| entries == 1));
     }
 }

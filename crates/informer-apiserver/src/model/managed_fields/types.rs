@@ -1,5 +1,5 @@
-//! What server-side apply knows of the type of a value: from the table of built-in kinds, from the schema of a custom
-//! one, or from the value alone.
+//! The types of values for server-side apply: from the built-in schema table, from the schema of a CRD, or
+//! deduced from the value.
 
 use informer_schema::{BaseType, Field, ListType as Listed, Message, Schema, Shape};
 use serde_json::Value;
@@ -9,28 +9,28 @@ use super::element::Element;
 /// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Type<'a> {
-    /// A struct of the table.
+    /// A struct of the schema table.
     Struct {
         message: Message<'a>,
         atomic: bool,
     },
-    /// A list of the table.
+    /// A list of the schema table.
     List(Field<'a>),
-    /// A map of the table.
+    /// A map of the schema table.
     Map(Field<'a>),
     Scalar(Scalar),
-    /// What a custom schema says.
+    /// A part of a CRD schema.
     Custom {
         schema: &'a Value,
         table: &'a Schema,
         preserves: bool,
         embedded: bool,
     },
-    /// Anything: objects have members of their own, lists are taken as a whole.
+    /// Any value: objects are granular, lists are atomic.
     Free,
-    /// Anything, taken as a whole.
+    /// Any value, atomic.
     Whole,
-    /// Text, or anything with members of any kind: `JSON` of the table.
+    /// A string, or an object or list of any content: the type `JSON` of the schema table.
     Json,
 }
 
@@ -39,11 +39,11 @@ pub(crate) enum Scalar {
     Text,
     Number,
     Bool,
-    /// Text, number or boolean.
+    /// A string, number or boolean.
     Any,
 }
 
-/// What a value turns out to be.
+/// The structure of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Atom<'a> {
     Map(MapType<'a>),
@@ -77,17 +77,17 @@ pub(super) enum ListSort {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) of: Type<'a>,
-    /// It has a name in the type, and is not just one of any number.
+    /// True if the type declares a field of this name; false for the entries of a map.
     pub(super) declared: bool,
 }
 
 impl<'a> Type<'a> {
-    /// A struct of the table.
+    /// Returns the type of a struct in the schema table.
     pub(crate) fn message(message: Message<'a>) -> Self {
         Self::Struct { message, atomic: message.is_atomic() }
     }
 
-    /// Objects of a custom kind.
+    /// Returns the type of the objects of a custom kind.
     pub(crate) fn custom(schema: &'a Value, table: &'a Schema) -> Self {
         let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
         Self::Custom { schema, table, preserves, embedded: true }
@@ -119,7 +119,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The type of a part of a custom schema.
+    /// Returns the type of a part of a CRD schema.
     fn part(self, schema: &'a Value) -> Self {
         let Self::Custom { table, preserves, .. } = self else { return Self::Free };
         let preserves = preserves || schema["x-kubernetes-preserve-unknown-fields"] == true;
@@ -127,7 +127,7 @@ impl<'a> Type<'a> {
         Self::Custom { schema, table, preserves, embedded }
     }
 
-    /// Whether a custom schema says what it is.
+    /// Returns true if the type is from a CRD schema.
     pub(super) fn is_custom(self) -> bool {
         matches!(self, Self::Custom { .. })
     }
@@ -142,7 +142,7 @@ impl<'a> Type<'a> {
     pub(super) fn map(self) -> Option<MapType<'a>> {
         let atomic = match self {
             Self::Struct { atomic, .. } => atomic,
-            // That the values of a map are atomic says nothing of the map.
+            // A map with atomic values is not atomic itself.
             Self::Map(field) => field.is_atomic() && !field.message().is_some_and(Message::is_atomic),
             Self::Custom { schema, .. } if matches!(self.custom_sort(), "object" | "") => {
                 schema["x-kubernetes-map-type"] == "atomic"
@@ -190,7 +190,8 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// What a value of this type is; what the type says first where the value does not tell.
+    /// Returns the structure of a value. If the value does not determine it, the first one that the type
+    /// allows.
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'a> {
         let by_value = match value {
             Some(Value::Object(_)) => self.map().map(Atom::Map),
@@ -207,14 +208,14 @@ impl<'a> Type<'a> {
 }
 
 impl Atom<'_> {
-    /// Whether both are objects, lists, or scalars.
+    /// Returns true if both are maps, lists or scalars.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
 impl<'a> MapType<'a> {
-    /// The type of a member; `None` where the type has no such one.
+    /// Returns the type of a member, or `None` if the type has no such member.
     pub(super) fn member(&self, name: &str) -> Option<Member<'a>> {
         let declared = |of| Some(Member { of, declared: true });
         let any = |of| Some(Member { of, declared: false });
@@ -248,7 +249,7 @@ impl<'a> MapType<'a> {
     }
 }
 
-/// Published lists say how they are merged; where one does not, its patch strategy does.
+/// Returns how a list is merged: by its list type, otherwise by its patch strategy.
 fn sort_of(field: Field<'_>) -> ListSort {
     match field.list_type() {
         Some(Listed::Atomic) => ListSort::Atomic,
@@ -261,7 +262,7 @@ fn sort_of(field: Field<'_>) -> ListSort {
 }
 
 impl<'a> ListType<'a> {
-    /// The element of a path that stands for an entry.
+    /// Returns the path element of an entry.
     pub(super) fn element_of(&self, entry: &Value) -> Result<Element, String> {
         match self.sort {
             ListSort::Keyed => self.keyed(entry),
@@ -300,7 +301,7 @@ impl<'a> ListType<'a> {
         Ok(Element::Key(keys))
     }
 
-    /// The members that tell entries apart, as the type lists them.
+    /// Returns the keys of an associative list, in the order of the type.
     pub(super) fn keys(&self) -> Vec<&'a str> {
         match self.of {
             Type::List(field) if field.list_type().is_some() => field.list_map_keys().collect(),
@@ -320,7 +321,7 @@ impl<'a> ListType<'a> {
                 if let Some(default) = field.default_json() {
                     return serde_json::from_str(default).ok();
                 }
-                // What JSON never leaves out is published with its zero as the default.
+                // Fields that are always encoded have their zero value as the default.
                 if field.omits_empty() || field.shape() != Shape::Value {
                     return None;
                 }

@@ -1,20 +1,20 @@
-//! What a write makes of the managers of an object, and what an apply makes of the object.
+//! Ownership changes of updates and applies.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::compare::{Comparison, compare};
-use super::created::{self, Found};
+use super::created::{self, Output};
 use super::element::{Path, same};
 use super::managed::{Managed, ManagerId, Operation, Owned};
 use super::merge::merge;
 use super::remove::remove;
 use super::set::Set;
 use super::types::Type;
-use super::walk::{TypeError, fields_of, reconcile, told, validate, with_named};
+use super::walk::{TypeError, error_message, fields_of, reconcile, validate, with_named};
 
-/// What nobody manages: it is the server's, or says which object this is.
+/// Fields that nobody owns: they are set by the server or identify the object.
 pub(super) const UNOWNED: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -30,59 +30,59 @@ pub(super) const UNOWNED: [&str; 12] = [
     "metadata.resourceVersion",
 ];
 
-/// What the fields of most new objects are written in.
+/// The initial capacity for the encoded fields of a new object.
 const CREATED_BYTES: usize = 2048;
 
-/// An object in another version, or why it cannot be had.
+/// Converts an object to another version.
 pub(crate) type Convert<'a> = &'a dyn Fn(&str, &Value) -> Result<Value, Failed>;
 
-/// Writes to objects of one kind in one version.
+/// Computes the managed fields of writes to objects of one kind in one version.
 pub(crate) struct Updater<'a> {
     /// The version of the request.
     pub(crate) version: &'a str,
-    /// The type of the objects in each version that is served.
+    /// The type of the objects in each served version.
     pub(crate) types: BTreeMap<&'a str, Type<'a>>,
-    /// Makes an object one of another version; without it objects are the same in all versions.
+    /// Converts an object to another version. `None` if objects are the same in all versions.
     pub(crate) convert: Option<Convert<'a>>,
-    /// What the server takes back in this request, whoever writes it.
+    /// Fields that the server resets in this request, whoever writes them.
     pub(crate) ignored: &'a Set,
     /// The time of the write.
     pub(crate) now: &'a str,
 }
 
-/// Who applies, and whether it takes over what others manage.
+/// The manager of an apply, and whether it takes over the fields of other managers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Applier<'a> {
     pub(crate) id: &'a ManagerId,
     pub(crate) force: bool,
 }
 
-/// A field that somebody else manages, and that an apply would change.
+/// A field of another manager that an apply would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: ManagerId,
     pub(crate) path: Path,
 }
 
-/// Why something cannot be applied.
+/// Why an apply or update failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
     Conflicts(Vec<Conflict>),
-    /// A value is not of its type: what upstream says of it.
+    /// A value has the wrong type; the message is that of kube-apiserver.
     Type(String),
 }
 
-/// What came of an apply.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Applied {
-    /// The new object; `None` where it is as before.
+    /// The new object; `None` if it is unchanged.
     pub(crate) object: Option<Value>,
     pub(crate) managed: Managed,
 }
 
 impl From<TypeError> for Failed {
     fn from(error: TypeError) -> Self {
-        Self::Type(told(&[error]).unwrap_or_default())
+        Self::Type(error_message(&[error]).unwrap_or_default())
     }
 }
 
@@ -91,7 +91,7 @@ impl<'a> Updater<'a> {
         self.types.get(self.version).copied().unwrap_or(Type::Free)
     }
 
-    /// An object was changed from `live` to `new` by other means than an apply.
+    /// Computes the managers after an update from `live` to `new`.
     pub(crate) fn update(
         &self,
         live: &Value,
@@ -111,13 +111,13 @@ impl<'a> Updater<'a> {
         Ok(managed)
     }
 
-    /// The managers that [`update`](Self::update) gives an object that nobody managed, as [`Managed::text`] writes them; `empty` is
-    /// of its type. `None` where that has to be asked.
+    /// Encodes the managers that [`update`](Self::update) would return for a new object, in the format of
+    /// [`Managed::text`]. `empty` is an empty object of its type. Returns `None` if `update` must be called.
     pub(crate) fn created_text(&self, empty: &Value, new: &Value, id: &ManagerId) -> Option<String> {
         let mut fields = String::with_capacity(CREATED_BYTES);
         match created::write(self.own_type(), (empty, new), self.ignored, &mut fields)? {
-            Found::Nothing => None,
-            Found::Fields => Some(id.text(self.version, Some(self.now), &fields)),
+            Output::Nothing => None,
+            Output::Fields => Some(id.text(self.version, Some(self.now), &fields)),
         }
     }
 
@@ -158,7 +158,8 @@ impl<'a> Updater<'a> {
         Ok(Applied { object, managed })
     }
 
-    /// The fields of `last` that have the same values in `live`; `None` where the two cannot be compared.
+    /// Returns the fields of `last` that have the same values in `live`; `None` if the two cannot be
+    /// compared.
     pub(crate) fn unchanged_since(&self, last: &Value, live: &Value) -> Option<Set> {
         let of = self.own_type();
         if validate(of, last, false).is_some() {
@@ -169,7 +170,8 @@ impl<'a> Updater<'a> {
         Some(set.difference(&changes.removed))
     }
 
-    /// Takes from all managers but an applier what has changed, if it is theirs; without force that is a conflict.
+    /// Removes changed fields from all managers except the applier. Without `force`, changing a field of
+    /// another manager is a conflict.
     fn reassigned(
         &self,
         live: &Value,
@@ -187,7 +189,7 @@ impl<'a> Updater<'a> {
                 kept.0.insert(id, owned);
                 continue;
             }
-            // What is managed in a version that is no longer served is managed by nobody.
+            // Fields in a version that is no longer served lose their manager.
             let Some((&version, &of)) = self.types.get_key_value(owned.api_version.as_str()) else {
                 continue;
             };
@@ -217,7 +219,7 @@ impl<'a> Updater<'a> {
         Ok((kept, changes.remove(self.version).unwrap_or_default()))
     }
 
-    /// Managers of versions that are served, their sets as the types are now.
+    /// Drops managers of versions that are not served, and adapts the sets to the current types.
     fn reconciled(&self, mut managed: Managed) -> Managed {
         managed.0.retain(|_, owned| match self.types.get(owned.api_version.as_str()) {
             Some(of) => {
@@ -229,7 +231,7 @@ impl<'a> Updater<'a> {
         managed
     }
 
-    /// Takes out what the applier applied the last time, does not apply now, and nobody else manages.
+    /// Removes fields that the applier applied before, does not apply now, and that nobody else owns.
     fn pruned(&self, merged: Value, managed: &Managed, last: &Owned) -> Value {
         if last.set.is_empty() {
             return merged;
@@ -248,7 +250,7 @@ impl<'a> Updater<'a> {
             let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&stays);
             pruned = remove(of, &merged, &gone);
         }
-        // What comes with it and was not the applier's stays.
+        // Fields that were removed with a parent but were not the applier's are kept.
         let left = with_named(Some(of), &fields_of(of, &pruned));
         let gone = with_named(Some(of), &fields_of(of, &merged)).difference(&left);
         remove(of, &merged, &gone.intersection(&named_last))
@@ -256,7 +258,7 @@ impl<'a> Updater<'a> {
 }
 
 impl ManagerId {
-    /// How messages name a manager.
+    /// Formats a manager for messages.
     pub(crate) fn shown(&self) -> String {
         let mut shown = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {

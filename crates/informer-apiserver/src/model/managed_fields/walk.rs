@@ -1,4 +1,4 @@
-//! Walks through one value along its type.
+//! Traversals of one value along its type.
 
 use std::collections::BTreeSet;
 
@@ -8,23 +8,23 @@ use super::element::Element;
 use super::set::{Node, Set};
 use super::types::{Atom, ListSort, ListType, MapType, Scalar, Type};
 
-/// A value that is not of its type.
+/// A value of the wrong type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeError {
     path: String,
     why: String,
 }
 
-/// What is wrong with a value, in upstream's words; `None` where nothing is. Entries of lists with the same keys are an
-/// error unless `duplicates` are allowed.
+/// Returns the type errors of a value in the messages of kube-apiserver, or `None`. List entries with equal
+/// keys are an error unless `duplicates` are allowed.
 pub(crate) fn validate(of: Type<'_>, value: &Value, duplicates: bool) -> Option<String> {
     let mut errors = Vec::new();
     check(of, value, duplicates, String::new(), &mut errors);
-    told(&errors)
+    error_message(&errors)
 }
 
-/// Several errors as one text.
-pub(super) fn told(errors: &[TypeError]) -> Option<String> {
+/// Joins several errors into one message.
+pub(super) fn error_message(errors: &[TypeError]) -> Option<String> {
     let one = |error: &TypeError| match error.path.is_empty() {
         true => error.why.clone(),
         false => format!("{}: {}", error.path, error.why),
@@ -44,7 +44,7 @@ impl TypeError {
         Self { path: path.into(), why: why.into() }
     }
 
-    /// The same one level up.
+    /// Prepends a path element.
     pub(super) fn below(mut self, element: &Element) -> Self {
         self.path = format!("{element}{}", self.path);
         self
@@ -104,7 +104,7 @@ fn check_entries(
     }
 }
 
-/// Why a value is not of a scalar type.
+/// Returns the error for a value that is not of a scalar type.
 pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     let right = match scalar {
         Scalar::Number => value.is_number(),
@@ -125,7 +125,7 @@ pub(super) fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
     })
 }
 
-/// The Go type that a decoded value has.
+/// Returns the Go type of a decoded value.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -138,7 +138,7 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A value as Go prints it.
+/// Formats a value like Go's `%v`.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -153,7 +153,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A value in Go's syntax.
+/// Formats a value like Go's `%#v`.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -170,12 +170,12 @@ fn go_syntax(value: &Value) -> String {
     }
 }
 
-/// All fields that a value names: what has no parts, entries of lists, and members of maps.
+/// Returns all fields that a value contains: leaves, list entries and map members.
 pub(super) fn fields_of(of: Type<'_>, value: &Value) -> Set {
     fields_below(of, value).1
 }
 
-/// Whether the value itself is a field, and the fields below it.
+/// Returns whether the value itself is a field, and the fields below it.
 fn fields_below(of: Type<'_>, value: &Value) -> (bool, Set) {
     match (of.atom(Some(value)), value) {
         (Atom::Scalar(_), _) => (true, Set::default()),
@@ -206,20 +206,20 @@ fn fields_of_entries(list: &ListType<'_>, entries: &[Value]) -> Set {
             twice.insert(element);
         }
     }
-    let told = elements.iter().zip(entries).filter_map(|(element, entry)| {
+    let fields = elements.iter().zip(entries).filter_map(|(element, entry)| {
         let element = element.as_ref()?;
-        // What is there twice is taken as a whole.
+        // Duplicate entries are handled as a whole.
         let below = match twice.contains(element) {
             true => Set::default(),
             false => fields_below(list.element, entry).1,
         };
         Some((element.clone(), true, below))
     });
-    // Entries come in any order.
-    Set::of_nodes(told)
+    // Entries are in any order.
+    Set::of_nodes(fields)
 }
 
-/// The set with the fields that lead to others: those that have a name in their type.
+/// Adds the parents of the fields that their type declares by name.
 pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     let mut named = Set::default();
     for (element, node) in set.nodes() {
@@ -237,9 +237,9 @@ pub(super) fn with_named(of: Option<Type<'_>>, set: &Set) -> Set {
     named
 }
 
-/// Brings a set into the form that the type has by now: what has become atomic is owned as a whole.
+/// Adapts a set to the current type: fields below a value that became atomic are replaced by the value.
 pub(super) fn reconcile(of: Type<'_>, set: &mut Set) {
-    // What has nothing below it stays as it is, and most have not.
+    // Fast path: most nodes have no children and stay unchanged.
     for (element, node) in set.nodes_mut().filter(|(_, node)| !node.children.is_empty()) {
         let below = match element {
             Element::Field(name) => of.map().and_then(|map| map.member(name)).map(|member| member.of),
@@ -253,7 +253,7 @@ pub(super) fn reconcile(of: Type<'_>, set: &mut Set) {
     }
 }
 
-/// Whether values of the type are always taken as a whole; those of any type say so themselves.
+/// Returns true if values of the type are always atomic. For untyped values it depends on the value.
 fn is_atomic(of: Type<'_>) -> bool {
     match of.atom(None) {
         Atom::Map(map) => map.atomic && !matches!(of, Type::Whole),

@@ -1,4 +1,4 @@
-//! Sets as `fieldsV1` writes them.
+//! The `fieldsV1` encoding of sets.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::element::Element;
 use super::set::{Node, Set};
 
-/// A set that cannot be read.
+/// A malformed set.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("managed fields have the member {member:?}, which is not a path element")]
 pub(crate) struct ReadError {
@@ -31,7 +31,7 @@ impl Set {
         Value::Object(members)
     }
 
-    /// Appends the text that [`to_json`](Self::to_json) has when it is written.
+    /// Appends the JSON of [`to_json`](Self::to_json).
     pub(super) fn write_text(&self, out: &mut String) {
         self.write_below(false, out);
     }
@@ -57,19 +57,19 @@ impl Set {
                 other => others.push((written(other), node)),
             }
         }
-        // Members are in the order of their texts, of which those of fields are the first.
+        // Members are sorted by their encoding. Those of fields (`f:`) come first.
         others.sort_by(|(left, _), (right, _)| left.cmp(right));
         others.iter().for_each(|(name, node)| member(("", name), node, out));
         out.push('}');
     }
 
-    /// Reads a set; elements of unknown sorts are left out, as they may be of a later version.
+    /// Decodes a set. Elements of unknown kinds are skipped, since a later version may have added them.
     pub(crate) fn from_json(value: &Value) -> Result<Self, ReadError> {
         Ok(read(value)?.1)
     }
 }
 
-/// Whether the path to this value is in the set, and what is below it.
+/// Decodes whether the path to a value is in the set, and the set below it.
 fn read(value: &Value) -> Result<(bool, Set), ReadError> {
     let members = match value {
         Value::Object(members) => members,
@@ -85,7 +85,7 @@ fn read(value: &Value) -> Result<(bool, Set), ReadError> {
             nodes.push((element, is_member, children));
         }
     }
-    // The order of texts is not that of values.
+    // The order of the encoding is not that of the elements.
     let set = Set::of_nodes(nodes.into_iter());
     Ok((member || set.is_empty(), set))
 }
@@ -102,7 +102,7 @@ fn element(text: &str) -> Result<Option<Element>, ReadError> {
         "v:" => Element::Value(json()?),
         "i:" => Element::Index(rest.parse().map_err(|_| wrong())?),
         "k:" => match json()? {
-            // The members of an object are in the order of their names.
+            // The members of an object are sorted by name.
             Value::Object(keys) => {
                 Element::Key(keys.into_iter().map(|(name, value)| (name.into(), value)).collect())
             }
@@ -143,14 +143,14 @@ fn quoted(text: &str) -> String {
 fn push_value(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => push_quoted("", text, out),
-        // Texts alone are so many that it matters how they are written.
+        // Only strings are frequent enough to need a fast path.
         other => write!(out, "{other}").expect("a text is written to"),
     }
 }
 
-/// Appends a text as JSON has it, after a prefix that needs no escapes.
+/// Appends a JSON string after a prefix that needs no escapes.
 pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
-    // Without an early end, for which several bytes are looked at at once.
+    // No early exit, so that the loop can be vectorized.
     let (control, sign) = text.bytes().fold((false, false), |(control, sign), byte| {
         (control | (byte < b' '), sign | (byte == b'"') | (byte == b'\\'))
     });
@@ -168,7 +168,7 @@ pub(super) fn push_quoted(prefix: &str, text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Appends a text in which quotes and backslashes alone need an escape.
+/// Appends a string in which only quotes and backslashes need escapes.
 fn push_escaped(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -180,9 +180,9 @@ fn push_escaped(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// JSON as Go writes it: safe to be put into a page. The signs stand nowhere but in texts.
+/// Escapes JSON like Go's encoder, which makes it safe for HTML. These characters only occur in strings.
 pub(super) fn as_go(mut text: String) -> String {
-    // The last two begin with this byte.
+    // U+2028 and U+2029 start with this byte.
     const SEPARATOR: u8 = 0xe2;
     if !text.bytes().any(|byte| matches!(byte, b'<' | b'>' | b'&' | SEPARATOR)) {
         return text;

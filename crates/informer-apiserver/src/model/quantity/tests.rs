@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Amount, MAX, exceeds, read};
 
 #[test]
-fn amounts_are_read_exactly() {
+fn quantities_are_parsed_exactly() {
     let cases = [
         ("1", 1_000_000_000),
         ("500m", 500_000_000),
@@ -30,14 +30,14 @@ fn amounts_are_read_exactly() {
 }
 
 #[test]
-fn amounts_beside_each_other_are_told_apart() {
+fn nearly_equal_quantities_differ() {
     assert!(exceeds("9007199254740993", "9007199254740992"), "not so as floating point");
     assert!(!exceeds("1Gi", "1073741824"));
     assert!(exceeds("1000000001n", "1"));
 }
 
 #[test]
-fn sums_are_written_as_what_came_first_is() {
+fn sum_has_the_format_of_the_first_operand() {
     let cases = [
         ("1Gi", "512Mi", "1536Mi"),
         ("1Gi", "1", "1073741825"),
@@ -56,14 +56,14 @@ fn sums_are_written_as_what_came_first_is() {
 }
 
 #[test]
-fn what_is_left_is_never_less_than_nothing() {
+fn difference_is_never_negative() {
     let [one, two] = ["1", "2"].map(|text| Amount::read(text).expect("an amount"));
     assert_eq!(two.less(one).text(), "1");
     assert_eq!(one.less(two).text(), "0");
 }
 
 #[test]
-fn parts_of_one_count_as_one() {
+fn fractions_are_rounded_up() {
     let amount = Amount::read("1.0001").expect("an amount");
     assert_eq!((amount.whole(), amount.thousandths()), (2, 1001));
     assert_eq!(amount.rounded().text(), "2");
@@ -72,20 +72,20 @@ fn parts_of_one_count_as_one() {
 
 proptest! {
     #[test]
-    fn amounts_are_written_as_they_were_read(number in 0_i64..1 << 32, suffix in "|m|k|Ki|Mi|G") {
+    fn formatted_quantity_parses_to_the_same_value(number in 0_i64..1 << 32, suffix in "|m|k|Ki|Mi|G") {
         let text = format!("{number}{suffix}");
         let short = informer_schema::canonical_quantity(&text).expect("an amount");
         prop_assert_eq!(Amount::read(&short).expect("an amount").text(), short);
     }
 
     #[test]
-    fn whole_numbers_compare_as_they_are(left in 0_i64..1 << 53, right in 0_i64..1 << 53) {
+    fn integer_quantities_compare_numerically(left in 0_i64..1 << 53, right in 0_i64..1 << 53) {
         prop_assert_eq!(exceeds(&left.to_string(), &right.to_string()), left > right);
         prop_assert_eq!(exceeds(&format!("{left}m"), &format!("{right}m")), left > right);
     }
 
     #[test]
-    fn nothing_that_is_written_panics(text in "[-+]?[0-9.]{0,40}[a-zA-Z]{0,3}[0-9]{0,12}") {
+    fn parsing_any_string_does_not_panic(text in "[-+]?[0-9.]{0,40}[a-zA-Z]{0,3}[0-9]{0,12}") {
         let _ = read(&text);
     }
 }

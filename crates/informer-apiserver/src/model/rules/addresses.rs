@@ -1,4 +1,4 @@
-//! The addresses and node ports of services.
+//! Allocation of cluster IPs and node ports for Services.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,24 +11,25 @@ use crate::model::write_options::WriteMode;
 
 type Object = Map<String, Value>;
 
-/// Services get addresses of `10.0.0.0/24`, as envtest's do; the first ones are left to those who ask for them.
+/// Cluster IPs come from `10.0.0.0/24`, as in envtest. The first addresses are only given to Services that
+/// request them.
 const NETWORK: &str = "10.0.0.";
 const HOSTS: std::ops::RangeInclusive<u8> = 1..=254;
-const HOSTS_DRAWN: std::ops::RangeInclusive<u8> = 16..=254;
-/// Node ports, as upstream.
+const DYNAMIC_HOSTS: std::ops::RangeInclusive<u8> = 16..=254;
+/// The node port range, as in kube-apiserver.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
-/// Those below are drawn last.
-const PORTS_DRAWN_MIN: i64 = 30_086;
+/// Ports below this one are allocated dynamically only if no other port is free.
+const MIN_DYNAMIC_PORT: i64 = 30_086;
 
-/// The addresses and node ports in use, each with the service that has it.
+/// The addresses and node ports in use, each with the Service that holds it.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct UsedAddresses {
     addresses: HashMap<String, String>,
     ports: HashMap<i64, String>,
 }
 
-impl Taken {
-    /// Records the address and the node ports of a service.
+impl UsedAddresses {
+    /// Records the address and the node ports of a Service.
     pub(crate) fn note(&mut self, service: &Value) {
         let owner = owner(service);
         if let Some(address) = service["spec"]["clusterIP"].as_str() {
@@ -38,12 +39,12 @@ impl Taken {
         self.ports.extend(ports.filter_map(|port| Some((port["nodePort"].as_i64()?, owner.clone()))));
     }
 
-    /// Returns true if another service has the address.
+    /// Returns true if another Service holds the address.
     fn has_address(&self, address: &str, own: &str) -> bool {
         self.addresses.get(address).is_some_and(|owner| owner != own)
     }
 
-    /// The ports of other services.
+    /// Returns the node ports of all other Services.
     fn ports(&self, own: &str) -> HashSet<i64> {
         self.ports.iter().filter(|(_, owner)| *owner != own).map(|(port, _)| *port).collect()
     }
@@ -54,9 +55,10 @@ fn owner(service: &Value) -> String {
     format!("{}/{}", text("namespace"), text("name"))
 }
 
-/// Gives a Service the address and the node ports that it requests, or free ones. `old` is the Service that it replaces.
-pub(crate) fn allocate_from(
-    taken: &Taken,
+/// Allocates the address and the node ports that a Service requests, or free ones. `old` is the Service that
+/// it replaces.
+pub(crate) fn allocate_service(
+    taken: &UsedAddresses,
     kind: &Kind,
     object: &mut Object,
     old: Option<&Object>,
@@ -72,8 +74,9 @@ pub(crate) fn allocate_from(
     refused.map_err(|cause| ApiError::invalid(kind, &name, cause))
 }
 
-/// What an update leaves out stays as it was; called before the update is checked.
-pub(crate) fn keep_allocated(kind: &Kind, old: &Object, object: &mut Object) {
+/// Copies the allocated fields that an update omits from the old Service. Call it before the update is
+/// validated.
+pub(crate) fn preserve_allocations(kind: &Kind, old: &Object, object: &mut Object) {
     if !kind.is("", "Service") {
         return;
     }
@@ -87,16 +90,16 @@ pub(crate) fn keep_allocated(kind: &Kind, old: &Object, object: &mut Object) {
             }
         }
     }
-    let outside = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+    let has_node_ports = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
     let known = old["ports"].as_array().cloned().unwrap_or_default();
-    let (needs, had) = (outside(spec), outside(old));
+    let (needs, had) = (has_node_ports(spec), has_node_ports(old));
     for port in spec["ports"].as_array_mut().into_iter().flatten() {
         let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
         let before = known.iter().find(same).map(|other| other["nodePort"].clone()).unwrap_or_default();
         if needs && had && port["nodePort"].is_null() && !before.is_null() {
             port["nodePort"] = before;
         } else if !needs && had && port["nodePort"] == before {
-            // A service that is no longer seen from outside gives its ports back.
+            // A Service that is no longer a NodePort or LoadBalancer releases its node ports.
             if let Some(port) = port.as_object_mut() {
                 port.remove("nodePort");
             }
@@ -105,13 +108,18 @@ pub(crate) fn keep_allocated(kind: &Kind, old: &Object, object: &mut Object) {
     let balancer = |spec: &Value| spec["type"] == "LoadBalancer";
     let allocates = "allocateLoadBalancerNodePorts";
     let ends = balancer(old) && !balancer(spec) && old[allocates] == spec[allocates];
-    let gone = [(had && !needs, "externalTrafficPolicy"), (ends, allocates)];
+    let removed_fields = [(had && !needs, "externalTrafficPolicy"), (ends, allocates)];
     if let Some(spec) = spec.as_object_mut() {
-        gone.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
+        removed_fields.iter().filter(|(goes, _)| *goes).for_each(|(_, name)| drop(spec.remove(*name)));
     }
 }
 
-fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken, mode: WriteMode) -> Result<(), Cause> {
+fn allocate(
+    service: &mut Value,
+    old: Option<&Value>,
+    taken: &UsedAddresses,
+    mode: WriteMode,
+) -> Result<(), Cause> {
     let own = owner(service);
     let spec = &mut service["spec"];
     if spec["type"] == "ExternalName" {
@@ -125,12 +133,12 @@ fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken, mode: Write
         return Ok(());
     }
     let kept = old.is_some_and(|old| old["spec"]["clusterIP"] == spec["clusterIP"]);
-    let asked = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
-    let address = match asked.as_str() {
-        "" => draw_address(taken)?,
-        "None" => asked,
-        _ if kept => asked,
-        address if !is_taken(address, taken, &own, mode)? => asked,
+    let requested = spec["clusterIP"].as_str().unwrap_or_default().to_owned();
+    let address = match requested.as_str() {
+        "" => pick_address(taken)?,
+        "None" => requested,
+        _ if kept => requested,
+        address if !is_taken(address, taken, &own, mode)? => requested,
         address => {
             let why = "failed to allocate IP ".to_owned() + address + ": provided IP is already allocated";
             return Err(Cause::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why));
@@ -151,8 +159,8 @@ fn allocate(service: &mut Value, old: Option<&Value>, taken: &Taken, mode: Write
     allocate_ports(spec, old, taken.ports(&own))
 }
 
-fn is_taken(address: &str, taken: &Taken, own: &str, mode: WriteMode) -> Result<bool, Cause> {
-    // Manifests that a program loads may come from clusters with other networks.
+fn is_taken(address: &str, taken: &UsedAddresses, own: &str, mode: WriteMode) -> Result<bool, Cause> {
+    // Manifests that the embedding program loads may come from clusters with other networks.
     if mode.is_of_program() {
         return Ok(taken.has_address(address, own));
     }
@@ -168,8 +176,8 @@ fn is_taken(address: &str, taken: &Taken, own: &str, mode: WriteMode) -> Result<
     }
 }
 
-fn draw_address(taken: &Taken) -> Result<String, Cause> {
-    let free: Vec<String> = HOSTS_DRAWN
+fn pick_address(taken: &UsedAddresses) -> Result<String, Cause> {
+    let free: Vec<String> = DYNAMIC_HOSTS
         .map(|host| format!("{NETWORK}{host}"))
         .filter(|a| !taken.addresses.contains_key(a))
         .collect();
@@ -193,15 +201,15 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>)
         .flatten()
         .filter_map(|port| port["nodePort"].as_i64())
         .collect();
-    // A balancer may do without ports of nodes; those that somebody names are taken all the same.
+    // With `allocateLoadBalancerNodePorts: false` only the ports that the client requests are allocated.
     let allocates = spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
     for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
         match port["nodePort"].as_i64().filter(|number| *number != 0) {
             Some(number) if known.contains(&number) => {}
-            Some(number) => check_asked(index, number, &used)?,
+            Some(number) => check_requested_port(index, number, &used)?,
             None if !allocates => {}
             None => {
-                let Some(number) = draw_port(&used) else {
+                let Some(number) = pick_port(&used) else {
                     let field = format!("spec.ports[{index}].nodePort");
                     return Err(Cause::invalid(&field, "0", "failed to allocate a nodePort: range is full"));
                 };
@@ -213,15 +221,15 @@ fn allocate_ports(spec: &mut Value, old: Option<&Value>, mut used: HashSet<i64>)
     Ok(())
 }
 
-/// A port for who names none: of those that are left to names only where there is no other.
-fn draw_port(used: &HashSet<i64>) -> Option<i64> {
+/// Picks a free node port. Ports below [`MIN_DYNAMIC_PORT`] are used only if no other port is free.
+fn pick_port(used: &HashSet<i64>) -> Option<i64> {
     let free: Vec<i64> = PORTS.filter(|number| !used.contains(number)).collect();
-    let drawn = free.partition_point(|number| *number < PORTS_DRAWN_MIN);
-    let free = if drawn < free.len() { &free[drawn..] } else { &free[..] };
+    let dynamic = free.partition_point(|number| *number < MIN_DYNAMIC_PORT);
+    let free = if dynamic < free.len() { &free[dynamic..] } else { &free[..] };
     free.get(rand::rng().random_range(0..free.len().max(1))).copied()
 }
 
-fn check_asked(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cause> {
+fn check_requested_port(index: usize, number: i64, used: &HashSet<i64>) -> Result<(), Cause> {
     let why = match (PORTS.contains(&number), used.contains(&number)) {
         (false, _) => "provided port is not in the valid range. The range of valid ports is 30000-32767",
         (true, true) => "provided port is already allocated",

@@ -1,4 +1,4 @@
-//! Admission policies and their bindings.
+//! Defaults of admission policies and their bindings.
 
 use super::Rules;
 use super::defaults::Default::{self, Fill, In};

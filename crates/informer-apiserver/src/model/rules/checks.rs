@@ -1,4 +1,4 @@
-//! What is refused, and how it is worded.
+//! The validation rules and their messages, which equal those of kube-apiserver.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -8,34 +8,35 @@ use serde_json::Value;
 use super::path::{each, get, join};
 use crate::model::error::Cause;
 
-/// One check, relative to some part of an object. Paths are told from the root.
+/// A validation rule. Its path is relative to a part of an object; errors name the path from the root.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
-    /// Missing, or an empty text, list or map; what is said of it.
+    /// The field must not be missing or an empty string, list or map. The second string is the detail of the
+    /// error.
     Required(&'static str, &'static str),
-    /// A number must be at least this.
+    /// The number must be at least this.
     Min(&'static str, i64),
-    /// One of these texts, where it is there; in the order in which they are told.
+    /// If the string is set, it must be one of these. The error lists them in this order.
     OneOf(&'static str, &'static [&'static str]),
-    /// A text has this form, where it is there and not empty.
-    Form(&'static str, Form),
-    /// May not change: the reason told.
-    Frozen(&'static str),
-    /// These within each part that the path leads to.
+    /// If the string is set, it must have this format.
+    NameFormat(&'static str, NameFormat),
+    /// The field is immutable.
+    Immutable(&'static str),
+    /// Applies the rules to each part that the path matches.
     In(&'static str, &'static [Self]),
-    /// Whatever else.
-    Call(fn(&At<'_>, &mut Vec<Cause>)),
+    /// Calls a function.
+    Call(fn(&FieldView<'_>, &mut Vec<Cause>)),
 }
 
-/// Part of an object, with the same part of the object before it, and where it is.
+/// A part of an object, the same part of the old object, and its path.
 #[derive(Clone)]
-pub(super) struct At<'a> {
+pub(super) struct FieldView<'a> {
     pub(super) value: &'a Value,
     pub(super) old: Option<&'a Value>,
     pub(super) path: String,
 }
 
-impl<'a> At<'a> {
+impl<'a> FieldView<'a> {
     pub(super) fn root(value: &'a Value, old: Option<&'a Value>) -> Self {
         Self { value, old, path: String::new() }
     }
@@ -56,56 +57,56 @@ impl<'a> At<'a> {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// The texts of a list of the object before it.
+    /// Returns the strings of a list in the old object.
     pub(super) fn before(&self, path: &str) -> impl Iterator<Item = &'a str> {
         let list = self.old.and_then(|old| get(old, path)?.as_array());
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The path of a member.
-    pub(super) fn at(&self, name: &str) -> String {
+    /// Returns the full path of a member.
+    pub(super) fn field_path(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
-    /// A part; it is there as `null` where it is missing.
-    pub(super) fn part(&self, path: &str) -> At<'a> {
+    /// Returns a part of the object; its value is `null` if it is missing.
+    pub(super) fn part(&self, path: &str) -> FieldView<'a> {
         const MISSING: &Value = &Value::Null;
-        At {
+        FieldView {
             value: self.get(path).unwrap_or(MISSING),
             old: self.old.map(|old| get(old, path).unwrap_or(MISSING)),
-            path: self.at(path),
+            path: self.field_path(path),
         }
     }
 }
 
-pub(super) fn run(at: &At<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
+pub(super) fn run(at: &FieldView<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
     for check in checks {
         match *check {
             Check::Required(path, detail) => {
                 if is_missing(at.get(path)) {
-                    causes.push(required(&at.at(path), detail));
+                    causes.push(required(&at.field_path(path), detail));
                 }
             }
             Check::Min(path, least) => {
                 if let Some(number) = at.number(path).filter(|number| *number < least) {
-                    causes.push(at_least(&at.at(path), number, least));
+                    causes.push(at_least(&at.field_path(path), number, least));
                 }
             }
             Check::OneOf(path, allowed) => {
                 let text = at.text(path);
                 if !text.is_empty() && !allowed.contains(&text) {
-                    causes.push(unsupported(&at.at(path), text, allowed));
+                    causes.push(unsupported(&at.field_path(path), text, allowed));
                 }
             }
-            Check::Form(path, form) => {
+            Check::NameFormat(path, form) => {
                 let text = at.text(path);
                 if !text.is_empty() {
-                    form.check(&at.at(path), text, causes);
+                    form.check(&at.field_path(path), text, causes);
                 }
             }
-            Check::Frozen(path) => {
+            Check::Immutable(path) => {
                 if at.old.and_then(|old| get(old, path)) != at.get(path) {
-                    causes.push(Cause::invalid(&at.at(path), &shown(at.get(path)), IMMUTABLE));
+                    causes.push(Cause::invalid(&at.field_path(path), &format_value(at.get(path)), IMMUTABLE));
                 }
             }
             Check::In(path, checks) => within(at, path, checks, causes),
@@ -114,7 +115,7 @@ pub(super) fn run(at: &At<'_>, checks: &[Check], causes: &mut Vec<Cause>) {
     }
 }
 
-fn within(at: &At<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cause>) {
+fn within(at: &FieldView<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cause>) {
     if !path.contains(['[', '{']) {
         if at.get(path).is_some() {
             run(&at.part(path), checks, causes);
@@ -122,7 +123,7 @@ fn within(at: &At<'_>, path: &str, checks: &[Check], causes: &mut Vec<Cause>) {
         return;
     }
     each(at.value, &at.path, path, &mut |value, here| {
-        run(&At { value, old: None, path: here.to_owned() }, checks, causes);
+        run(&FieldView { value, old: None, path: here.to_owned() }, checks, causes);
     });
 }
 
@@ -174,31 +175,31 @@ pub(super) fn unsupported(field: &str, text: &str, allowed: &[&str]) -> Cause {
     Cause::not_supported(field, &format!("{text:?}"), &quoted.join(", "))
 }
 
-/// A value as errors show it.
-pub(super) fn shown(value: Option<&Value>) -> String {
+/// Formats a value for an error message.
+pub(super) fn format_value(value: Option<&Value>) -> String {
     match value {
         None => "null".to_owned(),
         Some(value) => value.to_string(),
     }
 }
 
-/// The forms of names.
+/// The formats of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// RFC 1123, one label.
+pub(super) enum NameFormat {
+    /// A DNS label (RFC 1123).
     Label,
-    /// RFC 1123, labels with dots.
+    /// A DNS subdomain (RFC 1123): labels separated by dots.
     Subdomain,
-    /// RFC 1035: as a label, but begins with a letter.
+    /// A DNS label (RFC 1035): it starts with a letter.
     Label1035,
-    /// The key of a label.
+    /// A qualified name, for example a label key.
     Qualified,
     /// The name of a port.
     PortName,
 }
 
-/// Bytes that a label may have.
-const LABEL_BYTES_MAX: usize = 63;
+/// The maximum length of a label in bytes.
+const MAX_LABEL_BYTES: usize = 63;
 const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
      alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -209,9 +210,9 @@ pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must con
      '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-impl Form {
-    /// Whether a text is of this form.
-    pub(super) fn fits(self, text: &str) -> bool {
+impl NameFormat {
+    /// Returns true if the string has this format.
+    pub(super) fn is_valid(self, text: &str) -> bool {
         match self {
             Self::Label => is_label(text),
             Self::Subdomain => text.len() <= 253 && text.split('.').all(is_label_part),
@@ -222,7 +223,7 @@ impl Form {
     }
 
     pub(super) fn check(self, field: &str, text: &str, causes: &mut Vec<Cause>) {
-        let one = |why: &str| if self.fits(text) { vec![] } else { vec![why.to_owned()] };
+        let one = |why: &str| if self.is_valid(text) { vec![] } else { vec![why.to_owned()] };
         let problems = match self {
             Self::Label => label_problems(text).into_iter().map(str::to_owned).collect(),
             Self::Subdomain => one(SUBDOMAIN_RULE),
@@ -234,9 +235,9 @@ impl Form {
     }
 }
 
-/// Why a text cannot be the key of a label, in upstream's words.
+/// Returns why a string is not a valid label key, in the messages of kube-apiserver.
 pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
-    crate::model::labels::label_key_problems(text, |prefix| Form::Subdomain.fits(prefix))
+    crate::model::labels::label_key_problems(text, |prefix| NameFormat::Subdomain.is_valid(prefix))
 }
 
 fn port_name_problems(text: &str) -> Vec<&'static str> {
@@ -259,10 +260,10 @@ fn port_name_problems(text: &str) -> Vec<&'static str> {
     problems
 }
 
-/// Why a text cannot be a label, in upstream's words.
+/// Returns why a string is not a valid DNS label, in the messages of kube-apiserver.
 pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
-    let long = (text.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 characters");
-    let wrong = (!is_label_part(text)).then(|| match Form::Subdomain.fits(text) {
+    let long = (text.len() > MAX_LABEL_BYTES).then_some("must be no more than 63 characters");
+    let wrong = (!is_label_part(text)).then(|| match NameFormat::Subdomain.is_valid(text) {
         true => "must not contain dots",
         false => LABEL_RULE,
     });
@@ -270,7 +271,7 @@ pub(crate) fn label_problems(text: &str) -> Vec<&'static str> {
 }
 
 pub(super) fn is_label(text: &str) -> bool {
-    text.len() <= LABEL_BYTES_MAX && is_label_part(text)
+    text.len() <= MAX_LABEL_BYTES && is_label_part(text)
 }
 
 fn is_label_part(text: &str) -> bool {
@@ -281,55 +282,57 @@ fn is_label_part(text: &str) -> bool {
         && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
 }
 
-/// The members of a selector of labels; `at` is the selector.
-pub(super) fn check_selector(at: &At<'_>, causes: &mut Vec<Cause>) {
-    check_labels(&at.at("matchLabels"), at.get("matchLabels"), causes);
+/// Validates a label selector.
+pub(super) fn check_selector(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_labels(&at.field_path("matchLabels"), at.get("matchLabels"), causes);
     for (index, item) in at.items("matchExpressions").iter().enumerate() {
-        let item = At { value: item, old: None, path: at.at(&format!("matchExpressions[{index}]")) };
+        let item =
+            FieldView { value: item, old: None, path: at.field_path(&format!("matchExpressions[{index}]")) };
         let values = item.items("values");
         match item.text("operator") {
             "In" | "NotIn" if values.is_empty() => {
                 let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-                causes.push(required(&item.at("values"), detail));
+                causes.push(required(&item.field_path("values"), detail));
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
                 let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                causes.push(Cause::forbidden(&item.at("values"), why));
+                causes.push(Cause::forbidden(&item.field_path("values"), why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             other => {
                 let why = "not a valid selector operator";
-                causes.push(Cause::invalid(&item.at("operator"), &format!("{other:?}"), why));
+                causes.push(Cause::invalid(&item.field_path("operator"), &format!("{other:?}"), why));
             }
         }
-        Form::Qualified.check(&item.at("key"), item.text("key"), causes);
+        NameFormat::Qualified.check(&item.field_path("key"), item.text("key"), causes);
     }
 }
 
-/// Labels, or what has their form.
+/// Validates labels, or another map with the same syntax.
 pub(super) fn check_labels(field: &str, labels: Option<&Value>, causes: &mut Vec<Cause>) {
     for (name, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        Form::Qualified.check(field, name, causes);
+        NameFormat::Qualified.check(field, name, causes);
         let problems = crate::model::labels::label_value_problems(value);
         causes.extend(problems.iter().map(|why| Cause::invalid(field, &format!("{value:?}"), why)));
     }
 }
 
-/// Ports are between 1 and 65535.
+/// Validates a port number.
 pub(super) fn check_port(field: &str, port: i64, causes: &mut Vec<Cause>) {
     if !(1..=65_535).contains(&port) {
         causes.push(Cause::invalid(field, &port.to_string(), "must be between 1 and 65535, inclusive"));
     }
 }
 
-/// Names that come twice in a list; the second one is told.
-pub(super) fn check_unique(at: &At<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
+/// Reports each duplicate value of `member` in a list.
+pub(super) fn check_unique(at: &FieldView<'_>, list: &str, member: &str, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, item) in at.items(list).iter().enumerate() {
         let name = item.get(member).and_then(Value::as_str).unwrap_or_default();
         if !name.is_empty() && !seen.insert(name) {
-            causes.push(duplicate(&at.at(&format!("{list}[{index}].{member}")), &format!("{name:?}")));
+            causes
+                .push(duplicate(&at.field_path(&format!("{list}[{index}].{member}")), &format!("{name:?}")));
         }
     }
 }

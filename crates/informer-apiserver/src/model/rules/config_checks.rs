@@ -1,34 +1,38 @@
-//! What config maps and secrets must have, and what those that are immutable may not change.
+//! Validation of ConfigMaps and Secrets, immutable ones included.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::checks::{At, Check, required};
+use super::checks::{Check, FieldView, required};
 use crate::model::error::Cause;
 
 pub(super) const CONFIG_MAP: &[Check] = &[Check::Call(config_map)];
 pub(super) const CONFIG_MAP_CHANGES: &[Check] =
-    &[Check::Call(|at, causes| unchanged(at, &["data", "binaryData"], causes))];
+    &[Check::Call(|at, causes| check_immutable_data(at, &["data", "binaryData"], causes))];
 pub(super) const SECRET: &[Check] = &[Check::Call(secret)];
 pub(super) const SECRET_CHANGES: &[Check] = &[Check::Call(secret_changes)];
 
 const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
      'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-/// The data of one object, as upstream.
-const DATA_BYTES_MAX: usize = 1 << 20;
+/// The maximum size of the data of one object, as in kube-apiserver.
+const MAX_DATA_BYTES: usize = 1 << 20;
 
-fn check_keys(at: &At<'_>, field: &str, causes: &mut Vec<Cause>) {
+fn check_keys(at: &FieldView<'_>, field: &str, causes: &mut Vec<Cause>) {
     for key in at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
         let right =
             !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
         if !right {
-            causes.push(Cause::invalid(&at.at(&format!("{field}[{key}]")), &format!("{key:?}"), KEY_RULE));
+            causes.push(Cause::invalid(
+                &at.field_path(&format!("{field}[{key}]")),
+                &format!("{key:?}"),
+                KEY_RULE,
+            ));
         }
     }
 }
 
-fn config_map(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn config_map(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_keys(at, "data", causes);
     let binary = at.get("binaryData").and_then(Value::as_object);
     for key in at.get("data").and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
@@ -42,13 +46,13 @@ fn config_map(at: &At<'_>, causes: &mut Vec<Cause>) {
         let values = at.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::values);
         values.filter_map(Value::as_str).map(|text| scale(text.len())).sum()
     };
-    if size("data", |bytes| bytes) + size("binaryData", |bytes| bytes / 4 * 3) > DATA_BYTES_MAX {
-        causes.push(Cause::too_long("[]", DATA_BYTES_MAX));
+    if size("data", |bytes| bytes) + size("binaryData", |bytes| bytes / 4 * 3) > MAX_DATA_BYTES {
+        causes.push(Cause::too_long("[]", MAX_DATA_BYTES));
     }
 }
 
-/// What an immutable object may not change.
-fn unchanged(at: &At<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
+/// Rejects changes of an object that is marked as immutable.
+fn check_immutable_data(at: &FieldView<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
     let Some(old) = at.old.filter(|old| old["immutable"] == true) else { return };
     let why = "field is immutable when `immutable` is set";
     if at.get("immutable") != Some(&Value::Bool(true)) {
@@ -61,12 +65,12 @@ fn unchanged(at: &At<'_>, fields: &[&str], causes: &mut Vec<Cause>) {
     }
 }
 
-fn secret_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
-    super::service_checks::frozen(at, "type", causes);
-    unchanged(at, &["data"], causes);
+fn secret_changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    super::service_checks::check_immutable(at, "type", causes);
+    check_immutable_data(at, &["data"], causes);
 }
 
-fn secret(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn secret(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     check_keys(at, "data", causes);
     let needs = |keys: &[&str], causes: &mut Vec<Cause>| {
         let data = at.get("data").and_then(Value::as_object);
@@ -86,8 +90,8 @@ fn secret(at: &At<'_>, causes: &mut Vec<Cause>) {
                 needs(&["username", "password"], causes);
             }
         }
-        "kubernetes.io/dockerconfigjson" => docker(at, ".dockerconfigjson", causes),
-        "kubernetes.io/dockercfg" => docker(at, ".dockercfg", causes),
+        "kubernetes.io/dockerconfigjson" => check_docker_config(at, ".dockerconfigjson", causes),
+        "kubernetes.io/dockercfg" => check_docker_config(at, ".dockercfg", causes),
         "kubernetes.io/service-account-token" => {
             let name = "kubernetes.io/service-account.name";
             let annotations = at.get("metadata.annotations");
@@ -100,7 +104,7 @@ fn secret(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn docker(at: &At<'_>, key: &str, causes: &mut Vec<Cause>) {
+fn check_docker_config(at: &FieldView<'_>, key: &str, causes: &mut Vec<Cause>) {
     let field = format!("data[{key}]");
     let Some(text) = at.get("data").and_then(|data| data.get(key)?.as_str()) else {
         causes.push(required(&field, ""));

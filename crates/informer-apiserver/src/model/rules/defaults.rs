@@ -1,21 +1,21 @@
-//! What fields are when nobody says.
+//! The kinds of default rules, and their application.
 
 use serde_json::Value;
 
 use super::path::{each_mut, get, set};
 
-/// One default, relative to some part of an object.
+/// A default. Its path is relative to a part of an object.
 #[derive(Clone, Copy)]
 pub(super) enum Default {
-    /// A field that is missing or an empty text gets this JSON; what leads to it is made.
+    /// Sets a field that is missing or an empty string to this JSON value. Creates missing parents.
     Fill(&'static str, &'static str),
-    /// A number that is missing or zero.
+    /// Sets a number that is missing or zero.
     FillZero(&'static str, i64),
-    /// These within each part that the path leads to.
+    /// Applies the defaults to each part that the path matches.
     In(&'static str, &'static [Self]),
-    /// These where a field has this value.
+    /// Applies the defaults if a field has this value.
     When(&'static str, &'static str, &'static [Self]),
-    /// Whatever else.
+    /// Calls a function.
     Call(fn(&mut Value)),
 }
 

@@ -1,45 +1,48 @@
-//! What configurations of webhooks must have.
+//! Validation of webhook configurations, and of the rules that admission policies share with them.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::checks::{At, Check, Form, check_selector, duplicate, required, run, unsupported};
+use super::checks::{Check, FieldView, NameFormat, check_selector, duplicate, required, run, unsupported};
 use crate::model::cel::Declared;
 use crate::model::error::Cause;
 
 pub(super) const CONFIGURATION: &[Check] = &[Check::Call(configuration)];
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// Match conditions that one webhook or policy may have.
-const CONDITIONS_MAX: usize = 64;
+/// The maximum number of match conditions of one webhook or policy.
+const MAX_CONDITIONS: usize = 64;
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 
-fn configuration(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn configuration(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let mut names = HashSet::new();
     for (index, hook) in at.items("webhooks").iter().enumerate() {
-        let hook = At { value: hook, old: None, path: format!("webhooks[{index}]") };
+        let hook = FieldView { value: hook, old: None, path: format!("webhooks[{index}]") };
         webhook(&hook, causes);
-        versions(&hook, causes);
+        check_review_versions_of_webhook(&hook, causes);
         let name = hook.text("name");
         if !name.is_empty() && !names.insert(name) {
-            causes.push(duplicate(&hook.at("name"), &format!("{name:?}")));
+            causes.push(duplicate(&hook.field_path("name"), &format!("{name:?}")));
         }
     }
 }
 
-fn webhook(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let name = at.text("name");
     if name.is_empty() {
-        causes.push(required(&at.at("name"), ""));
-    } else if !Form::Subdomain.fits(name) {
-        Form::Subdomain.check(&at.at("name"), name, causes);
+        causes.push(required(&at.field_path("name"), ""));
+    } else if !NameFormat::Subdomain.is_valid(name) {
+        NameFormat::Subdomain.check(&at.field_path("name"), name, causes);
     } else if name.split('.').count() < 3 {
         let why = "should be a domain with at least three segments separated by dots";
-        causes.push(Cause::invalid(&at.at("name"), &format!("{name:?}"), why));
+        causes.push(Cause::invalid(&at.field_path("name"), &format!("{name:?}"), why));
     }
     for (index, rule) in at.items("rules").iter().enumerate() {
-        check_rule(&At { value: rule, old: None, path: at.at(&format!("rules[{index}]")) }, causes);
+        check_rule(
+            &FieldView { value: rule, old: None, path: at.field_path(&format!("rules[{index}]")) },
+            causes,
+        );
     }
     let policies = &[
         Check::OneOf("failurePolicy", &["Fail", "Ignore"]),
@@ -47,62 +50,66 @@ fn webhook(at: &At<'_>, causes: &mut Vec<Cause>) {
     ];
     run(at, policies, causes);
     match at.text("sideEffects") {
-        "" => causes.push(required(&at.at("sideEffects"), "must specify one of None, NoneOnDryRun")),
+        "" => causes.push(required(&at.field_path("sideEffects"), "must specify one of None, NoneOnDryRun")),
         other if !SIDE_EFFECTS.contains(&other) => {
-            causes.push(unsupported(&at.at("sideEffects"), other, SIDE_EFFECTS));
+            causes.push(unsupported(&at.field_path("sideEffects"), other, SIDE_EFFECTS));
         }
         _ => {}
     }
     if let Some(seconds) = at.number("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
         let why = "the timeout value must be between 1 and 30 seconds";
-        causes.push(Cause::invalid(&at.at("timeoutSeconds"), &seconds.to_string(), why));
+        causes.push(Cause::invalid(&at.field_path("timeoutSeconds"), &seconds.to_string(), why));
     }
     for name in ["namespaceSelector", "objectSelector"] {
         check_selector(&at.part(name), causes);
     }
     run(at, &[Check::OneOf("reinvocationPolicy", &["IfNeeded", "Never"])], causes);
-    client(&at.part("clientConfig"), causes);
+    check_client_config(&at.part("clientConfig"), causes);
     check_conditions(at, false, causes);
 }
 
-/// The match conditions of a webhook or a policy, which may have parameters.
-pub(super) fn check_conditions(at: &At<'_>, params: bool, causes: &mut Vec<Cause>) {
+/// Validates the match conditions of a webhook or a policy. `params` is true if the policy has parameters.
+pub(super) fn check_conditions(at: &FieldView<'_>, params: bool, causes: &mut Vec<Cause>) {
     let declared = Declared::new(params);
     let count = at.items("matchConditions").len();
-    if count > CONDITIONS_MAX {
-        let message = format!("Too many: {count}: must have at most {CONDITIONS_MAX} items");
-        causes.push(Cause { reason: "FieldValueTooMany", message, field: at.at("matchConditions") });
+    if count > MAX_CONDITIONS {
+        let message = format!("Too many: {count}: must have at most {MAX_CONDITIONS} items");
+        causes.push(Cause { reason: "FieldValueTooMany", message, field: at.field_path("matchConditions") });
     }
     let mut names = HashSet::new();
     for (index, condition) in at.items("matchConditions").iter().enumerate() {
-        let path = at.at(&format!("matchConditions[{index}]"));
-        let condition = At { value: condition, old: None, path };
+        let path = at.field_path(&format!("matchConditions[{index}]"));
+        let condition = FieldView { value: condition, old: None, path };
         match condition.text("expression").trim() {
-            "" => causes.push(required(&condition.at("expression"), "")),
+            "" => causes.push(required(&condition.field_path("expression"), "")),
             text => {
                 if let Some(why) = declared.problem(text, &["bool"]) {
-                    causes.push(Cause::invalid(&condition.at("expression"), &format!("{text:?}"), &why));
+                    causes.push(Cause::invalid(
+                        &condition.field_path("expression"),
+                        &format!("{text:?}"),
+                        &why,
+                    ));
                 }
             }
         }
         match condition.text("name") {
-            "" => causes.push(required(&condition.at("name"), "")),
+            "" => causes.push(required(&condition.field_path("name"), "")),
             name => {
-                Form::Qualified.check(&condition.at("name"), name, causes);
+                NameFormat::Qualified.check(&condition.field_path("name"), name, causes);
                 if !names.insert(name) {
-                    causes.push(duplicate(&condition.at("name"), &format!("{name:?}")));
+                    causes.push(duplicate(&condition.field_path("name"), &format!("{name:?}")));
                 }
             }
         }
     }
 }
 
-fn versions(at: &At<'_>, causes: &mut Vec<Cause>) {
-    review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
+fn check_review_versions_of_webhook(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
+    check_review_versions(at, "admissionReviewVersions", "must specify one of v1, v1beta1", causes);
 }
 
-fn review_versions(at: &At<'_>, name: &str, none: &str, causes: &mut Vec<Cause>) {
-    let field = at.at(name);
+fn check_review_versions(at: &FieldView<'_>, name: &str, none: &str, causes: &mut Vec<Cause>) {
+    let field = at.field_path(name);
     let given: Vec<&str> = at.items(name).iter().filter_map(Value::as_str).collect();
     if given.is_empty() {
         causes.push(required(&field, none));
@@ -112,7 +119,7 @@ fn review_versions(at: &At<'_>, name: &str, none: &str, causes: &mut Vec<Cause>)
     for (index, version) in given.iter().enumerate() {
         let field = format!("{field}[{index}]");
         if seen.insert(*version) {
-            Form::Label1035.check(&field, version, causes);
+            NameFormat::Label1035.check(&field, version, causes);
         } else {
             causes.push(Cause::invalid(&field, &format!("{version:?}"), "duplicate version"));
         }
@@ -123,27 +130,29 @@ fn review_versions(at: &At<'_>, name: &str, none: &str, causes: &mut Vec<Cause>)
     }
 }
 
-/// What a definition says of how its versions become each other.
+/// Validates `spec.conversion` of a CRD.
 pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<Cause>) {
     const STRATEGIES: &[&str] = &["None", "Webhook"];
-    let at = At { value: conversion, old: None, path: path.to_owned() };
+    let at = FieldView { value: conversion, old: None, path: path.to_owned() };
     match at.text("strategy") {
-        "" => causes.push(required(&at.at("strategy"), "")),
+        "" => causes.push(required(&at.field_path("strategy"), "")),
         other if !STRATEGIES.contains(&other) => {
-            causes.push(unsupported(&at.at("strategy"), other, STRATEGIES));
+            causes.push(unsupported(&at.field_path("strategy"), other, STRATEGIES));
         }
         _ => {}
     }
-    // Upstream names the parts of its own type.
-    let (webhook, client_path) = (at.part("webhook"), at.at("webhookClientConfig"));
-    let reviews = At { value: webhook.value, old: None, path: path.to_owned() };
+    // kube-apiserver reports the paths of its internal type.
+    let (webhook, client_path) = (at.part("webhook"), at.field_path("webhookClientConfig"));
+    let reviews = FieldView { value: webhook.value, old: None, path: path.to_owned() };
     let given = webhook.get("clientConfig").is_some();
     if at.text("strategy") == "Webhook" {
         match given {
-            true => client(&At { path: client_path, ..webhook.part("clientConfig") }, causes),
+            true => {
+                check_client_config(&FieldView { path: client_path, ..webhook.part("clientConfig") }, causes)
+            }
             false => causes.push(required(&client_path, "required when strategy is set to Webhook")),
         }
-        review_versions(&reviews, "conversionReviewVersions", "", causes);
+        check_review_versions(&reviews, "conversionReviewVersions", "", causes);
         return;
     }
     let why = "should not be set when strategy is not set to Webhook";
@@ -151,13 +160,13 @@ pub(crate) fn check_conversion(conversion: &Value, path: &str, causes: &mut Vec<
         causes.push(Cause::forbidden(&client_path, why));
     }
     if !reviews.items("conversionReviewVersions").is_empty() {
-        causes.push(Cause::forbidden(&reviews.at("conversionReviewVersions"), why));
+        causes.push(Cause::forbidden(&reviews.field_path("conversionReviewVersions"), why));
     }
 }
 
-fn client(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn check_client_config(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     match (at.get("url"), at.get("service")) {
-        (Some(_), None) => check_url(&at.at("url"), at.text("url"), causes),
+        (Some(_), None) => check_url(&at.field_path("url"), at.text("url"), causes),
         (None, Some(_)) => check_service(&at.part("service"), causes),
         _ => causes.push(required(&at.path, "exactly one of url or service is required")),
     }
@@ -190,36 +199,37 @@ fn check_url(field: &str, url: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_service(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn check_service(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     for name in ["name", "namespace"] {
         if at.text(name).is_empty() {
-            causes.push(required(&at.at(name), ""));
+            causes.push(required(&at.field_path(name), ""));
         }
     }
     if let Some(port) = at.number("port").filter(|port| !(1..=65_535).contains(port)) {
         let why = "port is not valid: must be between 1 and 65535, inclusive";
-        causes.push(Cause::invalid(&at.at("port"), &port.to_string(), why));
+        causes.push(Cause::invalid(&at.field_path("port"), &port.to_string(), why));
     }
     let path = at.text("path");
-    let mut wrong = |why: &str| causes.push(Cause::invalid(&at.at("path"), &format!("{path:?}"), why));
+    let mut wrong =
+        |why: &str| causes.push(Cause::invalid(&at.field_path("path"), &format!("{path:?}"), why));
     match path {
         "" | "/" => return,
         "//" => return wrong("segment[0] may not be empty"),
         path if !path.starts_with('/') => wrong("must start with a '/'"),
         _ => {}
     }
-    // Upstream takes the first character away, whatever it is.
+    // kube-apiserver drops the first character without looking at it.
     let steps = path.char_indices().nth(1).map_or("", |(at, _)| &path[at..]);
     for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
         if step.is_empty() {
             wrong(&format!("segment[{index}] may not be empty"));
-        } else if !Form::Subdomain.fits(step) {
+        } else if !NameFormat::Subdomain.is_valid(step) {
             wrong(&format!("segment[{index}]: {}", super::checks::SUBDOMAIN_RULE));
         }
     }
 }
 
-pub(super) fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
+pub(super) fn check_rule(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let list = |name: &str| -> Vec<&str> { at.items(name).iter().filter_map(Value::as_str).collect() };
     let shown = |name: &str| at.get(name).map(ToString::to_string).unwrap_or_default();
     for (name, what) in
@@ -227,14 +237,14 @@ pub(super) fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
     {
         let items = list(name);
         if items.is_empty() {
-            causes.push(required(&at.at(name), ""));
+            causes.push(required(&at.field_path(name), ""));
         }
         if items.len() > 1 && items.contains(&"*") {
             let why = format!("if '*' is present, must not specify other {what}");
-            causes.push(Cause::invalid(&at.at(name), &shown(name), &why));
+            causes.push(Cause::invalid(&at.field_path(name), &shown(name), &why));
         }
         for (index, item) in items.iter().enumerate() {
-            let field = at.at(&format!("{name}[{index}]"));
+            let field = at.field_path(&format!("{name}[{index}]"));
             match name {
                 "operations" if !OPERATIONS.contains(item) => {
                     causes.push(unsupported(&field, item, OPERATIONS))
@@ -248,8 +258,8 @@ pub(super) fn check_rule(at: &At<'_>, causes: &mut Vec<Cause>) {
     run(at, &[Check::OneOf("scope", &["*", "Cluster", "Namespaced"])], causes);
 }
 
-fn resources(at: &At<'_>, items: &[&str], shown: &str, causes: &mut Vec<Cause>) {
-    let field = at.at("resources");
+fn resources(at: &FieldView<'_>, items: &[&str], shown: &str, causes: &mut Vec<Cause>) {
+    let field = at.field_path("resources");
     if items.is_empty() {
         causes.push(required(&field, ""));
     }

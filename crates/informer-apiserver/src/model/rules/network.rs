@@ -1,4 +1,4 @@
-//! Services, endpoints, endpoint slices, ingresses and network policies.
+//! Defaults of Services, Endpoints, EndpointSlices, Ingresses and NetworkPolicies.
 
 use serde_json::{Value, json};
 
@@ -24,41 +24,44 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
 }
 
 const TCP: &[Default] = &[Fill("protocol", "\"TCP\"")];
-const SLICE_PORT: &[Default] = &[Call(port_name), Fill("protocol", "\"TCP\"")];
+const SLICE_PORT: &[Default] = &[Call(default_port_name), Fill("protocol", "\"TCP\"")];
 
 const SERVICE: &[Default] = &[
     In(
         "spec",
         &[
             Fill("sessionAffinity", "\"None\""),
-            When("sessionAffinity", "None", &[Call(no_affinity)]),
+            When("sessionAffinity", "None", &[Call(remove_affinity_config)]),
             When(
                 "sessionAffinity",
                 "ClientIP",
                 &[Fill("sessionAffinityConfig.clientIP.timeoutSeconds", "10800")],
             ),
             Fill("type", "\"ClusterIP\""),
-            In("ports[]", &[Fill("protocol", "\"TCP\""), Call(target_port)]),
-            When("type", "NodePort", OUTSIDE),
-            When("type", "LoadBalancer", OUTSIDE),
-            Call(outside_by_address),
-            When("type", "NodePort", INSIDE),
-            When("type", "LoadBalancer", INSIDE),
-            When("type", "ClusterIP", INSIDE),
+            In("ports[]", &[Fill("protocol", "\"TCP\""), Call(default_target_port)]),
+            When("type", "NodePort", EXTERNAL_TRAFFIC),
+            When("type", "LoadBalancer", EXTERNAL_TRAFFIC),
+            Call(default_external_traffic_policy),
+            When("type", "NodePort", INTERNAL_TRAFFIC),
+            When("type", "LoadBalancer", INTERNAL_TRAFFIC),
+            When("type", "ClusterIP", INTERNAL_TRAFFIC),
             When("type", "LoadBalancer", &[Fill("allocateLoadBalancerNodePorts", "true")]),
         ],
     ),
-    Call(balanced),
+    Call(default_ip_mode),
 ];
 
-const OUTSIDE: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
-const INSIDE: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
+const EXTERNAL_TRAFFIC: &[Default] = &[Fill("externalTrafficPolicy", "\"Cluster\"")];
+const INTERNAL_TRAFFIC: &[Default] = &[Fill("internalTrafficPolicy", "\"Cluster\"")];
 
-const POLICY: &[Default] =
-    &[In("spec", &[Call(policy_types)]), In("spec.ingress[].ports[]", TCP), In("spec.egress[].ports[]", TCP)];
+const POLICY: &[Default] = &[
+    In("spec", &[Call(default_policy_types)]),
+    In("spec.ingress[].ports[]", TCP),
+    In("spec.egress[].ports[]", TCP),
+];
 
-/// How the addresses of a balancer are reached.
-fn balanced(service: &mut Value) {
+/// Defaults `ipMode` in the ingress points of a load balancer.
+fn default_ip_mode(service: &mut Value) {
     if service["spec"]["type"] != "LoadBalancer" {
         return;
     }
@@ -70,34 +73,34 @@ fn balanced(service: &mut Value) {
     });
 }
 
-/// The name of a slice's port is a pointer: unset is told as empty.
-fn port_name(port: &mut Value) {
+/// Defaults the name of a port to the empty string. In Go the field is a pointer.
+fn default_port_name(port: &mut Value) {
     if get(port, "name").is_none() {
         set(port, "name", "".into());
     }
 }
 
-fn no_affinity(spec: &mut Value) {
+fn remove_affinity_config(spec: &mut Value) {
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("sessionAffinityConfig");
     }
 }
 
-fn target_port(port: &mut Value) {
+fn default_target_port(port: &mut Value) {
     let given = get(port, "targetPort");
     if given.is_none_or(|given| *given == 0 || *given == "") {
         port["targetPort"] = port["port"].clone();
     }
 }
 
-fn outside_by_address(spec: &mut Value) {
+fn default_external_traffic_policy(spec: &mut Value) {
     let addresses = get(spec, "externalIPs").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
     if addresses && get(spec, "type").is_some_and(|kind| *kind == "ClusterIP") {
-        super::defaults::fill(spec, OUTSIDE);
+        super::defaults::fill(spec, EXTERNAL_TRAFFIC);
     }
 }
 
-fn policy_types(spec: &mut Value) {
+fn default_policy_types(spec: &mut Value) {
     if super::checks::is_missing(get(spec, "policyTypes")) {
         let egress = !super::checks::is_missing(get(spec, "egress"));
         set(spec, "policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });

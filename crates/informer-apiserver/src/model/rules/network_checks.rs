@@ -1,20 +1,22 @@
-//! What endpoint slices, ingresses and network policies must have.
+//! Validation of EndpointSlices, Ingresses and NetworkPolicies.
 
 use serde_json::Value;
 
 use super::checks::{
-    At, Check, Form, check_port, check_selector, check_unique, is_missing, required, run, unsupported,
+    Check, FieldView, NameFormat, check_port, check_selector, check_unique, is_missing, required, run,
+    unsupported,
 };
-use super::ranges::{address_problem, canonical_problem, check_range, is_part, range};
-use super::service_checks::frozen;
+use super::ranges::{address_problem, canonical_problem, check_range, is_strict_subset, range};
+use super::service_checks::check_immutable;
 use crate::model::error::Cause;
 
 pub(super) const SLICE: &[Check] = &[Check::Call(slice)];
-pub(super) const SLICE_CHANGES: &[Check] = &[Check::Call(|at, causes| frozen(at, "addressType", causes))];
+pub(super) const SLICE_CHANGES: &[Check] =
+    &[Check::Call(|at, causes| check_immutable(at, "addressType", causes))];
 pub(super) const INGRESS: &[Check] = &[Check::Call(ingress)];
 pub(super) const POLICY: &[Check] = &[Check::Call(policy)];
 
-fn slice(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn slice(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const KINDS: &[&str] = &["FQDN", "IPv4", "IPv6"];
     let kind = at.text("addressType");
     if kind.is_empty() {
@@ -25,19 +27,19 @@ fn slice(at: &At<'_>, causes: &mut Vec<Cause>) {
         causes.push(unsupported("addressType", kind, KINDS));
     }
     for (index, port) in at.items("ports").iter().enumerate() {
-        let port = At { value: port, old: None, path: format!("ports[{index}]") };
+        let port = FieldView { value: port, old: None, path: format!("ports[{index}]") };
         let name = port.text("name");
         if !name.is_empty() {
-            Form::Label.check(&port.at("name"), name, causes);
+            NameFormat::Label.check(&port.field_path("name"), name, causes);
         }
         run(&port, &[Check::OneOf("protocol", &["SCTP", "TCP", "UDP"])], causes);
     }
     check_unique(at, "ports", "name", causes);
     for (index, endpoint) in at.items("endpoints").iter().enumerate() {
-        let endpoint = At { value: endpoint, old: None, path: format!("endpoints[{index}]") };
+        let endpoint = FieldView { value: endpoint, old: None, path: format!("endpoints[{index}]") };
         let addresses = endpoint.items("addresses");
         if addresses.is_empty() {
-            causes.push(required(&endpoint.at("addresses"), "must contain at least 1 address"));
+            causes.push(required(&endpoint.field_path("addresses"), "must contain at least 1 address"));
         }
         for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
             let problem = match kind {
@@ -45,13 +47,13 @@ fn slice(at: &At<'_>, causes: &mut Vec<Cause>) {
                 "IPv6" => canonical_problem(address),
                 _ => None,
             };
-            let field = endpoint.at(&format!("addresses[{index}]"));
+            let field = endpoint.field_path(&format!("addresses[{index}]"));
             causes.extend(problem.map(|why| Cause::invalid(&field, &format!("{address:?}"), &why)));
         }
     }
 }
 
-fn ingress(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn ingress(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     if is_missing(spec.get("rules")) && spec.get("defaultBackend").is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
@@ -61,38 +63,40 @@ fn ingress(at: &At<'_>, causes: &mut Vec<Cause>) {
         backend(&spec.part("defaultBackend"), causes);
     }
     for (index, rule) in spec.items("rules").iter().enumerate() {
-        let rule = At { value: rule, old: None, path: spec.at(&format!("rules[{index}]")) };
+        let rule = FieldView { value: rule, old: None, path: spec.field_path(&format!("rules[{index}]")) };
         let host = rule.text("host");
         if !host.is_empty() && !host.starts_with("*.") {
-            Form::Subdomain.check(&rule.at("host"), host, causes);
+            NameFormat::Subdomain.check(&rule.field_path("host"), host, causes);
         }
         for (index, path) in rule.items("http.paths").iter().enumerate() {
             ingress_path(
-                &At { value: path, old: None, path: rule.at(&format!("http.paths[{index}]")) },
+                &FieldView { value: path, old: None, path: rule.field_path(&format!("http.paths[{index}]")) },
                 causes,
             );
         }
     }
 }
 
-fn ingress_path(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn ingress_path(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     const KINDS: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
     match at.text("pathType") {
         "" => {
-            causes.push(required(&at.at("pathType"), "pathType must be specified"));
+            causes.push(required(&at.field_path("pathType"), "pathType must be specified"));
             return;
         }
         "Exact" | "Prefix" if !at.text("path").starts_with('/') => {
             let shown = format!("{:?}", at.text("path"));
-            causes.push(Cause::invalid(&at.at("path"), &shown, "must be an absolute path"));
+            causes.push(Cause::invalid(&at.field_path("path"), &shown, "must be an absolute path"));
         }
-        other if !KINDS.contains(&other) => causes.push(unsupported(&at.at("pathType"), other, KINDS)),
+        other if !KINDS.contains(&other) => {
+            causes.push(unsupported(&at.field_path("pathType"), other, KINDS))
+        }
         _ => {}
     }
     backend(&at.part("backend"), causes);
 }
 
-fn backend(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn backend(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     match (at.get("service"), at.get("resource")) {
         (None, None) => causes.push(required(&at.path, "resource or service backend is required")),
         (Some(_), Some(_)) => {
@@ -101,14 +105,14 @@ fn backend(at: &At<'_>, causes: &mut Vec<Cause>) {
         (Some(_), None) => {
             let service = at.part("service");
             if service.text("name").is_empty() {
-                causes.push(required(&service.at("name"), ""));
+                causes.push(required(&service.field_path("name"), ""));
             }
             let (name, number) =
                 (service.text("port.name"), service.number("port.number").unwrap_or_default());
             match (name, number) {
                 ("", 0) => causes.push(required(&at.path, "port name or number is required")),
-                ("", number) => check_port(&service.at("port.number"), number, causes),
-                (name, 0) => Form::PortName.check(&service.at("port.name"), name, causes),
+                ("", number) => check_port(&service.field_path("port.number"), number, causes),
+                (name, 0) => NameFormat::PortName.check(&service.field_path("port.name"), name, causes),
                 _ => causes.push(Cause::invalid(&at.path, "\"\"", "cannot set both port name & port number")),
             }
         }
@@ -116,40 +120,45 @@ fn backend(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn policy(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn policy(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     check_selector(&spec.part("podSelector"), causes);
     let before = spec.old.map(ranges).unwrap_or_default();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in spec.items(list).iter().enumerate() {
-            let rule = At { value: rule, old: None, path: spec.at(&format!("{list}[{index}]")) };
+            let rule =
+                FieldView { value: rule, old: None, path: spec.field_path(&format!("{list}[{index}]")) };
             for (index, port) in rule.items("ports").iter().enumerate() {
-                let port = At { value: port, old: None, path: rule.at(&format!("ports[{index}]")) };
+                let port =
+                    FieldView { value: port, old: None, path: rule.field_path(&format!("ports[{index}]")) };
                 run(&port, &[Check::OneOf("protocol", &["TCP", "UDP", "SCTP"])], causes);
                 if let Some(number) = port.number("port") {
-                    check_port(&port.at("port"), number, causes);
+                    check_port(&port.field_path("port"), number, causes);
                 }
             }
             for (index, peer) in rule.items(peers).iter().enumerate() {
                 if peer.as_object().is_none_or(serde_json::Map::is_empty) {
-                    causes.push(required(&rule.at(&format!("{peers}[{index}]")), "must specify a peer"));
+                    causes.push(required(
+                        &rule.field_path(&format!("{peers}[{index}]")),
+                        "must specify a peer",
+                    ));
                 }
                 if peer["ipBlock"].is_object() {
-                    let path = rule.at(&format!("{peers}[{index}].ipBlock"));
-                    block(&At { value: &peer["ipBlock"], old: None, path }, &before, causes);
+                    let path = rule.field_path(&format!("{peers}[{index}].ipBlock"));
+                    block(&FieldView { value: &peer["ipBlock"], old: None, path }, &before, causes);
                 }
             }
         }
     }
     for (index, kind) in spec.items("policyTypes").iter().filter_map(Value::as_str).enumerate() {
         if !matches!(kind, "Ingress" | "Egress") {
-            let field = spec.at(&format!("policyTypes[{index}]"));
+            let field = spec.field_path(&format!("policyTypes[{index}]"));
             causes.push(unsupported(&field, kind, &["Ingress", "Egress"]));
         }
     }
 }
 
-/// All ranges of a policy: those that were there before may stay as they are, wherever they are now.
+/// Returns all CIDRs of a NetworkPolicy. A CIDR of the old object is not validated again, even if it moved.
 fn ranges(spec: &Value) -> Vec<&str> {
     let rules = [("ingress", "from"), ("egress", "to")].into_iter();
     let blocks =
@@ -165,19 +174,19 @@ fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// A range, and parts of it that are left out.
-fn block(at: &At<'_>, before: &[&str], causes: &mut Vec<Cause>) {
+/// Validates an `ipBlock`.
+fn block(at: &FieldView<'_>, before: &[&str], causes: &mut Vec<Cause>) {
     let whole = at.text("cidr");
     if whole.is_empty() {
-        causes.push(required(&at.at("cidr"), ""));
+        causes.push(required(&at.field_path("cidr"), ""));
         return;
     }
-    check_range(&at.at("cidr"), whole, before, causes);
+    check_range(&at.field_path("cidr"), whole, before, causes);
     let Some(whole) = range(whole) else { return };
     for (index, except) in at.items("except").iter().filter_map(Value::as_str).enumerate() {
-        let field = at.at(&format!("except[{index}]"));
+        let field = at.field_path(&format!("except[{index}]"));
         check_range(&field, except, before, causes);
-        if range(except).is_some_and(|except| !is_part(except, whole)) {
+        if range(except).is_some_and(|except| !is_strict_subset(except, whole)) {
             let why = "must be a strict subset of `cidr`";
             causes.push(Cause::invalid(&field, &format!("{except:?}"), why));
         }

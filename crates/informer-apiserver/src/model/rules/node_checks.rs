@@ -1,36 +1,45 @@
-//! What nodes must have.
+//! Validation of Nodes.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::checks::{At, Check, Form, duplicate, required, unsupported};
+use super::checks::{Check, FieldView, NameFormat, duplicate, required, unsupported};
 use super::ranges::{range, range_problem};
 use crate::model::error::Cause;
 
-pub(super) const NODE: &[Check] = &[Check::Call(taints), Check::Call(resources), Check::Call(ranges)];
-// Upstream looks at the taints of a changed node once more, and tells them in the same words.
-pub(super) const CHANGES: &[Check] =
-    &[Check::Call(addresses), Check::Call(kept), Check::Call(taints), Check::Call(external)];
-pub(super) const STATUS: &[Check] = &[Check::Call(resources), Check::Call(addresses)];
+pub(super) const NODE: &[Check] =
+    &[Check::Call(taints), Check::Call(check_quantities), Check::Call(check_pod_cidrs)];
+// On update kube-apiserver validates the taints twice and reports each error twice.
+pub(super) const CHANGES: &[Check] = &[
+    Check::Call(addresses),
+    Check::Call(check_assigned_fields),
+    Check::Call(taints),
+    Check::Call(check_external_id),
+];
+pub(super) const STATUS: &[Check] = &[Check::Call(check_quantities), Check::Call(addresses)];
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn taints(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn taints(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, taint) in at.items("spec.taints").iter().enumerate() {
-        // Upstream says `metadata`.
-        let taint = At { value: taint, old: None, path: format!("metadata.taints[{index}]") };
+        // kube-apiserver reports `metadata` here, not `spec`.
+        let taint = FieldView { value: taint, old: None, path: format!("metadata.taints[{index}]") };
         let (key, value, effect) = (taint.text("key"), taint.text("value"), taint.text("effect"));
-        Form::Qualified.check(&taint.at("key"), key, causes);
+        NameFormat::Qualified.check(&taint.field_path("key"), key, causes);
         let problems = crate::model::labels::label_value_problems(value);
         if !problems.is_empty() {
-            causes.push(Cause::invalid(&taint.at("value"), &format!("{value:?}"), &problems.join(";")));
+            causes.push(Cause::invalid(
+                &taint.field_path("value"),
+                &format!("{value:?}"),
+                &problems.join(";"),
+            ));
         }
         if effect.is_empty() {
-            causes.push(required(&taint.at("effect"), ""));
+            causes.push(required(&taint.field_path("effect"), ""));
         } else if !EFFECTS.contains(&effect) {
-            causes.push(unsupported(&taint.at("effect"), effect, EFFECTS));
+            causes.push(unsupported(&taint.field_path("effect"), effect, EFFECTS));
         }
         if !seen.insert((key, effect)) {
             let time = taint.get("timeAdded").unwrap_or(&Value::Null);
@@ -43,28 +52,28 @@ fn taints(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Amounts are not negative, and whole where the thing cannot be cut.
-fn resources(at: &At<'_>, causes: &mut Vec<Cause>) {
+/// Rejects negative quantities, and fractional ones of resources that are counted.
+fn check_quantities(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     for part in ["status.capacity", "status.allocatable"] {
         for (name, amount) in at.get(part).and_then(Value::as_object).into_iter().flatten() {
             let Some(amount) = amount.as_str() else { continue };
             let Some(billionths) = crate::model::quantity::read(amount) else { continue };
-            let mut told = |why| {
+            let mut report = |why| {
                 causes.push(Cause::invalid(&format!("{part}.{name}"), &format!("{amount:?}"), why));
             };
             if billionths < 0 {
-                told("must be greater than or equal to 0");
+                report("must be greater than or equal to 0");
             }
-            if is_whole(name) && (billionths + 999_999).div_euclid(1_000_000) % 1000 != 0 {
-                told("must be an integer");
+            if must_be_integer(name) && (billionths + 999_999).div_euclid(1_000_000) % 1000 != 0 {
+                report("must be an integer");
             }
         }
     }
 }
 
-/// What comes in whole numbers: pods and objects, and what is not Kubernetes' own.
-fn is_whole(name: &str) -> bool {
-    const COUNTED: [&str; 9] = [
+/// Returns true if quantities of the resource must be integers: pods, objects and extended resources.
+fn must_be_integer(name: &str) -> bool {
+    const COUNTED_RESOURCES: [&str; 9] = [
         "pods",
         "resourcequotas",
         "services",
@@ -76,11 +85,11 @@ fn is_whole(name: &str) -> bool {
         "services.loadbalancers",
     ];
     let own = !name.contains('/') || name.contains("kubernetes.io/") || name.starts_with("requests.");
-    COUNTED.contains(&name) || !own && Form::Qualified.fits(&format!("requests.{name}"))
+    COUNTED_RESOURCES.contains(&name) || !own && NameFormat::Qualified.is_valid(&format!("requests.{name}"))
 }
 
-/// The ranges of a node's pods: one of a family.
-fn ranges(at: &At<'_>, causes: &mut Vec<Cause>) {
+/// Validates `podCIDRs`: at most one for each IP family.
+fn check_pod_cidrs(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let field = "spec.podCIDRs";
     let all: Vec<&str> = at.items(field).iter().map(|range| range.as_str().unwrap_or_default()).collect();
     for (index, range) in all.iter().enumerate() {
@@ -109,7 +118,7 @@ fn ranges(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn addresses(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn addresses(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let mut seen = HashSet::new();
     for (index, address) in at.items("status.addresses").iter().enumerate() {
         let text = |name: &str| address[name].as_str().unwrap_or_default();
@@ -121,10 +130,10 @@ fn addresses(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What somebody has given a node once is its own.
-fn kept(at: &At<'_>, causes: &mut Vec<Cause>) {
+/// Rejects changes of `podCIDRs` and `providerID` once they are set.
+fn check_assigned_fields(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let Some(old) = at.old else { return };
-    let (before, now) = (At::root(old, None), at);
+    let (before, now) = (FieldView::root(old, None), at);
     let (had, has) = (before.items("spec.podCIDRs"), now.items("spec.podCIDRs"));
     let why = "node updates may not change podCIDR except from \"\" to valid";
     match had.len() == has.len() {
@@ -142,7 +151,7 @@ fn kept(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn external(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn check_external_id(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let before = at.old.and_then(|old| old["spec"]["externalID"].as_str()).unwrap_or_default();
     if before != at.text("spec.externalID") {
         causes.push(Cause::forbidden("spec.externalID", "may not be updated"));

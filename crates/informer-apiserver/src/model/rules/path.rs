@@ -1,8 +1,9 @@
-//! Paths within objects: `spec.containers[].ports[]`. `[]` is each entry of a list, `{}` each value of a map.
+//! Paths within objects, for example `spec.containers[].ports[]`. `[]` matches each entry of a list and `{}`
+//! each value of a map.
 
 use serde_json::Value;
 
-/// Calls for every part of a value that a path leads to and that is there.
+/// Calls a function for every existing part of a value that the path matches.
 pub(super) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value)) {
     let Some((segment, rest)) = split(path) else { return visit(value) };
     let (name, each) = strip(segment);
@@ -17,7 +18,7 @@ pub(super) fn each_mut(value: &mut Value, path: &str, visit: &mut dyn FnMut(&mut
     }
 }
 
-/// The same to read, with the path that was gone: lists by index, maps by key.
+/// Like [`each_mut`] for reading. The function also gets the concrete path, with list indexes and map keys.
 pub(super) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&Value, &str)) {
     let Some((segment, rest)) = split(path) else { return visit(value, at) };
     let (name, many) = strip(segment);
@@ -39,17 +40,17 @@ pub(super) fn each(value: &Value, at: &str, path: &str, visit: &mut dyn FnMut(&V
     }
 }
 
-/// The value that a path without lists leads to.
+/// Returns the value at a path without lists, or `None` if it is missing or null.
 pub(crate) fn get<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let found = match path.as_bytes().contains(&b'.') {
         true => path.split('.').try_fold(value, |value, name| value.get(name)),
-        // Most paths are names.
+        // Fast path: most paths are a single name.
         false => value.get(path),
     };
     found.filter(|found| !found.is_null())
 }
 
-/// Sets a field, and makes what leads to it.
+/// Sets a field and creates its missing parents.
 pub(crate) fn set(value: &mut Value, path: &str, new: Value) {
     let mut place = value;
     for name in path.split('.') {

@@ -1,4 +1,4 @@
-//! Pods, and the templates of pods.
+//! Defaults of Pods and pod templates.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
     }
 }
 
-/// What every pod's specification has, also in templates.
+/// The defaults of a pod template.
 pub(super) const TEMPLATE: &[Default] = &[In("spec", SPEC)];
 
 const SPEC: &[Default] = &[
@@ -22,7 +22,7 @@ const SPEC: &[Default] = &[
     Fill("securityContext", "{}"),
     Fill("terminationGracePeriodSeconds", "30"),
     Fill("schedulerName", "\"default-scheduler\""),
-    Call(service_account),
+    Call(sync_service_account_name),
     In("containers[]", CONTAINER),
     In("initContainers[]", CONTAINER),
     In("ephemeralContainers[]", CONTAINER),
@@ -30,7 +30,7 @@ const SPEC: &[Default] = &[
 ];
 
 const CONTAINER: &[Default] = &[
-    Call(pull_policy),
+    Call(default_pull_policy),
     Fill("terminationMessagePath", "\"/dev/termination-log\""),
     Fill("terminationMessagePolicy", "\"File\""),
     In("ports[]", &[Fill("protocol", "\"TCP\"")]),
@@ -55,7 +55,7 @@ const FIELD: &[Default] = &[Fill("apiVersion", "\"v1\"")];
 const MODE: &[Default] = &[Fill("defaultMode", "420")];
 
 const VOLUME: &[Default] = &[
-    Call(volume_source),
+    Call(default_volume_source),
     In("secret", MODE),
     In("configMap", MODE),
     In("downwardAPI", MODE),
@@ -82,17 +82,17 @@ const POD: &[Default] = &[
     In(
         "spec",
         &[
-            In("containers[]", &[Call(requests)]),
-            In("initContainers[]", &[Call(requests)]),
+            In("containers[]", &[Call(default_requests)]),
+            In("initContainers[]", &[Call(default_requests)]),
             Fill("enableServiceLinks", "true"),
-            Call(host_ports),
-            Call(least_grace),
+            Call(default_host_ports),
+            Call(raise_grace_period),
         ],
     ),
 ];
 
-/// The name under which the service account was known before is kept beside the new one.
-fn service_account(spec: &mut Value) {
+/// Copies `serviceAccountName` to the deprecated `serviceAccount`, or the reverse if only that one is set.
+fn sync_service_account_name(spec: &mut Value) {
     for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
         let name = get(spec, from).cloned().filter(|name| name != "");
         if let Some(name) = name.filter(|_| super::defaults::is_empty(get(spec, to))) {
@@ -101,8 +101,8 @@ fn service_account(spec: &mut Value) {
     }
 }
 
-/// An image without a tag, or with the tag `latest`, is pulled always.
-fn pull_policy(container: &mut Value) {
+/// Defaults `imagePullPolicy` to `Always` for an image without a tag or with the tag `latest`.
+fn default_pull_policy(container: &mut Value) {
     if !super::defaults::is_empty(get(container, "imagePullPolicy")) {
         return;
     }
@@ -111,13 +111,13 @@ fn pull_policy(container: &mut Value) {
     let latest = match (image.contains('@'), name.split_once(':')) {
         (true, _) => false,
         (false, Some((_, tag))) => tag == "latest",
-        // What is no image has no tag either.
+        // An empty image is not pulled as `latest`.
         (false, None) => !image.is_empty(),
     };
     set(container, "imagePullPolicy", if latest { "Always" } else { "IfNotPresent" }.into());
 }
 
-fn volume_source(volume: &mut Value) {
+fn default_volume_source(volume: &mut Value) {
     let named = volume
         .as_object()
         .is_some_and(|members| members.iter().any(|(name, value)| name != "name" && !value.is_null()));
@@ -126,8 +126,8 @@ fn volume_source(volume: &mut Value) {
     }
 }
 
-/// Who sets limits asks for as much, where nothing else is asked for.
-fn requests(container: &mut Value) {
+/// Defaults the resource requests to the limits.
+fn default_requests(container: &mut Value) {
     let limits = get(container, "resources.limits").and_then(Value::as_object).cloned();
     for (name, limit) in limits.into_iter().flatten() {
         if container["resources"]["requests"].get(&name).is_none() {
@@ -136,15 +136,15 @@ fn requests(container: &mut Value) {
     }
 }
 
-/// Less than no time is one second.
-fn least_grace(spec: &mut Value) {
+/// Replaces a negative grace period by one second.
+fn raise_grace_period(spec: &mut Value) {
     if get(spec, "terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         set(spec, "terminationGracePeriodSeconds", 1.into());
     }
 }
 
-/// In the network of the host a port is the host's.
-fn host_ports(spec: &mut Value) {
+/// Defaults `hostPort` to `containerPort` for pods in the host network.
+fn default_host_ports(spec: &mut Value) {
     if get(spec, "hostNetwork") != Some(&Value::Bool(true)) {
         return;
     }

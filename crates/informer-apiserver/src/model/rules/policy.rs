@@ -1,4 +1,4 @@
-//! Roles and bindings, autoscalers, disruption budgets and priority classes.
+//! Defaults of RBAC kinds, HorizontalPodAutoscalers, PodDisruptionBudgets and PriorityClasses.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
         (RBAC_GROUP, "ClusterRoleBinding") => {
             Rules::new(BINDING, checks::CLUSTER_ROLE_BINDING).changes(checks::BINDING_CHANGES)
         }
-        ("policy", "PodDisruptionBudget") => Rules::new(&[], checks::BUDGET),
+        ("policy", "PodDisruptionBudget") => Rules::new(&[], checks::PDB),
         ("autoscaling", "HorizontalPodAutoscaler") => Rules::new(AUTOSCALER, checks::AUTOSCALER),
         ("scheduling.k8s.io", "PriorityClass") => {
             let defaults = &[Fill("preemptionPolicy", "\"PreemptLowerPriority\"")];
@@ -29,11 +29,12 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
     })
 }
 
-/// Autoscalers in their first version.
-pub(super) const FIRST_AUTOSCALER: Rules =
-    Rules::new(&[Fill("spec.minReplicas", "1"), Call(percentage)], checks::FIRST_AUTOSCALER);
+/// The rules of `autoscaling/v1` HorizontalPodAutoscalers.
+pub(super) const AUTOSCALER_V1: Rules =
+    Rules::new(&[Fill("spec.minReplicas", "1"), Call(percentage)], checks::AUTOSCALER_V1);
 
-/// The first version has a field for one metric; others are in an annotation.
+/// Defaults the target CPU utilization. `autoscaling/v1` has a field for this metric only; the others are in
+/// an annotation.
 fn percentage(object: &mut Value) {
     let others = object["metadata"]["annotations"].get("autoscaling.alpha.kubernetes.io/metrics");
     if others.is_none() && object["spec"]["targetCPUUtilizationPercentage"].is_null() {
@@ -56,7 +57,7 @@ fn metrics(spec: &mut Value) {
     }
 }
 
-/// Who says something of the behaviour gets the rest of it filled in.
+/// Fills in the missing scaling rules if `spec.behavior` is set.
 fn behavior(behavior: &mut Value) {
     let up = json!({
         "stabilizationWindowSeconds": 0, "selectPolicy": "Max",

@@ -1,5 +1,5 @@
-//! What the server itself decides about objects of built-in kinds: the admission plugins that are on by default, and what
-//! upstream's strategies fill in once the uid is known.
+//! The admission plugins of built-in kinds that are on by default, and what kube-apiserver's strategies set
+//! in `PrepareForCreate` and `PrepareForUpdate`.
 
 use serde_json::{Map, Value, json};
 
@@ -8,30 +8,30 @@ use crate::model::rules::path::{get, set};
 
 type Object = Map<String, Value>;
 
-/// How long pods stay on nodes that are lost, as upstream's plugin has it.
+/// How long pods stay on unreachable nodes, as in the DefaultTolerationSeconds plugin.
 const TOLERATION_SECONDS: u64 = 300;
-const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const UNREACHABLE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Adds the default tolerations of pods, which depend on the object only. Without them the first update of the pod would add them,
-/// and so change its spec.
-pub(crate) fn tolerate_lost_nodes(kind: &Kind, object: &mut Object) {
+/// Adds the default tolerations to a Pod. They are added on creation because otherwise the first update would
+/// add them and change the pod spec.
+pub(crate) fn add_default_tolerations(kind: &Kind, object: &mut Object) {
     if kind.is("", "Pod") {
-        with_value(object, add_toleration);
+        with_value(object, add_tolerations);
     }
 }
 
-/// The plugins' part in a change.
-pub(crate) fn plug_in_change(kind: &Kind, old: &Value, object: &mut Object) {
+/// Applies the Priority and DefaultTolerationSeconds plugins to an update.
+pub(crate) fn apply_update_plugins(kind: &Kind, old: &Value, object: &mut Object) {
     if kind.is("", "Pod") {
         with_value(object, |pod| {
             keep_priority(old, pod);
-            add_toleration(pod);
+            add_tolerations(pod);
         });
     }
 }
 
-/// Whoever writes a pod anew need not know what its priority came to.
+/// Copies the resolved priority from the old Pod if an update omits it.
 fn keep_priority(old: &Value, pod: &mut Value) {
     for path in ["spec.priority", "spec.preemptionPolicy"] {
         if let (None, Some(known)) = (get(pod, path), get(old, path)) {
@@ -40,25 +40,25 @@ fn keep_priority(old: &Value, pod: &mut Value) {
     }
 }
 
-/// What follows from the object and its uid.
-pub(crate) fn prepare_new(kind: &Kind, object: &mut Object, now: &str) {
+/// Sets the fields that depend on the object and its uid.
+pub(crate) fn prepare_for_create(kind: &Kind, object: &mut Object, now: &str) {
     match (kind.gvr.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => with_value(object, |pod| {
             set(pod, "status.qosClass", qos(pod).into());
-            say_gated(pod, now);
+            add_scheduling_gated_condition(pod, now);
         }),
         ("", "PersistentVolume") => {
             with_value(object, |volume| set(volume, "status.lastPhaseTransitionTime", now.into()));
         }
-        ("batch", "Job") => with_value(object, select_own),
+        ("batch", "Job") => with_value(object, generate_job_selector),
         ("apps", "DaemonSet") => with_value(object, |set| template_generation(set, 1)),
         _ => {}
     }
-    empty_lists(kind, object);
+    encode_empty_lists_as_null(kind, object);
 }
 
-/// Upstream's storage knows no empty lists.
-fn empty_lists(kind: &Kind, object: &mut Object) {
+/// kube-apiserver stores empty lists of these fields as null.
+fn encode_empty_lists_as_null(kind: &Kind, object: &mut Object) {
     let list = match (kind.gvr.group.as_str(), kind.kind.as_str()) {
         ("discovery.k8s.io", "EndpointSlice") => "endpoints",
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => "rules",
@@ -69,8 +69,8 @@ fn empty_lists(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// What follows from a change.
-pub(crate) fn prepare_changed(kind: &Kind, old: &Object, object: &mut Object) {
+/// Sets the fields that depend on the change.
+pub(crate) fn prepare_for_update(kind: &Kind, old: &Object, object: &mut Object) {
     if kind.is("apps", "DaemonSet") {
         let old = Value::Object(old.clone());
         let known =
@@ -80,7 +80,7 @@ pub(crate) fn prepare_changed(kind: &Kind, old: &Object, object: &mut Object) {
             template_generation(set, known.unwrap_or(1) + i64::from(changed));
         });
     }
-    empty_lists(kind, object);
+    encode_empty_lists_as_null(kind, object);
 }
 
 pub(crate) fn with_value(object: &mut Object, change: impl FnOnce(&mut Value)) {
@@ -99,10 +99,10 @@ fn template_generation(set: &mut Value, generation: i64) {
     metadata["annotations"][TEMPLATE_GENERATION] = generation.to_string().into();
 }
 
-/// A pod leaves a lost node after a while.
-pub(crate) fn add_toleration(pod: &mut Value) {
+/// Adds the tolerations of the DefaultTolerationSeconds plugin.
+pub(crate) fn add_tolerations(pod: &mut Value) {
     let given = get(pod, "spec.tolerations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let missing = LOST.map(|key| {
+    let missing = UNREACHABLE_TAINTS.map(|key| {
         let tolerated = given.iter().any(|toleration| {
             let text = |name: &str| toleration[name].as_str().unwrap_or_default();
             (text("key") == key || text("key").is_empty()) && matches!(text("effect"), "" | "NoExecute")
@@ -130,17 +130,17 @@ pub(crate) fn add_finalizer(object: &mut Value, name: &str) {
     }
 }
 
-/// Nothing is put on a node before somebody says that it is ready.
+/// Adds the `not-ready` taint, which keeps pods off a new Node until it is marked as ready.
 pub(crate) fn taint_new_node(node: &mut Value) {
     let mut taints = get(node, "spec.taints").and_then(Value::as_array).cloned().unwrap_or_default();
-    if !taints.iter().any(|taint| taint["key"] == LOST[0] && taint["effect"] == "NoSchedule") {
-        taints.push(json!({"key": LOST[0], "effect": "NoSchedule"}));
+    if !taints.iter().any(|taint| taint["key"] == UNREACHABLE_TAINTS[0] && taint["effect"] == "NoSchedule") {
+        taints.push(json!({"key": UNREACHABLE_TAINTS[0], "effect": "NoSchedule"}));
         set(node, "spec.taints", taints.into());
     }
 }
 
-/// A job finds its pods by its own uid, unless its author says how.
-fn select_own(job: &mut Value) {
+/// Generates the selector of a Job from its uid, unless `manualSelector` is set.
+fn generate_job_selector(job: &mut Value) {
     if get(job, "spec.manualSelector") == Some(&Value::Bool(true)) {
         return;
     }
@@ -165,11 +165,11 @@ fn select_own(job: &mut Value) {
     job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
 }
 
-/// A pod with gates says that it waits for them.
-fn say_gated(pod: &mut Value, now: &str) {
+/// Adds the condition `PodScheduled=False` to a Pod with scheduling gates.
+fn add_scheduling_gated_condition(pod: &mut Value, now: &str) {
     let list = |path: &str| get(pod, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let told = list("status.conditions").iter().any(|condition| condition["type"] == "PodScheduled");
-    if told || list("spec.schedulingGates").is_empty() {
+    let has_condition = list("status.conditions").iter().any(|condition| condition["type"] == "PodScheduled");
+    if has_condition || list("spec.schedulingGates").is_empty() {
         return;
     }
     let mut conditions = list("status.conditions").to_vec();
@@ -181,7 +181,7 @@ fn say_gated(pod: &mut Value, now: &str) {
     set(pod, "status.conditions", conditions.into());
 }
 
-/// How safe a pod is when its node runs out of something.
+/// Returns the QoS class of a Pod.
 pub(crate) fn qos(pod: &Value) -> &'static str {
     let containers = ["containers", "initContainers"];
     let all = || containers.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());

@@ -1,4 +1,7 @@
-//! Addresses and ranges of them. Numbers may begin with zeros for some readers and not for others, so that new ones may not.
+//! Parsing and validation of IP addresses and CIDRs.
+//!
+//! Numbers with leading zeros are ambiguous: some parsers read them as octal. They are parsed, but
+//! rejected in new objects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,13 +15,13 @@ pub(super) fn check_address(field: &str, text: &str, causes: &mut Vec<Cause>) {
     causes.extend(address_problem(text).map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
-/// Ranges that were there before are not looked at again.
+/// Validates a CIDR. CIDRs of the old object (`before`) are not validated again.
 pub(super) fn check_range(field: &str, text: &str, before: &[&str], causes: &mut Vec<Cause>) {
     let wrong = range_problem(text).filter(|_| !before.contains(&text));
     causes.extend(wrong.map(|why| Cause::invalid(field, &format!("{text:?}"), why)));
 }
 
-/// Why a text cannot be an address, in upstream's words.
+/// Returns why a string is not a valid IP address, in the messages of kube-apiserver.
 pub(super) fn address_problem(text: &str) -> Option<&'static str> {
     match address(text) {
         None => Some(ADDRESS),
@@ -28,7 +31,7 @@ pub(super) fn address_problem(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The same, where an address must be written as everybody writes it.
+/// Like [`address_problem`], and requires the canonical form.
 pub(super) fn canonical_problem(text: &str) -> Option<String> {
     if let Some(why) = address_problem(text) {
         return Some(why.to_owned());
@@ -37,34 +40,34 @@ pub(super) fn canonical_problem(text: &str) -> Option<String> {
     (canonical != text).then(|| format!("must be in canonical form ({canonical:?})"))
 }
 
-/// Why a text cannot be a range, in upstream's words.
+/// Returns why a string is not a valid CIDR, in the messages of kube-apiserver.
 pub(super) fn range_problem(text: &str) -> Option<&'static str> {
     let Some((address, length)) = range(text) else { return Some(RANGE) };
-    if strict(text).is_none() {
+    if parse_strict(text).is_none() {
         return Some("must not have leading 0s in IP or prefix length");
     }
     if is_mapped(address) {
         return Some("must not have an IPv4-mapped IPv6 address");
     }
-    (first(address, length) != address).then_some(BITS)
+    (first_address(address, length) != address).then_some(BITS)
 }
 
-/// An address; its numbers may begin with zeros.
+/// Parses an IP address that may have leading zeros.
 pub(super) fn address(text: &str) -> Option<IpAddr> {
     match text.contains(':') {
         true => text.parse().ok(),
-        false => text.split('.').map(bare).collect::<Vec<_>>().join(".").parse().ok(),
+        false => text.split('.').map(strip_zeros).collect::<Vec<_>>().join(".").parse().ok(),
     }
 }
 
-/// An address and the length of its prefix; numbers may begin with zeros.
+/// Parses a CIDR that may have leading zeros into address and prefix length.
 pub(super) fn range(text: &str) -> Option<(IpAddr, u32)> {
     let (start, length) = text.split_once('/')?;
-    strict(&format!("{}/{}", address(start)?, bare(length)))
+    parse_strict(&format!("{}/{}", address(start)?, strip_zeros(length)))
 }
 
-/// An address and the length of its prefix.
-fn strict(text: &str) -> Option<(IpAddr, u32)> {
+/// Parses a CIDR without leading zeros into address and prefix length.
+fn parse_strict(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     let plain =
@@ -74,8 +77,8 @@ fn strict(text: &str) -> Option<(IpAddr, u32)> {
     (plain && length <= most).then_some((address, length))
 }
 
-/// A number without the zeros that it begins with.
-fn bare(number: &str) -> &str {
+/// Strips leading zeros.
+fn strip_zeros(number: &str) -> &str {
     match number.trim_start_matches('0') {
         "" if !number.is_empty() => "0",
         rest => rest,
@@ -86,8 +89,8 @@ pub(super) fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
-/// The first address of the range that so many bits begin.
-pub(super) fn first(address: IpAddr, bits: u32) -> IpAddr {
+/// Returns the first address of a CIDR.
+pub(super) fn first_address(address: IpAddr, bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
             let rest = u32::MAX.checked_shr(bits).unwrap_or_default();
@@ -100,7 +103,9 @@ pub(super) fn first(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// Whether a range is within another one, and less than that.
-pub(super) fn is_part((address, length): (IpAddr, u32), (whole, bits): (IpAddr, u32)) -> bool {
-    address.is_ipv4() == whole.is_ipv4() && length > bits && first(address, bits) == first(whole, bits)
+/// Returns true if the first CIDR is a strict subset of the second.
+pub(super) fn is_strict_subset((address, length): (IpAddr, u32), (whole, bits): (IpAddr, u32)) -> bool {
+    address.is_ipv4() == whole.is_ipv4()
+        && length > bits
+        && first_address(address, bits) == first_address(whole, bits)
 }

@@ -1,4 +1,4 @@
-//! Secrets, nodes, namespaces and the like.
+//! Defaults of Secrets, Nodes and LimitRanges, and the rules of other kinds with little validation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,18 +19,18 @@ pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
         ("", "Event") => Rules::new(&[], checks::EVENT),
         ("coordination.k8s.io", "Lease") => Rules::new(&[], checks::LEASE),
         ("apps", "ControllerRevision") => Rules::new(&[], checks::REVISION).changes(checks::REVISION_CHANGES),
-        ("", "LimitRange") => Rules::new(&[Call(limits)], &[]),
-        // Nothing is filled in, but they are brought into form.
+        ("", "LimitRange") => Rules::new(&[Call(limit_range_defaults)], &[]),
+        // These kinds have no defaults, but are normalized to the form that Go encodes.
         ("", "ServiceAccount" | "ResourceQuota" | "Namespace") => Rules::new(&[], &[]),
         _ => return None,
     })
 }
 
-const NODE: &[Default] = &[Call(allocatable), Call(ranges)];
-const SECRET: &[Default] = &[Call(plain_text), Fill("type", "\"Opaque\"")];
+const NODE: &[Default] = &[Call(default_allocatable), Call(sync_pod_cidrs)];
+const SECRET: &[Default] = &[Call(merge_string_data), Fill("type", "\"Opaque\"")];
 
-/// What came as text becomes data, in the place of what was there.
-fn plain_text(secret: &mut Value) {
+/// Merges a Secret's `stringData` into `data`, overwriting existing keys.
+fn merge_string_data(secret: &mut Value) {
     let Some(members) = secret.as_object_mut() else { return };
     let Some(Value::Object(texts)) = members.remove("stringData") else { return };
     let data = members.entry("data").or_insert_with(|| json!({}));
@@ -42,16 +42,16 @@ fn plain_text(secret: &mut Value) {
     }
 }
 
-/// What a node can give is what it has, where nobody says otherwise.
-fn allocatable(node: &mut Value) {
+/// Defaults `status.allocatable` to `status.capacity`.
+fn default_allocatable(node: &mut Value) {
     let capacity = get(node, "status.capacity").cloned();
     if let Some(capacity) = capacity.filter(|_| get(node, "status.allocatable").is_none()) {
         node["status"]["allocatable"] = capacity;
     }
 }
 
-/// The range of a node's pods is told twice; where the two differ, the single one counts.
-fn ranges(node: &mut Value) {
+/// Synchronizes `podCIDR` and `podCIDRs`. If they differ, `podCIDR` wins.
+fn sync_pod_cidrs(node: &mut Value) {
     let one = get(node, "spec.podCIDR").filter(|one| **one != "").cloned();
     let first = get(node, "spec.podCIDRs").and_then(|all| all.get(0)).cloned();
     match (one, first) {
@@ -61,8 +61,8 @@ fn ranges(node: &mut Value) {
     }
 }
 
-/// Of containers, the limits that are not set follow from those that are.
-fn limits(range: &mut Value) {
+/// Defaults `default` and `defaultRequest` of container limits from the limits that are set.
+fn limit_range_defaults(range: &mut Value) {
     for item in range["spec"]["limits"].as_array_mut().into_iter().flatten() {
         if item["type"] != "Container" {
             continue;

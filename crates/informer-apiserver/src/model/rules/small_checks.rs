@@ -1,10 +1,11 @@
-//! What leases, events, volumes, claims, storage classes and revisions must have.
+//! Validation of Leases, Events, PersistentVolumes, PersistentVolumeClaims, StorageClasses and
+//! ControllerRevisions.
 
 use serde_json::Value;
 
-use super::checks::{At, Check, IMMUTABLE, at_least, is_missing, required, run, unsupported};
+use super::checks::{Check, FieldView, IMMUTABLE, at_least, is_missing, required, run, unsupported};
 use super::path::get;
-use super::service_checks::frozen;
+use super::service_checks::check_immutable;
 use crate::model::error::Cause;
 use crate::model::quantity::exceeds;
 
@@ -15,34 +16,36 @@ pub(super) const REVISION: &[Check] = &[Check::Call(|at, causes| {
         causes.push(required("data", "data is mandatory"));
     }
 })];
-pub(super) const REVISION_CHANGES: &[Check] = &[Check::Call(|at, causes| frozen(at, "data", causes))];
-pub(super) const VOLUME: &[Check] = &[Check::Call(volume)];
-pub(super) const VOLUME_CHANGES: &[Check] = &[Check::Call(volume_changes)];
-pub(super) const CLAIM: &[Check] = &[Check::Call(claim)];
-pub(super) const CLAIM_CHANGES: &[Check] = &[Check::Call(claim_changes)];
-pub(super) const CLASS: &[Check] = &[Check::Call(class)];
-pub(super) const CLASS_CHANGES: &[Check] = &[Check::Call(|at, causes| {
+pub(super) const REVISION_CHANGES: &[Check] =
+    &[Check::Call(|at, causes| check_immutable(at, "data", causes))];
+pub(super) const PV: &[Check] = &[Check::Call(volume)];
+pub(super) const PV_CHANGES: &[Check] = &[Check::Call(volume_changes)];
+pub(super) const PVC: &[Check] = &[Check::Call(pvc)];
+pub(super) const PVC_CHANGES: &[Check] = &[Check::Call(pvc_changes)];
+pub(super) const STORAGE_CLASS: &[Check] = &[Check::Call(class)];
+pub(super) const STORAGE_CLASS_CHANGES: &[Check] = &[Check::Call(|at, causes| {
     for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        frozen(at, name, causes);
+        check_immutable(at, name, causes);
     }
 })];
 
-const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 
-fn lease(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn lease(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
     if let Some(seconds) = spec.number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
-        let field = spec.at("leaseDurationSeconds");
+        let field = spec.field_path("leaseDurationSeconds");
         causes.push(Cause::invalid(&field, &seconds.to_string(), "must be greater than 0"));
     }
     if let Some(count) = spec.number("leaseTransitions").filter(|count| *count < 0) {
-        causes.push(at_least(&spec.at("leaseTransitions"), count, 0));
+        causes.push(at_least(&spec.field_path("leaseTransitions"), count, 0));
     }
 }
 
-/// An event is in the namespace of what it is about; of what has none, in `default`.
-fn event(at: &At<'_>, causes: &mut Vec<Cause>) {
+/// Requires an Event to be in the namespace of its involved object, or in `default` if that is
+/// cluster-scoped.
+fn event(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (own, about) = (at.text("metadata.namespace"), at.text("involvedObject.namespace"));
     let fits = own == about || (about.is_empty() && own == "default");
     if !fits {
@@ -51,18 +54,18 @@ fn event(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn modes(at: &At<'_>, detail: &str, causes: &mut Vec<Cause>) {
+fn check_access_modes(at: &FieldView<'_>, detail: &str, causes: &mut Vec<Cause>) {
     let given = at.items("accessModes");
     if given.is_empty() {
-        causes.push(required(&at.at("accessModes"), detail));
+        causes.push(required(&at.field_path("accessModes"), detail));
     }
-    for mode in given.iter().filter_map(Value::as_str).filter(|mode| !MODES.contains(mode)) {
-        causes.push(unsupported(&at.at("accessModes"), mode, MODES));
+    for mode in given.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        causes.push(unsupported(&at.field_path("accessModes"), mode, ACCESS_MODES));
     }
 }
 
-/// What the specification of a volume has besides its source.
-const OTHER: [&str; 9] = [
+/// The fields of a PersistentVolume spec other than the volume source.
+const NON_SOURCE_FIELDS: [&str; 9] = [
     "accessModes",
     "capacity",
     "claimRef",
@@ -74,22 +77,22 @@ const OTHER: [&str; 9] = [
     "volumeAttributesClassName",
 ];
 
-fn volume(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn volume(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
-    modes(&spec, "", causes);
+    check_access_modes(&spec, "", causes);
     let capacity = spec.get("capacity").filter(|capacity| !is_missing(Some(capacity)));
     if capacity.is_none() {
-        causes.push(required(&spec.at("capacity"), ""));
+        causes.push(required(&spec.field_path("capacity"), ""));
     }
     let only_storage =
         capacity.and_then(Value::as_object).is_some_and(|all| all.len() == 1 && all.contains_key("storage"));
     if !only_storage {
         let shown = capacity.map_or("null".to_owned(), ToString::to_string);
-        causes.push(Cause::not_supported(&spec.at("capacity"), &shown, "\"storage\""));
+        causes.push(Cause::not_supported(&spec.field_path("capacity"), &shown, "\"storage\""));
     }
     run(&spec, &[Check::OneOf("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])], causes);
     let source = spec.value.as_object().is_some_and(|spec| {
-        spec.iter().any(|(name, value)| !OTHER.contains(&name.as_str()) && !value.is_null())
+        spec.iter().any(|(name, value)| !NON_SOURCE_FIELDS.contains(&name.as_str()) && !value.is_null())
     });
     if !source {
         causes.push(required("spec", "must specify a volume type"));
@@ -97,11 +100,11 @@ fn volume(at: &At<'_>, causes: &mut Vec<Cause>) {
     run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
 }
 
-fn volume_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn volume_changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let (new, Some(old)) = (&at.value["spec"], at.old.map(|old| &old["spec"])) else { return };
     let source = |spec: &Value| {
         let mut source = spec.as_object().cloned().unwrap_or_default();
-        source.retain(|name, _| !OTHER.contains(&name.as_str()));
+        source.retain(|name, _| !NON_SOURCE_FIELDS.contains(&name.as_str()));
         source
     };
     if source(new) != source(old) {
@@ -114,9 +117,9 @@ fn volume_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn claim(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn pvc(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let spec = at.part("spec");
-    modes(&spec, "at least 1 access mode is required", causes);
+    check_access_modes(&spec, "at least 1 access mode is required", causes);
     match at.get("spec.resources.requests.storage").and_then(Value::as_str) {
         None => causes.push(required("spec.resources[storage]", "")),
         Some(amount) if crate::model::quantity::read(amount).is_some_and(|amount| amount <= 0) => {
@@ -131,12 +134,12 @@ fn claim(at: &At<'_>, causes: &mut Vec<Cause>) {
     run(&spec, &[Check::OneOf("volumeMode", VOLUME_MODES)], causes);
 }
 
-fn claim_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn pvc_changes(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     let Some(old) = at.old else { return };
     let bound = old["status"]["phase"] == "Bound";
     let fixed = |object: &Value| {
         let mut spec = object["spec"].clone();
-        // Somebody may say later where a claim is to be had, once.
+        // These fields may be set once after creation.
         for name in ["volumeName", "storageClassName"] {
             if old["spec"][name].is_null() {
                 spec[name] = Value::Null;
@@ -156,13 +159,13 @@ fn claim_changes(at: &At<'_>, causes: &mut Vec<Cause>) {
     let (asked, path) = ("spec.resources.requests.storage", "status.capacity.storage");
     let amount = |object, path| get(object, path).and_then(Value::as_str).unwrap_or("0");
     let (new, before) = (amount(at.value, asked), amount(old, asked));
-    // Down to what there is already: whoever asked for too much asks for less.
+    // A request may shrink, for example after a failed expansion, but not below the current capacity.
     if exceeds(before, new) && !exceeds(new, amount(old, path)) {
         causes.push(Cause::forbidden(asked, "field can not be less than status.capacity"));
     }
 }
 
-fn class(at: &At<'_>, causes: &mut Vec<Cause>) {
+fn class(at: &FieldView<'_>, causes: &mut Vec<Cause>) {
     if at.text("provisioner").is_empty() {
         causes.push(required("provisioner", ""));
     }

@@ -1,4 +1,4 @@
-//! Volumes, claims and storage classes.
+//! Defaults of PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSIDrivers.
 
 use super::Rules;
 use super::defaults::Default::{self, Fill, In};
@@ -6,23 +6,26 @@ use super::small_checks as checks;
 
 pub(super) fn rules((group, kind): (&str, &str)) -> Option<Rules> {
     Some(match (group, kind) {
-        ("", "PersistentVolume") => Rules::new(VOLUME, checks::VOLUME).changes(checks::VOLUME_CHANGES),
-        ("", "PersistentVolumeClaim") => Rules::new(CLAIM, checks::CLAIM).changes(checks::CLAIM_CHANGES),
-        ("storage.k8s.io", "StorageClass") => Rules::new(CLASS, checks::CLASS).changes(checks::CLASS_CHANGES),
-        ("storage.k8s.io", "CSIDriver") => Rules::new(DRIVER, &[]),
+        ("", "PersistentVolume") => Rules::new(PV, checks::PV).changes(checks::PV_CHANGES),
+        ("", "PersistentVolumeClaim") => Rules::new(PVC, checks::PVC).changes(checks::PVC_CHANGES),
+        ("storage.k8s.io", "StorageClass") => {
+            Rules::new(STORAGE_CLASS, checks::STORAGE_CLASS).changes(checks::STORAGE_CLASS_CHANGES)
+        }
+        ("storage.k8s.io", "CSIDriver") => Rules::new(CSI_DRIVER, &[]),
         _ => return None,
     })
 }
 
-const VOLUME: &[Default] = &[
+const PV: &[Default] = &[
     Fill("status.phase", "\"Pending\""),
     Fill("spec.persistentVolumeReclaimPolicy", "\"Retain\""),
     Fill("spec.volumeMode", "\"Filesystem\""),
     In("spec.hostPath", &[Fill("type", "\"\"")]),
 ];
-const CLAIM: &[Default] = &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
-const CLASS: &[Default] = &[Fill("reclaimPolicy", "\"Delete\""), Fill("volumeBindingMode", "\"Immediate\"")];
-const DRIVER: &[Default] = &[In(
+const PVC: &[Default] = &[Fill("status.phase", "\"Pending\""), Fill("spec.volumeMode", "\"Filesystem\"")];
+const STORAGE_CLASS: &[Default] =
+    &[Fill("reclaimPolicy", "\"Delete\""), Fill("volumeBindingMode", "\"Immediate\"")];
+const CSI_DRIVER: &[Default] = &[In(
     "spec",
     &[
         Fill("attachRequired", "true"),

@@ -1,4 +1,4 @@
-//! What the server advises against and takes all the same: upstream's warnings on objects that are valid.
+//! API warnings: problems of valid objects that kube-apiserver reports in `Warning` headers.
 
 mod addresses;
 mod pods;
@@ -14,13 +14,18 @@ use crate::model::quantity::Amount;
 use crate::model::write_options::WriteMode;
 use pods::of_template;
 
-/// Jobs with more indexes and more pods at a time than these may lose track, upstream says.
+/// Indexed Jobs above both limits may lose track of completed indexes.
 const COMPLETIONS: i64 = 100_000;
 const PARALLELISM: i64 = 10_000;
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The warnings of a write that its rules allow; there is an old object where it is a change.
-pub(crate) fn advice(kind: &Kind, object: &Value, old: Option<&Value>, mode: WriteMode) -> Vec<String> {
+/// Returns the warnings for a write of a valid object. `old` is the existing object of an update.
+pub(crate) fn object_warnings(
+    kind: &Kind,
+    object: &Value,
+    old: Option<&Value>,
+    mode: WriteMode,
+) -> Vec<String> {
     if kind.is_custom() {
         return Vec::new();
     }
@@ -35,19 +40,19 @@ pub(crate) fn advice(kind: &Kind, object: &Value, old: Option<&Value>, mode: Wri
 fn of_whole(kind: (&str, &str), object: &Value, old: Option<&Value>) -> Vec<String> {
     match kind {
         ("", "Pod") if old.is_some() => Vec::new(),
-        ("", "Pod") => named_well(object, "the Pod's hostname").chain(pods::of(object, "")).collect(),
+        ("", "Pod") => name_warnings(object, "the Pod's hostname").chain(pods::of(object, "")).collect(),
         ("apps", "Deployment" | "ReplicaSet") | ("", "ReplicationController") => {
             let template = changed(object, old).then(|| of_template(object, "spec.template"));
-            named_for_pods(object, old).chain(template.into_iter().flatten()).collect()
+            pod_name_warnings(object, old).chain(template.into_iter().flatten()).collect()
         }
-        ("apps", "StatefulSet") => stateful(object, old),
+        ("apps", "StatefulSet") => stateful_set(object, old),
         ("apps", "DaemonSet") => {
             let changed = old.is_none_or(|old| old["spec"]["template"] != object["spec"]["template"]);
             if changed { of_template(object, "spec.template") } else { Vec::new() }
         }
         ("batch", "Job") => {
             let job = changed(object, old).then(|| job(object, "spec"));
-            named_for_pods(object, old).chain(job.into_iter().flatten()).collect()
+            pod_name_warnings(object, old).chain(job.into_iter().flatten()).collect()
         }
         ("batch", "CronJob") => cron_job(object, old),
         ("", "PodTemplate") if old.is_none() => of_template(object, "template"),
@@ -76,35 +81,35 @@ fn of_status(kind: (&str, &str), object: &Value) -> Vec<String> {
     }
 }
 
-/// Whether there is something new in what a controller goes by.
+/// Returns true for a new object or a changed generation.
 fn changed(object: &Value, old: Option<&Value>) -> bool {
     old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
 }
 
-fn named_for_pods(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
-    let told = old.is_none().then(|| named_well(object, "Pod names and hostnames"));
-    told.into_iter().flatten()
+fn pod_name_warnings(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
+    let warnings = old.is_none().then(|| name_warnings(object, "Pod names and hostnames"));
+    warnings.into_iter().flatten()
 }
 
-/// What is said of a name that is no label.
-fn named_well(object: &Value, used_in: &str) -> impl Iterator<Item = String> + use<> {
+/// Returns a warning if the object's name is not a DNS label.
+fn name_warnings(object: &Value, used_in: &str) -> impl Iterator<Item = String> + use<> {
     let name = text(&object["metadata"]["name"]);
     let why = label_problems(name);
-    let told = (!why.is_empty()).then(|| {
+    let warnings = (!why.is_empty()).then(|| {
         format!(
             "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
              recommended: [{}]",
             why.join(" ")
         )
     });
-    told.into_iter()
+    warnings.into_iter()
 }
 
-fn stateful(object: &Value, old: Option<&Value>) -> Vec<String> {
+fn stateful_set(object: &Value, old: Option<&Value>) -> Vec<String> {
     let template = changed(object, old).then(|| of_template(object, "spec.template"));
     let mut all = template.unwrap_or_default();
     for (index, claim) in list(&object["spec"]["volumeClaimTemplates"]).enumerate() {
-        // Upstream has another path in changes.
+        // On update kube-apiserver reports another path.
         let end = if old.is_some() { ".Spec" } else { "" };
         all.extend(fractions(
             &claim["spec"],
@@ -132,7 +137,7 @@ fn job(job: &Value, at: &str) -> Vec<String> {
 }
 
 fn cron_job(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut all: Vec<String> = named_for_pods(object, old).collect();
+    let mut all: Vec<String> = pod_name_warnings(object, old).collect();
     if changed(object, old) {
         all.extend(job(object, "spec.jobTemplate.spec"));
     }
@@ -164,24 +169,27 @@ fn account(account: &Value, old: Option<&Value>) -> Vec<String> {
 fn ingress(ingress: &Value) -> Vec<String> {
     const ANNOTATION: &str = "kubernetes.io/ingress.class";
     let old_way = has_annotation(ingress, ANNOTATION) && ingress["spec"]["ingressClassName"].is_null();
-    let told = format!("annotation {ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
-    old_way.then_some(told).into_iter().collect()
+    let warning =
+        format!("annotation {ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
+    old_way.then_some(warning).into_iter().collect()
 }
 
-/// Requests and limits of bytes that are no whole numbers: upstream looks at storage the other way round than at memory.
+/// Warns of fractional byte quantities in requests and limits. kube-apiserver checks storage requests first,
+/// but memory limits first.
 fn fractions(spec: &Value, at: &str, names: &[&str]) -> Vec<String> {
     let lists = if names == ["storage"] { ["requests", "limits"] } else { ["limits", "requests"] };
-    let asked = &spec["resources"];
-    if !asked.is_object() {
+    let resources = &spec["resources"];
+    if !resources.is_object() {
         return Vec::new();
     }
     let each = names.iter().flat_map(|name| lists.map(|list| (list, *name)));
-    let told = each
-        .filter_map(|(list, name)| fraction(&asked[list][name], || format!("{at}.resources.{list}[{name}]")));
-    told.collect()
+    let warnings = each.filter_map(|(list, name)| {
+        fraction(&resources[list][name], || format!("{at}.resources.{list}[{name}]"))
+    });
+    warnings.collect()
 }
 
-/// The path is written for what is told alone, which is next to nothing of what comes.
+/// Warns of a fractional byte quantity. The path is a closure because most quantities need no warning.
 fn fraction(amount: &Value, at: impl FnOnce() -> String) -> Option<String> {
     let amount = Amount::read(amount.as_str()?)?;
     (amount.thousandths() % 1000 != 0).then(|| {

@@ -1,4 +1,4 @@
-//! Configurations of webhooks.
+//! Defaults of webhook configurations.
 
 use super::Rules;
 use super::defaults::Default::{self, Fill, In};

@@ -10,7 +10,7 @@ use crate::model::table::text::{
 };
 use crate::model::table::workloads;
 
-/// The cells of an object's row.
+/// Returns the cells of an object.
 pub(crate) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     let mut cells = vec![json!(text(&object["metadata"]["name"]))];
     let created = &object["metadata"]["creationTimestamp"];
@@ -34,7 +34,7 @@ pub(crate) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
-/// The value of a column of a custom kind.
+/// Returns the value of a custom column.
 fn custom(object: &Value, path: &str, cell_type: &str, now: Timestamp) -> Value {
     let Some(value) = crate::model::jsonpath::first(object, path) else { return Value::Null };
     match (cell_type, value) {

@@ -2,7 +2,7 @@
 
 use crate::model::kinds::Kind;
 
-/// A column, as a table defines it and as CustomResourceDefinitions declare it.
+/// A column of a table or of a CRD's `additionalPrinterColumns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrinterColumn {
     pub(crate) name: String,
@@ -10,12 +10,12 @@ pub(crate) struct PrinterColumn {
     pub(crate) format: String,
     pub(crate) description: String,
     pub(crate) priority: i64,
-    /// Of custom kinds: where the value is.
+    /// Custom kinds: the JSON path of the value.
     pub(crate) path: String,
 }
 
-/// The columns of built-in kinds: `*` stands behind those that only wide output shows, `:` before another type than
-/// string.
+/// The columns of built-in kinds. A `*` suffix marks columns of the wide output. A type other than string
+/// follows after a `:`.
 const BUILT_IN: &[(&str, &str, &str)] = &[
     ("", "ConfigMap", "Data|Age"),
     ("", "Endpoints", "Endpoints|Age"),
@@ -73,7 +73,7 @@ const BUILT_IN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The columns of a kind, the name first.
+/// Returns the columns of a kind, starting with the name.
 pub(crate) fn columns(kind: &Kind) -> Vec<PrinterColumn> {
     let mut name = column("Name");
     "name".clone_into(&mut name.format);

@@ -1,4 +1,4 @@
-//! How values are written in cells.
+//! Formatting of cells.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,16 +7,16 @@ pub(crate) const UNKNOWN: &str = "<unknown>";
 pub(crate) const NONE: &str = "<none>";
 pub(crate) const UNSET: &str = "<unset>";
 
-/// How long ago a time was, as `22m` or `5d3h`; unknown where it is no time.
+/// Formats the time since a timestamp, for example `22m` or `5d3h`; `<unknown>` if it is invalid.
 pub(crate) fn age(time: &Value, now: Timestamp) -> String {
     match time.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
-        Some(time) => lasting(now.as_second() - time.as_second()),
+        Some(time) => human_duration(now.as_second() - time.as_second()),
         None => UNKNOWN.to_owned(),
     }
 }
 
-/// A number of seconds in two units at most, as kubectl writes it.
-pub(crate) fn lasting(seconds: i64) -> String {
+/// Formats a duration in seconds with at most two units, like kubectl.
+pub(crate) fn human_duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let pair = |whole: i64, unit: char, rest: i64, small: char| match rest {
         0 => format!("{whole}{unit}"),
@@ -37,12 +37,12 @@ pub(crate) fn lasting(seconds: i64) -> String {
     }
 }
 
-/// A text; empty where there is none.
+/// Returns a string, or the empty string for any other value.
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A text, or a word for its absence.
+/// Returns a string, or a placeholder if it is missing.
 pub(crate) fn or<'a>(value: &'a Value, absent: &'a str) -> &'a str {
     match text(value) {
         "" => absent,
@@ -62,7 +62,7 @@ pub(crate) fn size(value: &Value) -> usize {
     value.as_object().map_or_else(|| value.as_array().map_or(0, Vec::len), serde_json::Map::len)
 }
 
-/// Texts with commas between them, or a word for none.
+/// Joins strings with commas, or returns a placeholder if there are none.
 pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str>, absent: &str) -> String {
     match texts.collect::<Vec<_>>().join(",") {
         none if none.is_empty() => absent.to_owned(),
@@ -70,7 +70,7 @@ pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str>, absent: &str) -> 
     }
 }
 
-/// A number or a text, as ports and percentages are.
+/// Formats an integer or a string, for example a port or a percentage.
 pub(crate) fn int_or_text(value: &Value, absent: &str) -> String {
     match value {
         Value::Number(number) => number.to_string(),

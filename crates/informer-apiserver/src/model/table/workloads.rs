@@ -1,12 +1,12 @@
-//! The cells of pods and of what makes them.
+//! The cells of Pods and of workload kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::model::selectors::selector_text;
-use crate::model::table::text::{NONE, age as age_of, items, joined, lasting, number, or, size, text};
+use crate::model::table::text::{NONE, age as age_of, human_duration, items, joined, number, or, size, text};
 
-/// The cells of a kind of `apps` or `batch`.
+/// Returns the cells of a kind in `apps` or `batch`.
 pub(crate) fn cells(kind: &str, object: &Value, age: &str, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let template = &spec["template"]["spec"];
@@ -69,7 +69,7 @@ pub(crate) fn cells(kind: &str, object: &Value, age: &str, now: Timestamp) -> Ve
     cells
 }
 
-/// Names and images of the containers.
+/// Returns the names and the images of the containers.
 fn containers(template: &Value) -> [Value; 2] {
     let named =
         |name: &str| joined(items(&template["containers"]).map(|container| text(&container[name])), "");
@@ -100,17 +100,17 @@ fn job(object: &Value, age: &str, now: Timestamp) -> Vec<Value> {
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     let duration = match (time(&status["startTime"]), time(&status["completionTime"])) {
         (None, _) => String::new(),
-        (Some(start), end) => lasting(end.unwrap_or(now).as_second() - start.as_second()),
+        (Some(start), end) => human_duration(end.unwrap_or(now).as_second() - start.as_second()),
     };
     vec![json!(state), json!(completions), json!(duration), json!(age)]
 }
 
-/// The cells of a pod: what its containers are at, told in one word.
+/// Returns the cells of a Pod. The status is a summary of its container states.
 pub(crate) fn pod(pod: &Value, age: &str, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let mut reason = or(&status["reason"], text(&status["phase"])).to_owned();
     let mut restarts = Restarts::default();
-    let starting = initialising(pod, &mut restarts);
+    let starting = init_status(pod, &mut restarts);
     let mut ready = 0;
     if let Some(starting) = &starting {
         reason.clone_from(starting);
@@ -122,7 +122,7 @@ pub(crate) fn pod(pod: &Value, age: &str, now: Timestamp) -> Vec<Value> {
         for container in started.collect::<Vec<_>>().into_iter().rev() {
             restarts.add(container);
             let state = &container["state"];
-            if let Some(why) = ended_because(state) {
+            if let Some(why) = container_reason(state) {
                 reason = why;
             } else if container["ready"] == true && state["running"].is_object() {
                 running = true;
@@ -147,7 +147,7 @@ pub(crate) fn pod(pod: &Value, age: &str, now: Timestamp) -> Vec<Value> {
     vec![
         json!(format!("{ready}/{}", size(&spec["containers"]))),
         json!(reason),
-        json!(restarts.told(now)),
+        json!(restarts.summary(now)),
         json!(age),
         json!(if ip.is_empty() { NONE } else { ip }),
         json!(or(&spec["nodeName"], NONE)),
@@ -156,8 +156,8 @@ pub(crate) fn pod(pod: &Value, age: &str, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What an init container that is not through yet is at.
-fn initialising(pod: &Value, restarts: &mut Restarts) -> Option<String> {
+/// Returns the status of a Pod whose init containers are not finished.
+fn init_status(pod: &Value, restarts: &mut Restarts) -> Option<String> {
     let all = size(&pod["spec"]["initContainers"]);
     for (index, container) in items(&pod["status"]["initContainerStatuses"]).enumerate() {
         restarts.add(container);
@@ -166,7 +166,7 @@ fn initialising(pod: &Value, restarts: &mut Restarts) -> Option<String> {
             continue;
         }
         return Some(match text(&state["waiting"]["reason"]) {
-            _ if ended.is_object() => format!("Init:{}", ended_because(state).unwrap_or_default()),
+            _ if ended.is_object() => format!("Init:{}", container_reason(state).unwrap_or_default()),
             "" | "PodInitializing" => format!("Init:{index}/{all}"),
             reason => format!("Init:{reason}"),
         });
@@ -174,8 +174,8 @@ fn initialising(pod: &Value, restarts: &mut Restarts) -> Option<String> {
     None
 }
 
-/// Why a container waits or has ended.
-fn ended_because(state: &Value) -> Option<String> {
+/// Returns why a container waits or terminated.
+fn container_reason(state: &Value) -> Option<String> {
     let (waiting, ended) = (text(&state["waiting"]["reason"]), &state["terminated"]);
     if !waiting.is_empty() {
         return Some(waiting.to_owned());
@@ -203,10 +203,10 @@ impl Restarts {
         self.last = self.last.max(ended);
     }
 
-    fn told(&self, now: Timestamp) -> String {
+    fn summary(&self, now: Timestamp) -> String {
         match self.last {
             Some(last) if self.count > 0 => {
-                format!("{} ({} ago)", self.count, lasting(now.as_second() - last.as_second()))
+                format!("{} ({} ago)", self.count, human_duration(now.as_second() - last.as_second()))
             }
             _ => self.count.to_string(),
         }

@@ -1,21 +1,22 @@
-//! Objects in the form that Go gives them: empty members are left out, and those that are never left out are there.
+//! Normalization of objects to Go's encoding: empty optional fields are omitted, and required fields are
+//! present.
 
 use informer_schema::{BaseType, Field, Message, Shape};
 use serde_json::{Map, Value};
 
-/// Brings an object into that form.
+/// Normalizes an object.
 pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
-    // Types have many fields, of which objects have few: it is the members that are looked up.
+    // Types have many fields and objects have few, so the loop is over the members.
     object.retain(|name, value| {
         let Some(field) = message.field(name) else { return true };
         match value {
             Value::Null if field.is_always_written() => *value = zero_of(field),
-            // What is left of the zero instant where one might be missing: Go tells the two apart.
+            // A null time in a pointer field is kept: Go distinguishes the zero time from a missing one.
             Value::Null if field.shape() == Shape::Pointer && is_time(field) => return true,
             value if !field.is_always_written() && is_empty(field, value) => return false,
             value => {
                 form_value(field, value);
-                // Nor is the zero instant there, where nothing is said of what is empty.
+                // A zero time in an optional field that is not a pointer is omitted.
                 return !value.is_null() || field.is_always_written() || field.shape() == Shape::Pointer;
             }
         }
@@ -28,7 +29,7 @@ pub(crate) fn form(message: Message<'_>, object: &mut Map<String, Value>) {
     });
 }
 
-/// An object of which nothing is said, in that form.
+/// Returns the normalized empty object.
 pub(crate) fn zero(message: Message<'_>) -> Map<String, Value> {
     let mut object = Map::new();
     form(message, &mut object);
@@ -55,7 +56,8 @@ fn form_value(field: Field<'_>, value: &mut Value) {
     }
 }
 
-/// Brings a value, or all in a list or map, into another form. What has none stays as it is.
+/// Applies a conversion to a value, or to all values of a list or map. Values that cannot be converted are
+/// unchanged.
 fn form_each(value: &mut Value, to: &impl Fn(&Value) -> Option<Value>) {
     match value {
         Value::Object(members) => members.values_mut().for_each(|member| form_each(member, to)),
@@ -68,7 +70,7 @@ fn form_each(value: &mut Value, to: &impl Fn(&Value) -> Option<Value>) {
     }
 }
 
-/// Amounts are written in their shortest form.
+/// Formats a quantity in its canonical form.
 fn amount(value: &Value) -> Option<Value> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -78,7 +80,7 @@ fn amount(value: &Value) -> Option<Value> {
     informer_schema::canonical_quantity(&text).ok().map(Value::from)
 }
 
-/// Times are written in UTC; the zero instant is no text.
+/// Formats a time in UTC. The zero time is encoded as null.
 fn time(value: &Value) -> Option<Value> {
     informer_schema::canonical_time(value.as_str()?).ok().map(Value::from)
 }
@@ -91,7 +93,7 @@ fn is_time(field: Field<'_>) -> bool {
     matches!(field.base(), BaseType::Time | BaseType::MicroTime)
 }
 
-/// Whether Go leaves a value out, where it leaves anything out.
+/// Returns true if Go omits the value of an `omitempty` field.
 fn is_empty(field: Field<'_>, value: &Value) -> bool {
     match (field.shape(), value) {
         (_, Value::Null) => true,

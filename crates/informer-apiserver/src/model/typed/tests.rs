@@ -3,46 +3,46 @@ use serde_json::{Value, json};
 
 use super::fit;
 
-/// What is wrong with a pod, and what is left of it.
+/// Returns the result for a pod, and the pod without its unknown fields.
 fn fitted(mut pod: Value) -> (Result<Vec<String>, String>, Value) {
     let schema = Schema::builtin();
     let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
-    let told = fit(message, pod.as_object_mut().unwrap());
-    (told, pod)
+    let result = fit(message, pod.as_object_mut().unwrap());
+    (result, pod)
 }
 
 #[test]
-fn unknown_fields_are_told_with_their_places_and_are_gone() {
+fn unknown_fields_are_reported_with_paths_and_removed() {
     let container = json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 2, "odd": 3}]});
-    let (told, pod) =
+    let (result, pod) =
         fitted(json!({"extra": 1, "spec": {"containers": [{"name": "b"}, container], "strange": {"a": 1}}}));
-    let mut told = told.unwrap();
-    told.sort();
-    assert_eq!(told, ["extra", "spec.containers[1].ports[1].odd", "spec.strange"]);
+    let mut result = result.unwrap();
+    result.sort();
+    assert_eq!(result, ["extra", "spec.containers[1].ports[1].odd", "spec.strange"]);
     let container = json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 2}]});
     assert_eq!(pod, json!({"spec": {"containers": [{"name": "b"}, container]}}));
 }
 
 #[test]
-fn a_value_of_another_type_is_told_by_the_names_of_its_fields_alone() {
-    let (told, _) = fitted(json!({"spec": {"containers": [{"name": "a"}, {"name": 7}]}}));
-    let why = told.unwrap_err();
+fn type_mismatch_is_reported_with_field_names_only() {
+    let (result, _) = fitted(json!({"spec": {"containers": [{"name": "a"}, {"name": 7}]}}));
+    let why = result.unwrap_err();
     assert!(why.contains(".spec.containers.name of type string"), "{why}");
-    let (told, _) = fitted(json!({"metadata": {"labels": {"a.b/c": 7}}}));
-    let why = told.unwrap_err();
+    let (result, _) = fitted(json!({"metadata": {"labels": {"a.b/c": 7}}}));
+    let why = result.unwrap_err();
     assert!(why.contains(".metadata.labels of type string"), "{why}");
 }
 
 #[test]
-fn a_number_that_its_field_cannot_hold_is_told_itself() {
+fn number_out_of_range_is_reported_by_value() {
     let wrong = |spec: Value| fitted(json!({"spec": spec})).0.unwrap_err();
-    let told = "number 5000000000 into Go struct field PodSpec.spec.priority of type int32";
-    assert!(wrong(json!({"priority": 5_000_000_000_i64})).ends_with(told));
-    let told = "number 1.5 into Go struct field PodSpec.spec.priority of type int32";
-    assert!(wrong(json!({"priority": 1.5})).ends_with(told));
-    let told =
+    let result = "number 5000000000 into Go struct field PodSpec.spec.priority of type int32";
+    assert!(wrong(json!({"priority": 5_000_000_000_i64})).ends_with(result));
+    let result = "number 1.5 into Go struct field PodSpec.spec.priority of type int32";
+    assert!(wrong(json!({"priority": 1.5})).ends_with(result));
+    let result =
         "number 9223372036854775808 into Go struct field PodSpec.spec.activeDeadlineSeconds of type int64";
-    assert!(wrong(json!({"activeDeadlineSeconds": 1_u64 << 63})).ends_with(told));
+    assert!(wrong(json!({"activeDeadlineSeconds": 1_u64 << 63})).ends_with(result));
     let probe = json!({"httpGet": {"port": 5_000_000_000_i64}});
     let why = wrong(json!({"containers": [{"name": "a", "livenessProbe": probe}]}));
     assert_eq!(why, "json: cannot unmarshal number 5000000000 into Go value of type int32");
@@ -50,15 +50,15 @@ fn a_number_that_its_field_cannot_hold_is_told_itself() {
 }
 
 #[test]
-fn a_time_that_is_none_is_told_before_a_value_of_another_type_that_stands_before_it() {
+fn invalid_time_is_reported_before_an_earlier_type_mismatch() {
     let spec = json!({"priority": "high"});
     let status = json!({"startTime": "2001-13-01T00:00:00Z"});
-    let (told, _) = fitted(json!({"spec": spec, "status": status}));
-    assert_eq!(told.unwrap_err(), r#"parsing time "2001-13-01T00:00:00Z": month out of range"#);
+    let (result, _) = fitted(json!({"spec": spec, "status": status}));
+    assert_eq!(result.unwrap_err(), r#"parsing time "2001-13-01T00:00:00Z": month out of range"#);
 }
 
 #[test]
-fn a_time_is_kept_as_go_writes_it_and_the_zero_instant_as_null() {
+fn time_is_normalized_like_go_and_zero_time_becomes_null() {
     let schema = Schema::builtin();
     let message = schema.kind_by_api_version("v1", "Pod").map(Kind::message).unwrap();
     let condition = json!({"type": "a", "status": "", "lastProbeTime": "0001-01-01T00:00:00Z", "lastTransitionTime": "2001-01-01T00:00:00.9-01:00"});

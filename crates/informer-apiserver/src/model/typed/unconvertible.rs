@@ -1,4 +1,4 @@
-//! What Go's converter of values without types says of one that a field cannot hold.
+//! Error messages of Go's converter for untyped values (`FromUnstructured`).
 
 use informer_schema::{BaseType, Shape};
 use serde_json::Value;
@@ -6,21 +6,22 @@ use serde_json::Value;
 use super::go_name;
 use crate::model::metadata::json_type;
 
-/// Why a value becomes no list or map, or where no shape is given no single value, of a type.
+/// Returns the error for a value that cannot be converted to a list or map (`shape`), or to a scalar if there
+/// is no shape.
 pub(super) fn unconvertible(shape: Option<Shape>, base: BaseType<'_>, value: &Value) -> String {
     let (found, wanted) = (go_kind(value), go_name(base));
     match (shape, base) {
         (Some(Shape::Map), _) => format!("cannot restore map from {found}"),
         (Some(_), _) => format!("cannot restore slice from {found}"),
         (None, BaseType::Message(_)) => format!("cannot restore struct from: {found}"),
-        // These read themselves from JSON.
+        // These types decode themselves from JSON.
         (None, BaseType::Time | BaseType::MicroTime | BaseType::Duration) => {
             format!("json: cannot unmarshal {} into Go value of type string", json_type(value))
         }
         (None, BaseType::IntOrString) => {
             format!("json: cannot unmarshal {} into Go value of type int32", json_type(value))
         }
-        // Numbers become letters and smaller numbers in Go, but not here.
+        // Go converts numbers to strings and to smaller numbers. Here this is an error.
         (None, BaseType::String) if found == "int64" => format!("cannot convert {found} to {wanted}"),
         (None, BaseType::Int32 | BaseType::Int64) if found == "float64" => {
             format!("cannot convert {found} to {wanted}")

@@ -1,4 +1,4 @@
-//! YAML whose aliases are counted: a short text can name a long one again and again.
+//! YAML decoding with a limit for aliases: a short document can refer to a long anchor repeatedly.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,28 +6,29 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// What aliases may add to a text: enough for the anchors that people write, and little memory.
-const ALIASED_MAX: usize = 100_000;
+/// The size that aliases may add to a document. It is enough for manifests that people write, and small in
+/// memory.
+const MAX_ALIASED: usize = 100_000;
 
-/// What is said where aliases make too much, as upstream says it.
+/// kube-apiserver's error for excessive aliases.
 pub(crate) const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// Reads YAML as JSON.
+/// Decodes YAML into a JSON value.
 ///
 /// # Errors
 ///
-/// When the text is no YAML, or its aliases make far more of it than is written there.
+/// Returns an error if the document is not YAML, or if its aliases expand to much more than its own size.
 pub(crate) fn read(text: &[u8]) -> Result<Value, serde_norway::Error> {
-    // A value takes a byte for itself and one to be apart from the next at least.
-    let left = Cell::new(2 * text.len() + ALIASED_MAX);
-    Counted(&left).deserialize(serde_norway::Deserializer::from_slice(text))
+    // A value takes at least two bytes of a document: itself and a separator.
+    let left = Cell::new(2 * text.len() + MAX_ALIASED);
+    Budgeted(&left).deserialize(serde_norway::Deserializer::from_slice(text))
 }
 
-/// Makes a value of whatever comes, as long as there is something left.
+/// A deserializer seed that fails once the budget is spent.
 #[derive(Clone, Copy)]
-struct Counted<'a>(&'a Cell<usize>);
+struct Budgeted<'a>(&'a Cell<usize>);
 
-impl Counted<'_> {
+impl Budgeted<'_> {
     fn spend<E: Error>(self, bytes: usize) -> Result<(), E> {
         let left = self.0.get().checked_sub(1 + bytes);
         self.0.set(left.ok_or_else(|| E::custom(EXCESSIVE))?);
@@ -35,7 +36,7 @@ impl Counted<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Counted<'_> {
+impl<'de> DeserializeSeed<'de> for Budgeted<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -43,7 +44,7 @@ impl<'de> DeserializeSeed<'de> for Counted<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Counted<'_> {
+impl<'de> Visitor<'de> for Budgeted<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Keys that a map of YAML has twice, as a strict reader in Go tells them.
+//! Duplicate keys in YAML maps, with the messages of Go's strict decoder.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -7,62 +7,64 @@ use std::fmt;
 use informer_schema::MAX_STRICT_PROBLEMS;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The line of a value is found by reading the text up to there again. So many bytes are read for that at most, lest a long text
-/// takes seconds; what is left is not told.
-const READ_BYTES_MAX: usize = 4 << 20;
-/// So often the text is read for one key.
+/// The maximum number of bytes parsed to find line numbers. The parser reports a line only on error, so each
+/// line requires parsing the document again up to that position. Duplicate keys beyond the limit are not
+/// reported.
+const MAX_READ_BYTES: usize = 4 << 20;
+/// The number of times the document is parsed for one duplicate key.
 const READS: usize = 2;
 
-/// What is wrong with a text that is known to be YAML; `None` where no key is there twice.
+/// Returns the errors for valid YAML, or `None` if there are no duplicate keys.
 pub(crate) fn find(text: &[u8]) -> Option<String> {
-    let seen = RefCell::new(Seen::default());
+    let seen = RefCell::new(WalkState::default());
     Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text)).ok()?;
-    let found = seen.into_inner().twice;
-    let count = (READ_BYTES_MAX / READS / text.len().max(1)).clamp(1, MAX_STRICT_PROBLEMS);
-    let told: Vec<String> = found.iter().take(count).map(|again| again.told(text)).collect();
-    (!told.is_empty()).then(|| format!("unmarshal errors:{}", told.concat()))
+    let found = seen.into_inner().duplicates;
+    let count = (MAX_READ_BYTES / READS / text.len().max(1)).clamp(1, MAX_STRICT_PROBLEMS);
+    let messages: Vec<String> = found.iter().take(count).map(|duplicate| duplicate.message(text)).collect();
+    (!messages.is_empty()).then(|| format!("unmarshal errors:{}", messages.concat()))
 }
 
-/// A key that is there again.
+/// A duplicate key.
 #[derive(Debug)]
-struct Again {
-    /// As Go shows it.
+struct DuplicateKey {
+    /// The key in Go's format.
     key: String,
-    /// Its number, and that of its value, in the order of the text.
+    /// The ordinals of the key and of its value in the document.
     at: [usize; READS],
 }
 
-impl Again {
-    fn told(&self, text: &[u8]) -> String {
-        // The line is that of the value; but of an alias the reader knows the line of what it stands for, which is before the key.
+impl DuplicateKey {
+    fn message(&self, text: &[u8]) -> String {
+        // Go reports the line of the value. For an alias the parser reports the line of the anchor, which is
+        // before the key.
         let line = self.at.map(|number| line(text, number)).into_iter().max().unwrap_or_default();
         format!("\n  line {line}: key {} already set in map", self.key)
     }
 }
 
-/// The line where a key or a value begins, by its number.
+/// Returns the line on which the key or value with this ordinal starts.
 fn line(text: &[u8], number: usize) -> usize {
-    let seen = RefCell::new(Seen { until: Some(number), ..Seen::default() });
+    let seen = RefCell::new(WalkState { until: Some(number), ..WalkState::default() });
     let ended = Walk(&seen).deserialize(serde_norway::Deserializer::from_slice(text));
     ended.err().and_then(|error| error.location()).map_or(1, |location| location.line())
 }
 
-/// What a walk has met so far.
+/// The state of a walk.
 #[derive(Debug, Default)]
-struct Seen {
-    /// Keys and values.
+struct WalkState {
+    /// The number of keys and values visited.
     count: usize,
-    /// The one before which the walk ends, so that the reader says where it is.
+    /// The ordinal at which the walk fails, so that the parser's error contains its line.
     until: Option<usize>,
-    twice: Vec<Again>,
+    duplicates: Vec<DuplicateKey>,
 }
 
-/// Goes through YAML.
+/// Walks through a YAML document.
 #[derive(Debug, Clone, Copy)]
-struct Walk<'w>(&'w RefCell<Seen>);
+struct Walk<'w>(&'w RefCell<WalkState>);
 
 impl Walk<'_> {
-    fn meet<E: Error>(self) -> Result<(), E> {
+    fn visit<E: Error>(self) -> Result<(), E> {
         let mut seen = self.0.borrow_mut();
         if seen.until == Some(seen.count) {
             return Err(E::custom("here"));
@@ -88,41 +90,41 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_none<E: Error>(self) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        self.meet()
+        self.visit()
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        self.meet()?;
+        self.visit()?;
         while items.next_element_seed(self)?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        self.meet()?;
+        self.visit()?;
         let mut keys = HashSet::new();
         loop {
             let here = self.0.borrow().count;
@@ -130,7 +132,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
             let value = self.0.borrow().count;
             members.next_value_seed(self)?;
             if keys.contains(&key) {
-                self.0.borrow_mut().twice.push(Again { key, at: [here, value] });
+                self.0.borrow_mut().duplicates.push(DuplicateKey { key, at: [here, value] });
             } else {
                 keys.insert(key);
             }
@@ -138,13 +140,13 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// A key as Go shows it: `1` and `"1"` are two.
+/// Decodes a key in Go's format, in which `1` and `"1"` differ.
 #[derive(Debug, Clone, Copy)]
 struct Key<'w>(Walk<'w>);
 
 impl Key<'_> {
-    fn told<E: Error>(self, key: impl fmt::Display) -> Result<String, E> {
-        self.0.meet().map(|()| key.to_string())
+    fn format<E: Error>(self, key: impl fmt::Display) -> Result<String, E> {
+        self.0.visit().map(|()| key.to_string())
     }
 }
 
@@ -164,41 +166,41 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 
     fn visit_none<E: Error>(self) -> Result<String, E> {
-        self.told("<nil>")
+        self.format("<nil>")
     }
 
     fn visit_unit<E: Error>(self) -> Result<String, E> {
-        self.told("<nil>")
+        self.format("<nil>")
     }
 
     fn visit_bool<E: Error>(self, key: bool) -> Result<String, E> {
-        self.told(key)
+        self.format(key)
     }
 
     fn visit_i64<E: Error>(self, key: i64) -> Result<String, E> {
-        self.told(key)
+        self.format(key)
     }
 
     fn visit_u64<E: Error>(self, key: u64) -> Result<String, E> {
-        self.told(key)
+        self.format(key)
     }
 
     fn visit_f64<E: Error>(self, key: f64) -> Result<String, E> {
-        self.told(key)
+        self.format(key)
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<String, E> {
-        self.told(format_args!("{key:?}"))
+        self.format(format_args!("{key:?}"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        self.told("a list")
+        self.format("a list")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<String, A::Error> {
         while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        self.told("a map")
+        self.format("a map")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one rule may cost.
+//! The cost estimate for one rule.
 
 use std::rc::Rc;
 
@@ -7,42 +7,42 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue
 use serde_json::Value;
 
 use super::super::parts::parts;
-use super::LOOKS_MAX;
+use super::MAX_VISITS;
 use super::functions;
 use super::shape::{Shape, size};
 
-/// A list, or an object, that a rule makes.
+/// The cost of constructing a list or a map.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
-/// A question to the authorizer.
+/// The cost of an authorizer check.
 const CHECK_COST: u64 = 350_000;
 
-/// Reckons one rule.
-pub(super) struct Reckoning<'a, 'r> {
-    /// Values that were looked at.
-    looks: u64,
-    /// What names stand for; the last one of a name counts.
+/// Estimates the cost of one rule.
+pub(super) struct Estimate<'a, 'r> {
+    /// The number of visited values.
+    visited: u64,
+    /// The variables in scope. The last one of a name wins.
     names: Vec<(&'r str, Shape<'a>)>,
-    /// The size of the largest value that the rule is about.
+    /// The size of the largest variable of the rule.
     whole: u64,
 }
 
-impl<'a, 'r> Reckoning<'a, 'r> {
-    /// Reckons a rule about these values, after so many looks for others.
-    pub(super) fn about(values: &[(&'r str, &'a Value)], looks: u64) -> Self {
+impl<'a, 'r> Estimate<'a, 'r> {
+    /// Creates an estimate for a rule with these variables. `visited` is the number of values visited before.
+    pub(super) fn about(values: &[(&'r str, &'a Value)], visited: u64) -> Self {
         let names = values.iter().map(|(name, value)| (*name, Shape::of(value))).collect();
         let whole = values.iter().map(|(_, value)| size(value)).max().unwrap_or_default();
-        Self { looks, names, whole }
+        Self { visited, names, whole }
     }
 
-    /// So many values have been looked at in the end, all of the rule's own among them.
-    pub(super) fn looks(&self) -> u64 {
-        self.looks.saturating_add(self.whole)
+    /// Returns the number of visited values, including all values of the rule's variables.
+    pub(super) fn visited(&self) -> u64 {
+        self.visited.saturating_add(self.whole)
     }
 
-    /// What an expression may cost, and what it may come to.
+    /// Returns the cost of an expression and the shape of its result.
     pub(super) fn cost(&mut self, expr: &'r IdedExpr) -> (u64, Shape<'a>) {
-        if self.looks > LOOKS_MAX {
+        if self.visited > MAX_VISITS {
             return (u64::MAX, Shape::Length(0));
         }
         let (cost, shape) = match &expr.expr {
@@ -56,17 +56,17 @@ impl<'a, 'r> Reckoning<'a, 'r> {
                 let shape = if select.test { Shape::Length(0) } else { self.field(&operand, &select.field) };
                 (cost.saturating_add(1), shape)
             }
-            Expr::List(_) => self.made(LIST_COST, parts(expr)),
-            Expr::Map(_) => self.made(MAP_COST, parts(expr)),
+            Expr::List(_) => self.literal(LIST_COST, parts(expr)),
+            Expr::Map(_) => self.literal(MAP_COST, parts(expr)),
             Expr::Call(call) => self.call(call),
-            Expr::Comprehension(all) => self.over(all),
-            // Rules with these do not come here.
+            Expr::Comprehension(all) => self.comprehension(all),
+            // Rules with these expressions are rejected earlier.
             Expr::Struct(_) | Expr::Unspecified => (u64::MAX, Shape::Length(0)),
         };
         if let Shape::Values(values) = &shape {
-            self.looks = self.looks.saturating_add(values.len() as u64);
+            self.visited = self.visited.saturating_add(values.len() as u64);
         }
-        self.looks = self.looks.saturating_add(1);
+        self.visited = self.visited.saturating_add(1);
         (cost, shape)
     }
 
@@ -77,7 +77,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
 
     fn field(&self, operand: &Shape<'a>, name: &str) -> Shape<'a> {
         match operand {
-            // Names that CEL cannot write have another form.
+            // Field names that are not CEL identifiers are escaped with `__`.
             Shape::Values(values) if !name.contains("__") => {
                 Shape::gather(values, |value| value.get(name).into_iter())
             }
@@ -85,7 +85,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
         }
     }
 
-    fn made(&mut self, cost: u64, parts: Vec<&'r IdedExpr>) -> (u64, Shape<'a>) {
+    fn literal(&mut self, cost: u64, parts: Vec<&'r IdedExpr>) -> (u64, Shape<'a>) {
         let count = parts.len() as u64;
         let (mut cost, mut item) = (cost, None);
         for part in parts {
@@ -104,7 +104,7 @@ impl<'a, 'r> Reckoning<'a, 'r> {
             (Shape::Nothing, shape) | (shape, Shape::Nothing) => shape,
             (Shape::Number(one), Shape::Number(other)) => Shape::Number(one.max(other)),
             (Shape::Quantity(one), Shape::Quantity(other)) => Shape::Quantity(one.max(other)),
-            // The other one may be a number of any size.
+            // A `Length(0)` may be a number of any size, so it only yields to a shape that is not a number.
             (Shape::Length(0), shape) | (shape, Shape::Length(0)) if shape.number().is_none() => shape,
             (Shape::Values(one), Shape::Values(other)) => {
                 Shape::Values(Rc::new(one.iter().chain(other.iter()).copied().collect()))
@@ -147,8 +147,8 @@ impl<'a, 'r> Reckoning<'a, 'r> {
         }
     }
 
-    /// A loop.
-    fn over(&mut self, all: &'r ComprehensionExpr) -> (u64, Shape<'a>) {
+    /// Returns the cost of a comprehension.
+    fn comprehension(&mut self, all: &'r ComprehensionExpr) -> (u64, Shape<'a>) {
         let (range_cost, range) = self.cost(&all.iter_range);
         let (init_cost, init) = self.cost(&all.accu_init);
         let (steps, before) = (range.len(), self.names.len());

@@ -1,22 +1,23 @@
-//! Costs of CEL functions whose result may be larger than their arguments, or that traverse an argument more than once.
+//! The costs of CEL functions whose result may be larger than their arguments, or that traverse an argument
+//! more than once.
 //!
 //! Any other function costs the size of its arguments, and its result is not larger.
 
 use std::rc::Rc;
 
-use super::shape::{LETTERS, Shape};
+use super::shape::{CHARS_PER_UNIT, Shape};
 
 /// The largest exponent of a quantity that is not too expensive: the interpreter writes out every digit.
-const EXPONENT_MAX: u64 = 1_000;
+const MAX_EXPONENT: u64 = 1_000;
 /// The largest precision in a format string (`%.3f`); the interpreter panics for a larger one.
-const PRECISION_MAX: u64 = 10_000;
+const MAX_PRECISION: u64 = 10_000;
 
-/// Returns what a function or an operator costs in addition to its arguments, and the shape of its result; `None` if it has the
-/// cost of most functions.
+/// Returns the cost of a function or an operator in addition to its arguments, and the shape of its result.
+/// Returns `None` for functions with the default cost.
 pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Shape<'a>)> {
     // The receiver comes first; the name of a library is a receiver, too.
     let shapes: Vec<&Shape<'a>> = all.iter().map(|(_, shape)| shape).collect();
-    let letters = |count: u64| (count / LETTERS, Shape::Length(count));
+    let letters = |count: u64| (count / CHARS_PER_UNIT, Shape::Length(count));
     Some(match (name.rsplit('.').next().unwrap_or(name), shapes.as_slice()) {
         ("_+_" | "_-_", [Shape::Number(one), Shape::Number(other)]) => {
             (0, Shape::Number(one.saturating_add(*other)))
@@ -56,7 +57,7 @@ pub(super) fn cost<'a>(name: &str, all: &[(u64, Shape<'a>)]) -> Option<(u64, Sha
         }
         ("string", [Shape::Quantity(count)]) => letters(*count),
         ("matches" | "find" | "findAll", [text, pattern, ..]) => {
-            let product = (text.len() / LETTERS + 1).saturating_mul(pattern.len() / 4 + 1);
+            let product = (text.len() / CHARS_PER_UNIT + 1).saturating_mul(pattern.len() / 4 + 1);
             (product, Shape::Length(text.len()))
         }
         // Each element is compared with all others.
@@ -80,13 +81,13 @@ fn precision(format: &Shape<'_>) -> u64 {
         text.split("%.").skip(1).fold(0, |sum: u64, rest| {
             let digits = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
             let asked = rest[..digits].parse::<u64>().unwrap_or(u64::MAX);
-            sum.saturating_add(if asked > PRECISION_MAX { u64::MAX } else { asked })
+            sum.saturating_add(if asked > MAX_PRECISION { u64::MAX } else { asked })
         })
     };
     texts.into_iter().map(of).max().unwrap_or_default()
 }
 
-/// The cost of a quantity and its length when it is written out: the exponent is the number of zeros.
+/// Returns the cost of a quantity and its length when it is written out. The exponent is the number of zeros.
 fn quantity<'a>(text: &Shape<'a>) -> (u64, Shape<'a>) {
     let Some(texts) = text.texts() else { return (text.weight(), Shape::Quantity(u64::MAX)) };
     let exponent = |text: &str| {
@@ -95,7 +96,7 @@ fn quantity<'a>(text: &Shape<'a>) -> (u64, Shape<'a>) {
         digits.map_or(0, |digits| digits.parse::<u64>().unwrap_or(if digits == "i" { 0 } else { u64::MAX }))
     };
     match texts.into_iter().map(exponent).max().unwrap_or_default() {
-        zeros if zeros > EXPONENT_MAX => (u64::MAX, Shape::Quantity(0)),
+        zeros if zeros > MAX_EXPONENT => (u64::MAX, Shape::Quantity(0)),
         zeros => (text.weight(), Shape::Quantity(text.len().saturating_add(zeros))),
     }
 }

@@ -1,22 +1,22 @@
-//! What the parts of a rule may come to.
+//! The possible results of the subexpressions of a rule.
 
 use std::rc::Rc;
 
 use serde_json::Value;
 
-/// Letters that a call goes through for one unit.
-pub(super) const LETTERS: u64 = 10;
+/// The number of characters that a call traverses for one cost unit.
+pub(super) const CHARS_PER_UNIT: u64 = 10;
 /// The longest number when it is written out, in characters.
-const NUMBER_LETTERS: u64 = 330;
+const MAX_NUMBER_CHARS: u64 = 330;
 
-/// What a part of a rule may come to, as far as costs go.
+/// An upper bound for the result of a subexpression.
 #[derive(Clone)]
 pub(super) enum Shape<'a> {
     /// One of these values of the object.
     Values(Rc<Vec<&'a Value>>),
-    /// A list of so many at most, each of this shape.
+    /// A list of at most this many items, each of this shape.
     Items(u64, Rc<Self>),
-    /// A text or anything else of this length at most.
+    /// A string or another value of at most this length.
     Length(u64),
     /// A string literal of the rule.
     Text(Rc<str>),
@@ -42,12 +42,13 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The number of characters and values, nested ones included: the size of a comparison and of the written value.
+    /// The number of characters and values, nested ones included: the cost of a comparison and the length of
+    /// the string form.
     pub(super) fn total(&self) -> u64 {
         match self {
             Self::Values(values) => values.iter().map(|value| size(value)).max().unwrap_or_default(),
             Self::Items(length, item) => length.saturating_mul(item.total().saturating_add(1)),
-            Self::Number(_) => NUMBER_LETTERS,
+            Self::Number(_) => MAX_NUMBER_CHARS,
             Self::Quantity(letters) => *letters,
             Self::Nothing => 0,
             Self::Length(_) | Self::Text(_) => self.len(),
@@ -101,21 +102,21 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What a call costs that goes through it.
+    /// Returns the cost of a call that traverses the value.
     pub(super) fn weight(&self) -> u64 {
         let weight = |value: &&Value| match value {
-            Value::String(text) => text.len() as u64 / LETTERS,
+            Value::String(text) => text.len() as u64 / CHARS_PER_UNIT,
             other => length(other),
         };
         match self {
             Self::Values(values) => values.iter().map(weight).max().unwrap_or_default(),
             Self::Items(length, _) => *length,
-            Self::Length(_) | Self::Text(_) => self.len() / LETTERS,
+            Self::Length(_) | Self::Text(_) => self.len() / CHARS_PER_UNIT,
             Self::Nothing | Self::Number(_) | Self::Quantity(_) => 0,
         }
     }
 
-    /// What a loop over it sees: the items of a list, the names of an object.
+    /// Returns the shape of the loop variable: the items of a list or the keys of a map.
     pub(super) fn items(&self) -> Self {
         match self {
             Self::Values(values) => match values.iter().any(|value| value.is_object()) {
@@ -132,7 +133,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What an index finds in it.
+    /// Returns the shape of the result of an index expression.
     pub(super) fn entries(&self) -> Self {
         match self {
             Self::Values(values) => Self::gather(values, |value| {
@@ -151,7 +152,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The length of a value itself: letters, items, members.
+/// Returns the length of a value itself: characters, items or members.
 fn length(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -161,7 +162,7 @@ fn length(value: &Value) -> u64 {
     }
 }
 
-/// The letters and values of all of it.
+/// Returns the number of characters and values, nested ones included.
 pub(super) fn size(value: &Value) -> u64 {
     let below: u64 = match value {
         Value::Array(items) => items.iter().map(size).sum(),

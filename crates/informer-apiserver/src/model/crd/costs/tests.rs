@@ -1,9 +1,9 @@
 use kube_cel::compile_schema;
 use serde_json::{Value, json};
 
-use super::excess;
+use super::find_excess;
 
-/// A schema with one rule for `spec`.
+/// Returns a schema with one rule for `spec`.
 fn rule(rule: &str) -> Value {
     let validations = json!([{"rule": rule}]);
     json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": validations, "properties": {
@@ -13,8 +13,8 @@ fn rule(rule: &str) -> Value {
     }}}})
 }
 
-fn told(expression: &str, spec: Value) -> Option<String> {
-    excess(&compile_schema(&rule(expression)), &json!({"spec": spec}), None).map(|cause| {
+fn cost_error(expression: &str, spec: Value) -> Option<String> {
+    find_excess(&compile_schema(&rule(expression)), &json!({"spec": spec}), None).map(|cause| {
         assert_eq!((cause.field.as_str(), cause.reason), ("spec", "FieldValueInvalid"));
         cause.message
     })
@@ -25,11 +25,11 @@ fn numbers(count: usize) -> Value {
 }
 
 #[test]
-fn a_rule_that_goes_through_too_much_is_told_as_upstream_does() {
+fn expensive_rule_is_rejected_with_the_error_of_kube_apiserver() {
     let twice = "self.l.all(x, self.l.all(y, x + y >= 0))";
-    assert_eq!(told(twice, json!({"l": numbers(300)})), None);
+    assert_eq!(cost_error(twice, json!({"l": numbers(300)})), None);
     assert_eq!(
-        told(twice, json!({"l": numbers(1000)})).unwrap(),
+        cost_error(twice, json!({"l": numbers(1000)})).unwrap(),
         format!(
             "Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
              due to call cost exceeds limit for rule: {twice}"
@@ -38,7 +38,7 @@ fn a_rule_that_goes_through_too_much_is_told_as_upstream_does() {
 }
 
 #[test]
-fn what_is_walked_once_is_cheap_however_it_is_written() {
+fn rules_that_traverse_a_value_once_are_cheap() {
     let lists: Vec<Value> = (0..300).map(|_| json!({"p": numbers(100)})).collect();
     for rule in [
         "self.m.all(i, i.p.all(x, x >= 0))",
@@ -47,12 +47,12 @@ fn what_is_walked_once_is_cheap_however_it_is_written() {
         "self.m.all(i, !has(i.p) || size(i.p) < 1000)",
         "self.m[0].p.exists_one(x, x == 1) && self.s.matches('^a+$') && self.s != 'b'",
     ] {
-        assert_eq!(told(rule, json!({"m": lists, "s": "a".repeat(1000)})), None, "{rule}");
+        assert_eq!(cost_error(rule, json!({"m": lists, "s": "a".repeat(1000)})), None, "{rule}");
     }
 }
 
 #[test]
-fn loops_over_what_loops_have_made_are_counted_too() {
+fn loops_over_results_of_loops_are_counted() {
     let lists: Vec<Value> = (0..100).map(|_| json!({"p": numbers(100)})).collect();
     for rule in [
         "self.m.all(i, i.p.all(x, i.p.all(y, i.p.all(z, x + y + z >= 0))))",
@@ -62,19 +62,19 @@ fn loops_over_what_loops_have_made_are_counted_too() {
         "(self.l + self.l + self.l + self.l).all(x, (self.l + self.l + self.l + self.l).all(y, x == y))",
     ] {
         let spec = json!({"m": lists, "s": "a".repeat(1000), "l": numbers(200)});
-        assert!(told(rule, spec).is_some(), "{rule}");
+        assert!(cost_error(rule, spec).is_some(), "{rule}");
     }
 }
 
 #[test]
-fn many_cheap_rules_are_expensive_together() {
+fn total_cost_of_all_rules_is_limited() {
     let schema = json!({"type": "object", "properties": {"l": {"type": "array", "items": {
         "type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x + y >= 0))"}]
     }}}});
     let object = |count: usize| json!({"l": vec![numbers(200); count]});
     let compiled = compile_schema(&schema);
-    assert!(excess(&compiled, &object(20), None).is_none());
-    let cause = excess(&compiled, &object(100), None).unwrap();
+    assert!(find_excess(&compiled, &object(20), None).is_none());
+    let cause = find_excess(&compiled, &object(100), None).unwrap();
     assert!(
         cause
             .message
@@ -84,15 +84,15 @@ fn many_cheap_rules_are_expensive_together() {
 }
 
 #[test]
-fn a_rule_about_a_change_costs_nothing_without_one() {
+fn transition_rule_costs_nothing_on_create() {
     let compiled = compile_schema(&rule("self.l.all(x, oldSelf.l.all(y, x + y >= 0))"));
     let object = json!({"spec": {"l": numbers(1000)}});
-    assert!(excess(&compiled, &object, None).is_none());
-    assert!(excess(&compiled, &object, Some(&object)).is_some());
+    assert!(find_excess(&compiled, &object, None).is_none());
+    assert!(find_excess(&compiled, &object, Some(&object)).is_some());
 }
 
 #[test]
-fn results_that_are_longer_than_what_they_are_made_from_are_counted() {
+fn results_larger_than_their_arguments_are_counted() {
     let spec = json!({"s": "a".repeat(3_000), "l": numbers(2_000), "m": [{"p": numbers(1_000)}]});
     for rule in [
         "lists.range(1000000000).size() > 0",
@@ -111,12 +111,12 @@ fn results_that_are_longer_than_what_they_are_made_from_are_counted() {
         "string(quantity('1e-9' + '99999999')) == ''",
         "lists.range(1000).all(x, lists.range(1000) == lists.range(1000) || lists.range(1000) == lists.range(1000))",
     ] {
-        assert!(told(rule, spec.clone()).is_some(), "{rule}");
+        assert!(cost_error(rule, spec.clone()).is_some(), "{rule}");
     }
 }
 
 #[test]
-fn bounded_results_are_not_refused() {
+fn rules_with_bounded_results_are_accepted() {
     let spec = json!({"s": "a-b-c", "l": numbers(200), "m": [{"p": numbers(100)}]});
     for rule in [
         "lists.range(size(self.l)).all(i, self.l[i] == i)",
@@ -129,6 +129,6 @@ fn bounded_results_are_not_refused() {
         "self.l.distinct().size() == 200 && self.l.isSorted() && [80, 443].all(port, !(port in self.l) || port < 200)",
         "self.l.all(x, x + 1 > 0 && x in [1, 2, 3] || x >= 0) && sets.contains(self.l, [1, 2])",
     ] {
-        assert_eq!(told(rule, spec.clone()), None, "{rule}");
+        assert_eq!(cost_error(rule, spec.clone()), None, "{rule}");
     }
 }

@@ -1,15 +1,15 @@
 use serde_json::json;
 
-use super::{Used, decide, set_condition};
+use super::{UsedNames, decide, set_condition};
 
-fn used() -> Used {
-    let mut used = Used::default();
+fn used() -> UsedNames {
+    let mut used = UsedNames::default();
     used.add(&json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList", "shortNames": ["ga"]}));
     used
 }
 
 #[test]
-fn names_that_are_free_are_given_beside_one_that_is_not() {
+fn free_names_are_accepted_despite_a_conflict() {
     let wanted = json!({"plural": "kinds", "singular": "kinde", "kind": "Gadget", "listKind": "KindList", "categories": ["all"]});
     let decision = decide(&wanted, &json!({"plural": "", "kind": ""}), &used());
     let given = json!({"plural": "kinds", "singular": "kinde", "kind": "", "listKind": "KindList", "categories": ["all"]});
@@ -18,13 +18,13 @@ fn names_that_are_free_are_given_beside_one_that_is_not() {
 }
 
 #[test]
-fn resources_and_kinds_are_different_names() {
+fn resource_and_kind_names_do_not_conflict() {
     let wanted = json!({"plural": "Gadget", "singular": "one", "kind": "gadgets", "listKind": "ga"});
     assert_eq!(decide(&wanted, &json!({}), &used()).conflict, None);
 }
 
 #[test]
-fn what_a_definition_has_is_not_in_its_own_way() {
+fn crd_does_not_conflict_with_its_own_names() {
     let names = json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList", "shortNames": ["ga"]});
     let mut wanted = names.clone();
     wanted["shortNames"] = json!(["ga", "gd"]);
@@ -33,7 +33,7 @@ fn what_a_definition_has_is_not_in_its_own_way() {
 }
 
 #[test]
-fn short_names_are_given_together() {
+fn short_names_are_accepted_all_or_none() {
     let own = json!({"plural": "a", "kind": "A", "shortNames": ["x"]});
     let wanted = json!({"plural": "a", "kind": "A", "shortNames": ["y", "ga", "gadget"]});
     let decision = decide(&wanted, &own, &used());
@@ -43,7 +43,7 @@ fn short_names_are_given_together() {
 }
 
 #[test]
-fn a_condition_is_as_old_as_its_status() {
+fn condition_transition_time_changes_only_with_status() {
     let mut definition = json!({"status": {"conditions": null}});
     set_condition(&mut definition, "NamesAccepted", ("False", "KindConflict", "a"), "then");
     set_condition(&mut definition, "NamesAccepted", ("False", "PluralConflict", "b"), "later");

@@ -1,8 +1,8 @@
-use super::makes_messages;
+use super::constructs_messages;
 
 #[test]
-fn rules_that_make_messages_are_found() {
+fn message_construction_is_detected() {
     let program = |text: &str| kube_cel::cel::Program::compile(text).unwrap();
-    assert!(makes_messages(program("[1].all(x, Foo{a: x} == self)").expression()));
-    assert!(!makes_messages(program("[1].all(x, {'a': x} == self)").expression()));
+    assert!(constructs_messages(program("[1].all(x, Foo{a: x} == self)").expression()));
+    assert!(!constructs_messages(program("[1].all(x, {'a': x} == self)").expression()));
 }

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::apply;
 
 const OBJECT: &str = r#"{"data":{"k":"v"},"l":["a"],"metadata":{"name":"a"},"nil":null}"#;
-/// What `gopkg.in/evanphx/json-patch.v4` made of operations on that object.
+/// The results of `gopkg.in/evanphx/json-patch.v4` for operations on [`OBJECT`].
 const OUTCOMES: &str = include_str!("outcomes.txt");
 
 fn applied(operation: &str) -> Result<Value, String> {
@@ -12,7 +12,7 @@ fn applied(operation: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn operations_do_and_say_what_those_of_upstream_do() {
+fn operations_match_evanphx_json_patch() {
     for line in OUTCOMES.lines() {
         let (operation, outcome) = line.split_once('\t').unwrap();
         let expected = match outcome.strip_prefix("OK ") {
@@ -24,7 +24,7 @@ fn operations_do_and_say_what_those_of_upstream_do() {
 }
 
 #[test]
-fn a_root_that_is_replaced_by_nothing_is_an_error_where_upstream_panics() {
+fn replace_or_test_of_the_root_without_value_is_an_error() {
     for operation in [r#"{"op":"replace","path":""}"#, r#"{"op":"test","path":""}"#] {
         assert!(applied(operation).is_err());
     }

@@ -8,7 +8,7 @@ fn through(mut event: Value, convert: fn(&mut serde_json::Map<String, Value>)) -
 }
 
 #[test]
-fn an_event_is_the_same_after_both_ways() {
+fn event_survives_conversion_in_both_directions() {
     let core = json!({
         "metadata": {"name": "a"}, "involvedObject": {"kind": "Pod"}, "reason": "Started", "message": "it runs",
         "source": {"component": "kubelet"}, "firstTimestamp": "2020-01-01T00:00:00Z", "lastTimestamp": null, "count": 2,

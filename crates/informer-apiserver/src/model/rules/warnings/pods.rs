@@ -1,4 +1,4 @@
-//! Pods, and templates of pods.
+//! Warnings about Pods and pod templates.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use super::{addresses, ports, volumes};
 use super::{fraction, fractions, has_annotation, list, text};
 use crate::model::labels::label_value_problems;
 
-/// Annotations that do nothing any more, and what does.
-const OLD_ANNOTATIONS: [(&str, &str); 3] = [
+/// Annotations that no longer work, with their replacement.
+const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -25,11 +25,11 @@ const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.
 const SECCOMP_IS_OLD: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 const APP_ARMOR_OF_CONTAINER: &str = "container.apparmor.security.beta.kubernetes.io/";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
-/// In the order of their visit.
+/// In the order in which kube-apiserver visits them.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Labels of nodes that have other names by now.
-fn old_label(label: &str) -> Option<&'static str> {
+/// Returns the deprecation message of a node label.
+fn deprecated_label(label: &str) -> Option<&'static str> {
     Some(match label {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
         "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
@@ -56,34 +56,34 @@ pub(super) fn of_template(object: &Value, at: &str) -> Vec<String> {
     of(template, &format!("{at}."))
 }
 
-/// A pod, or a template below `at`, which then ends in a dot.
+/// Checks a Pod, or a template at the path `at`, which then ends with a dot.
 pub(super) fn of(pod: &Value, at: &str) -> Vec<String> {
     let spec = &pod["spec"];
-    let mut told = places(spec, at);
+    let mut warnings = scheduling_labels(spec, at);
     let annotations = |name: &str| format!("{at}metadata.annotations[{name}]");
-    let old = OLD_ANNOTATIONS.iter().filter(|(name, _)| has_annotation(pod, name));
-    told.extend(old.map(|(name, why)| format!("{}: {why}", annotations(name))));
-    told.extend(volumes::of_pod(spec, at));
-    told.extend(doubles(spec, at));
+    let old = DEPRECATED_ANNOTATIONS.iter().filter(|(name, _)| has_annotation(pod, name));
+    warnings.extend(old.map(|(name, why)| format!("{}: {why}", annotations(name))));
+    warnings.extend(volumes::of_pod(spec, at));
+    warnings.extend(duplicates(spec, at));
     let overhead = &spec["overhead"];
-    told.extend(
+    warnings.extend(
         ["memory", "ephemeral-storage"]
             .iter()
             .filter_map(|name| fraction(&overhead[name], || format!("{at}spec.overhead[{name}]"))),
     );
     if has_annotation(pod, SECCOMP) && spec["securityContext"]["seccompProfile"].is_null() {
-        told.push(format!("{}: {SECCOMP_IS_OLD}", annotations(SECCOMP)));
+        warnings.push(format!("{}: {SECCOMP_IS_OLD}", annotations(SECCOMP)));
     }
     let all: Vec<(String, &Value)> = containers(spec, at).collect();
-    all.iter().for_each(|(path, one)| told.extend(container(pod, one, (at, path))));
-    told.extend(ports::of(&all));
+    all.iter().for_each(|(path, one)| warnings.extend(container(pod, one, (at, path))));
+    warnings.extend(ports::of(&all));
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         let why = "must be >= 0; negative values are invalid and will be treated as 1";
-        told.push(format!("{at}spec.terminationGracePeriodSeconds: {why}"));
+        warnings.push(format!("{at}spec.terminationGracePeriodSeconds: {why}"));
     }
-    told.extend(terms(spec, at));
-    told.extend(addresses::of_pod(spec, at));
-    told
+    warnings.extend(affinity_terms(spec, at));
+    warnings.extend(addresses::of_pod(spec, at));
+    warnings
 }
 
 fn containers<'a>(spec: &'a Value, at: &str) -> impl Iterator<Item = (String, &'a Value)> {
@@ -93,82 +93,89 @@ fn containers<'a>(spec: &'a Value, at: &str) -> impl Iterator<Item = (String, &'
     })
 }
 
-/// Where a pod may go, by labels of old.
-fn places(spec: &Value, at: &str) -> Vec<String> {
+/// Checks node selectors, node affinity and topology spread constraints.
+fn scheduling_labels(spec: &Value, at: &str) -> Vec<String> {
     let selected = spec["nodeSelector"].as_object().into_iter().flatten();
-    let selected = selected
-        .filter_map(|(label, _)| Some(format!("{at}spec.nodeSelector[{label}]: {}", old_label(label)?)));
-    let mut told: Vec<String> = selected.collect();
+    let selected = selected.filter_map(|(label, _)| {
+        Some(format!("{at}spec.nodeSelector[{label}]: {}", deprecated_label(label)?))
+    });
+    let mut warnings: Vec<String> = selected.collect();
     let affinity = &spec["affinity"]["nodeAffinity"];
     let path = format!("{at}spec.affinity.nodeAffinity");
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     for (index, term) in list(&affinity[required]["nodeSelectorTerms"]).enumerate() {
-        told.extend(node_term(term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]")));
+        warnings.extend(node_term(term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]")));
     }
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     for (index, term) in list(&affinity[preferred]).enumerate() {
-        told.extend(node_term(&term["preference"], true, &format!("{path}.{preferred}[{index}].preference")));
+        warnings.extend(node_term(
+            &term["preference"],
+            true,
+            &format!("{path}.{preferred}[{index}].preference"),
+        ));
     }
     for (index, spread) in list(&spec["topologySpreadConstraints"]).enumerate() {
         let (path, key) =
             (format!("{at}spec.topologySpreadConstraints[{index}]"), text(&spread["topologyKey"]));
-        told.extend(old_label(key).map(|why| format!("{path}.topologyKey: {key} is {why}")));
+        warnings.extend(deprecated_label(key).map(|why| format!("{path}.topologyKey: {key} is {why}")));
         if spread["labelSelector"].is_null() {
-            told.push(format!("{path}.labelSelector: {NO_SELECTOR}"));
+            warnings.push(format!("{path}.labelSelector: {NO_SELECTOR}"));
         }
     }
-    told
+    warnings
 }
 
-/// Old labels in a term; where nothing else looks at them, its values, too.
+/// Checks a node selector term for deprecated labels. `values` is true if the validation does not check the
+/// values.
 pub(super) fn node_term(term: &Value, values: bool, at: &str) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (index, expression) in list(&term["matchExpressions"]).enumerate() {
         let (path, key) = (format!("{at}.matchExpressions[{index}]"), text(&expression["key"]));
-        told.extend(old_label(key).map(|why| format!("{path}.key: {key} is {why}")));
+        warnings.extend(deprecated_label(key).map(|why| format!("{path}.key: {key} is {why}")));
         for (place, value) in list(&expression["values"]).map(text).enumerate().filter(|_| values) {
             let wrong = label_value_problems(value);
-            told.extend(wrong.iter().map(|why| format!("{path}.values[{place}]: {value} is invalid, {why}")));
+            warnings
+                .extend(wrong.iter().map(|why| format!("{path}.values[{place}]: {value} is invalid, {why}")));
         }
     }
-    told
+    warnings
 }
 
 pub(super) fn of_runtime_class(class: &Value) -> Vec<String> {
     let selected = class["scheduling"]["nodeSelector"].as_object().into_iter().flatten();
     selected
-        .filter_map(|(label, _)| Some(format!("scheduling.nodeSelector: {}", old_label(label)?)))
+        .filter_map(|(label, _)| Some(format!("scheduling.nodeSelector: {}", deprecated_label(label)?)))
         .collect()
 }
 
 pub(super) fn of_topologies(class: &Value) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (index, topology) in list(&class["allowedTopologies"]).enumerate() {
         for (place, expression) in list(&topology["matchLabelExpressions"]).enumerate() {
             let path = format!("allowedTopologies[{index}].matchLabelExpressions[{place}].key");
-            told.extend(old_label(text(&expression["key"])).map(|why| format!("{path}: {why}")));
+            warnings.extend(deprecated_label(text(&expression["key"])).map(|why| format!("{path}: {why}")));
         }
     }
-    told
+    warnings
 }
 
-/// What is in a list twice that should be in it once.
-fn doubles(spec: &Value, at: &str) -> Vec<String> {
-    let mut told = Vec::new();
+/// Warns of duplicate `hostAliases` and of duplicate or empty `imagePullSecrets`.
+fn duplicates(spec: &Value, at: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
     for (which, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = HashSet::new();
         for (index, value) in list(&spec[which]).map(|item| text(&item[key])).enumerate() {
             if !seen.insert(value) {
-                told.push(format!("{at}spec.{which}[{index}].{key}: duplicate {key} {value:?}"));
+                warnings.push(format!("{at}spec.{which}[{index}].{key}: duplicate {key} {value:?}"));
             }
         }
     }
     for (index, secret) in list(&spec["imagePullSecrets"]).enumerate() {
         if text(&secret["name"]).is_empty() {
-            told.push(format!("{at}spec.imagePullSecrets[{index}].name: invalid empty name \"\""));
+            warnings.push(format!("{at}spec.imagePullSecrets[{index}].name: invalid empty name \"\""));
         }
     }
-    told
+    warnings
 }
 
 fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<String> {
@@ -178,27 +185,27 @@ fn container(pod: &Value, container: &Value, (at, path): (&str, &str)) -> Vec<St
     if !pod["metadata"]["annotations"].is_object() {
         return later.collect();
     }
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let seccomp = format!("{SECCOMP_OF_CONTAINER}{name}");
     if has_annotation(pod, &seccomp) && security["seccompProfile"].is_null() {
-        told.push(format!("{at}metadata.annotations[{seccomp}]: {SECCOMP_IS_OLD}"));
+        warnings.push(format!("{at}metadata.annotations[{seccomp}]: {SECCOMP_IS_OLD}"));
     }
     let armor = format!("{APP_ARMOR_OF_CONTAINER}{name}");
     let given = pod["metadata"]["annotations"].get(&armor).map(text);
     if let Some(given) = given.filter(|_| security["appArmorProfile"].is_null())
-        // Of pods it becomes the field that it stands for.
+        // In a Pod the annotation is copied to the field that replaces it.
         && !at.is_empty()
-        && !says_armor(&pod["spec"]["securityContext"]["appArmorProfile"], given)
+        && !is_same_profile(&pod["spec"]["securityContext"]["appArmorProfile"], given)
     {
         let why = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
-        told.push(format!("{at}metadata.annotations[{armor}]: {why}"));
+        warnings.push(format!("{at}metadata.annotations[{armor}]: {why}"));
     }
-    told.extend(later);
-    told
+    warnings.extend(later);
+    warnings
 }
 
-/// Whether a profile is the one that an annotation names.
-fn says_armor(profile: &Value, annotation: &str) -> bool {
+/// Returns true if an AppArmor profile equals the one in an annotation.
+fn is_same_profile(profile: &Value, annotation: &str) -> bool {
     let (kind, of) = (text(&profile["type"]), text(&profile["localhostProfile"]));
     match annotation {
         "runtime/default" => kind == "RuntimeDefault",
@@ -207,9 +214,9 @@ fn says_armor(profile: &Value, annotation: &str) -> bool {
     }
 }
 
-/// Variables that come again and do not build on what they were.
+/// Warns of environment variables that replace an earlier one without referring to it.
 fn variables(container: &Value, path: &str) -> Vec<String> {
-    let (mut seen, mut told) = (HashSet::new(), Vec::new());
+    let (mut seen, mut warnings) = (HashSet::new(), Vec::new());
     for (index, variable) in list(&container["env"]).enumerate() {
         let name = text(&variable["name"]);
         if seen.insert(name) {
@@ -217,34 +224,34 @@ fn variables(container: &Value, path: &str) -> Vec<String> {
         }
         let (itself, value) = (format!("$({name})"), text(&variable["value"]));
         if variable["valueFrom"].is_object() || value == itself || !value.contains(&itself) {
-            told.push(format!(
+            warnings.push(format!(
                 "{path}.env[{index}]: hides previous definition of {name:?}, which may be dropped when using apply"
             ));
         }
     }
-    told
+    warnings
 }
 
-/// Terms about other pods that select none.
-fn terms(spec: &Value, at: &str) -> Vec<String> {
-    let mut told = Vec::new();
+/// Warns of pod affinity terms without a label selector.
+fn affinity_terms(spec: &Value, at: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
     for which in ["podAffinity", "podAntiAffinity"] {
         let affinity = &spec["affinity"][which];
         let path = format!("{at}spec.affinity.{which}");
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (index, term) in list(&affinity[required]).enumerate() {
             if term["labelSelector"].is_null() {
-                told.push(format!("{path}.{required}[{index}].labelSelector: {NO_SELECTOR}"));
+                warnings.push(format!("{path}.{required}[{index}].labelSelector: {NO_SELECTOR}"));
             }
         }
         let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
         for (index, weighted) in list(&affinity[preferred]).enumerate() {
             if weighted["podAffinityTerm"]["labelSelector"].is_null() {
-                told.push(format!(
+                warnings.push(format!(
                     "{path}.{preferred}[{index}].podAffinityTerm.labelSelector: {NO_SELECTOR}"
                 ));
             }
         }
     }
-    told
+    warnings
 }

@@ -1,4 +1,4 @@
-//! Ports of containers that mean the same.
+//! Warnings about duplicate and overlapping container ports.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{list, text};
 
-/// A port, and where it is.
+/// A container port and its path.
 struct Port<'a> {
     at: String,
     name: &'a str,
@@ -16,15 +16,15 @@ struct Port<'a> {
     host: &'a str,
 }
 
-/// What is odd about the ports of all containers together.
+/// Checks the ports of all containers of a pod together.
 pub(super) fn of(containers: &[(String, &Value)]) -> Vec<String> {
     let each = || containers.iter().flat_map(|(_, one)| list(&one["ports"]));
-    // A port alone is beside none.
+    // Fast path: a single port without `hostIP` has no conflict.
     if each().count() < 2 && each().all(|port| text(&port["hostIP"]).is_empty()) {
         return Vec::new();
     }
     let ports: Vec<Port<'_>> = containers.iter().flat_map(|(path, one)| ports(path, one)).collect();
-    numbers(&ports).into_iter().chain(names(&ports)).collect()
+    number_conflicts(&ports).into_iter().chain(name_conflicts(&ports)).collect()
 }
 
 fn ports<'a>(path: &str, container: &'a Value) -> Vec<Port<'a>> {
@@ -39,30 +39,30 @@ fn ports<'a>(path: &str, container: &'a Value) -> Vec<Port<'a>> {
     list(&container["ports"]).enumerate().map(port).collect()
 }
 
-fn numbers(ports: &[Port<'_>]) -> Vec<String> {
+fn number_conflicts(ports: &[Port<'_>]) -> Vec<String> {
     let mut known: HashMap<(i64, &str), Vec<&Port<'_>>> = HashMap::new();
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for port in ports {
         let at = &port.at;
         if !port.host.is_empty() && port.host_port == 0 {
-            told.push(format!(
+            warnings.push(format!(
                 "{at}: hostIP set without hostPort: {{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
                 port.name, port.host_port, port.number, port.protocol, port.host
             ));
         }
         let others = known.entry((port.number, port.protocol)).or_default();
         for other in others.iter() {
-            let how = port.beside(other);
-            told.extend(how.map(|how| format!("{at}: {how} port definition with {}", other.at)));
+            let how = port.conflict_with(other);
+            warnings.extend(how.map(|how| format!("{at}: {how} port definition with {}", other.at)));
         }
         others.push(port);
     }
-    told
+    warnings
 }
 
 impl Port<'_> {
-    /// How it is odd beside another one of the same number and protocol.
-    fn beside(&self, other: &Self) -> Option<&'static str> {
+    /// Returns how the port conflicts with another one of the same number and protocol.
+    fn conflict_with(&self, other: &Self) -> Option<&'static str> {
         if self.host == other.host && self.host_port == other.host_port {
             Some("duplicate")
         } else if self.host_port == 0 || other.host_port == 0 {
@@ -75,17 +75,17 @@ impl Port<'_> {
     }
 }
 
-fn names(ports: &[Port<'_>]) -> Vec<String> {
+fn name_conflicts(ports: &[Port<'_>]) -> Vec<String> {
     let mut known: HashMap<&str, &str> = HashMap::new();
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for Port { at, name, .. } in ports.iter().filter(|port| !port.name.is_empty()) {
         match known.get(name) {
-            Some(other) => told.push(format!(
+            Some(other) => warnings.push(format!(
                 "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will \
                  use {other}"
             )),
             None => drop(known.insert(name, at)),
         }
     }
-    told
+    warnings
 }

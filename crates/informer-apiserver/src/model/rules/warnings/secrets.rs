@@ -1,4 +1,4 @@
-//! Secrets whose certificate cannot be used.
+//! Warnings about TLS Secrets with an unusable certificate or key.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::text;
 
-/// What begins each part of a file of certificates and keys.
+/// The start of a PEM header.
 const BEGIN: &str = "-----BEGIN ";
 
-/// What Go says of a pair of certificate and key that are not there. Whether they belong together is not looked at.
+/// Returns the crypto/tls error for missing PEM blocks. It is not checked that the key belongs to the
+/// certificate.
 pub(super) fn of(secret: &Value) -> Vec<String> {
     if secret["type"] != "kubernetes.io/tls" {
         return Vec::new();
@@ -17,8 +18,8 @@ pub(super) fn of(secret: &Value) -> Vec<String> {
     let data = |name: &str| STANDARD.decode(text(&secret["data"][name])).unwrap_or_default();
     let [certificate, key] =
         [data("tls.crt"), data("tls.key")].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let told = certificate_problem(&certificate).or_else(|| key_problem(&key));
-    told.map(str::to_owned).into_iter().collect()
+    let warnings = certificate_problem(&certificate).or_else(|| key_problem(&key));
+    warnings.map(str::to_owned).into_iter().collect()
 }
 
 fn certificate_problem(text: &str) -> Option<&'static str> {
@@ -52,7 +53,7 @@ fn key_problem(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The kinds of the parts, as `CERTIFICATE`.
+/// Returns the types of the PEM blocks, for example `CERTIFICATE`.
 fn kinds(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim_end);
     lines.filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix("-----")).collect()

@@ -1,4 +1,4 @@
-//! Volumes: kinds of them that nobody serves any more, and files that hide each other.
+//! Warnings about deprecated volume types, and about overlapping paths in projected files.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use super::{CLASS_ANNOTATION, fractions, has_annotation, list, text};
 pub(super) const CLASS_ANNOTATION_IS_OLD: &str =
     "deprecated since v1.8; use \"storageClassName\" attribute instead";
 const OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
-/// Sources of a pod's volumes, in upstream's order; some are of persistent volumes, too.
-const OLD_SOURCES: [(&str, &str); 7] = [
+/// Deprecated volume sources of pods, in the order of kube-apiserver. Some also exist in PersistentVolumes.
+const DEPRECATED_SOURCES: [(&str, &str); 7] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -18,32 +18,32 @@ const OLD_SOURCES: [(&str, &str); 7] = [
     ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
 ];
-const OLDER_SOURCES: [(&str, &str); 2] = [
+const LATER_DEPRECATED_SOURCES: [(&str, &str); 2] = [
     ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The volumes of a pod.
+/// Checks the volumes of a pod spec.
 pub(super) fn of_pod(spec: &Value, at: &str) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (index, volume) in list(&spec["volumes"]).enumerate() {
         let path = || format!("{at}spec.volumes[{index}]");
         let old = |(source, why): &(&str, &str)| {
             volume[source].is_object().then(|| format!("{}.{}: {why}", path(), go_path(source)))
         };
-        told.extend(OLD_SOURCES.iter().filter_map(old));
+        warnings.extend(DEPRECATED_SOURCES.iter().filter_map(old));
         let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
         if claim.is_object() {
             let path = format!("{}.ephemeral.volumeClaimTemplate.spec", path());
-            told.extend(fractions(claim, &path, &["storage"]));
+            warnings.extend(fractions(claim, &path, &["storage"]));
         }
-        told.extend(OLDER_SOURCES.iter().filter_map(old));
+        warnings.extend(LATER_DEPRECATED_SOURCES.iter().filter_map(old));
     }
-    told.extend(list(&spec["volumes"]).flat_map(overlaps));
-    told
+    warnings.extend(list(&spec["volumes"]).flat_map(overlaps));
+    warnings
 }
 
-/// Upstream's path of a source is not always its name.
+/// Returns the name of a source in kube-apiserver's field paths.
 fn go_path(source: &str) -> &str {
     if source == "storageos" { "storageOS" } else { source }
 }
@@ -54,28 +54,29 @@ pub(super) fn of_persistent(volume: &Value) -> Vec<String> {
         (OPTIONS_ANNOTATION, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
     ];
     let old = annotations.iter().filter(|(name, _)| has_annotation(volume, name));
-    let mut told: Vec<String> =
+    let mut warnings: Vec<String> =
         old.map(|(name, why)| format!("metadata.annotations[{name}]: {why}")).collect();
     let spec = &volume["spec"];
     if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
         let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
                    provisioning.";
-        told.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+        warnings.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
     }
     for (index, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]).enumerate() {
-        told.extend(node_term(
+        warnings.extend(node_term(
             term,
             false,
             &format!("spec.nodeAffinity.required.nodeSelectorTerms[{index}]"),
         ));
     }
     for source in ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"] {
-        let known = OLD_SOURCES.iter().chain(&OLDER_SOURCES).find(|(name, _)| *name == source);
+        let known =
+            DEPRECATED_SOURCES.iter().chain(&LATER_DEPRECATED_SOURCES).find(|(name, _)| *name == source);
         if let Some((_, why)) = known.filter(|_| spec[source].is_object()) {
-            told.push(format!("spec.{}: {why}", go_path(source)));
+            warnings.push(format!("spec.{}: {why}", go_path(source)));
         }
     }
-    told
+    warnings
 }
 
 pub(super) fn of_class(class: &Value) -> Vec<String> {
@@ -88,11 +89,11 @@ pub(super) fn of_driver(driver: &Value, old: Option<&Value>) -> Vec<String> {
     let new = old.is_none_or(|old| old["spec"]["tokenRequests"] != spec["tokenRequests"]);
     let why = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
                possible logging of tokens in volume attributes";
-    let told = asks && new && spec["serviceAccountTokenInSecrets"].is_null();
-    told.then(|| why.to_owned()).into_iter().collect()
+    let warnings = asks && new && spec["serviceAccountTokenInSecrets"].is_null();
+    warnings.then(|| why.to_owned()).into_iter().collect()
 }
 
-/// A file of a volume, and which source it comes from where there are several.
+/// A file of a volume, and its source if the volume is projected.
 #[derive(PartialEq)]
 struct File {
     path: String,
@@ -107,8 +108,8 @@ impl File {
         }
     }
 
-    /// Whether one is the other, or within it.
-    fn meets(&self, other: &Self) -> bool {
+    /// Returns true if one path equals the other or is nested in it.
+    fn overlaps_with(&self, other: &Self) -> bool {
         let [left, right] = [self, other].map(|file| format!("{}/", file.path));
         !self.path.is_empty()
             && !other.path.is_empty()
@@ -118,39 +119,41 @@ impl File {
 
 fn overlaps(volume: &Value) -> Vec<String> {
     let name = text(&volume["name"]);
-    let told = |what: &str, files: Vec<File>| -> Vec<String> {
-        let met = meetings(files).into_iter();
-        met.map(|met| format!("volume {name:?} ({what}): overlapping paths: {met}")).collect()
+    let warnings = |what: &str, files: Vec<File>| -> Vec<String> {
+        let overlapping = overlapping_pairs(files).into_iter();
+        overlapping
+            .map(|overlapping| format!("volume {name:?} ({what}): overlapping paths: {overlapping}"))
+            .collect()
     };
     let (map, secret) = (&volume["configMap"], &volume["secret"]);
     let mut all = Vec::new();
     if map["items"].is_array() {
-        all.extend(told(&format!("ConfigMap {:?}", text(&map["name"])), files(map, "")));
+        all.extend(warnings(&format!("ConfigMap {:?}", text(&map["name"])), files(map, "")));
     }
     if secret["items"].is_array() {
-        all.extend(told(&format!("Secret {:?}", text(&secret["secretName"])), files(secret, "")));
+        all.extend(warnings(&format!("Secret {:?}", text(&secret["secretName"])), files(secret, "")));
     }
-    all.extend(told("DownwardAPI", files(&volume["downwardAPI"], "")));
+    all.extend(warnings("DownwardAPI", files(&volume["downwardAPI"], "")));
     let sources = || list(&volume["projected"]["sources"]);
     let empty = sources().filter(|source| source.as_object().is_some_and(serde_json::Map::is_empty));
     all.extend(empty.map(|_| format!("volume {name:?} (Projected) has no sources provided")));
-    all.extend(told("Projected", sources().flat_map(projected).collect()));
+    all.extend(warnings("Projected", sources().flat_map(projected).collect()));
     all
 }
 
 fn files(holder: &Value, source: &str) -> Vec<File> {
-    let file = |item: &Value| File { path: bare(text(&item["path"])), source: source.to_owned() };
+    let file = |item: &Value| File { path: trim_slash(text(&item["path"])), source: source.to_owned() };
     list(&holder["items"]).map(file).collect()
 }
 
-fn bare(path: &str) -> String {
+fn trim_slash(path: &str) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
-/// The files of one of several sources.
+/// Returns the files of one source of a projected volume.
 fn projected(source: &Value) -> Vec<File> {
     let one = |holder: &Value, member: &str, source: String| {
-        let path = bare(text(&holder[member]));
+        let path = trim_slash(text(&holder[member]));
         (!path.is_empty()).then_some(File { path, source })
     };
     let named = |name: &str| source[name].is_object().then(|| &source[name]);
@@ -179,12 +182,12 @@ fn projected(source: &Value) -> Vec<File> {
     parts.into_iter().filter_map(|(member, source)| one(certificate, member, source.to_owned())).collect()
 }
 
-/// Each file with those before it that it meets.
-fn meetings(files: Vec<File>) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns the pairs of overlapping files.
+fn overlapping_pairs(files: Vec<File>) -> Vec<String> {
+    let mut warnings = Vec::new();
     for (index, file) in files.iter().enumerate() {
-        let met = files[..index].iter().filter(|other| file.meets(other));
-        told.extend(met.map(|other| format!("{} with {}", file.shown(), other.shown())));
+        let overlapping = files[..index].iter().filter(|other| file.overlaps_with(other));
+        warnings.extend(overlapping.map(|other| format!("{} with {}", file.shown(), other.shown())));
     }
-    told
+    warnings
 }

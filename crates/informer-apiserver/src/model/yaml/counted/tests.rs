@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn a_value_is_the_one_that_the_reader_of_yaml_makes() {
+fn limited_decoder_returns_the_value_of_the_yaml_parser() {
     for text in [
         "",
         "~",
@@ -25,14 +25,14 @@ fn a_value_is_the_one_that_the_reader_of_yaml_makes() {
 }
 
 #[test]
-fn aliases_that_make_much_of_little_are_refused() {
+fn excessive_aliases_are_rejected() {
     let wide = format!("a: &a [{}]\nb: [{}]", "1,".repeat(2_000), "*a,".repeat(2_000));
     let long = format!("a: &a {}\nb: [{}]", "x".repeat(20_000), "*a,".repeat(2_000));
     let named = format!("a: &a {{{}: 1}}\nb: [{}]", "x".repeat(1_000), "*a,".repeat(2_000));
     let deep: String = (1..20).map(|n| format!("\na{n}: &a{n} [*a{m}, *a{m}]", m = n - 1)).collect();
     for text in [wide, long, named, format!("a0: &a0 [1]{deep}")] {
         let error = read(text.as_bytes()).unwrap_err().to_string();
-        // Aliases of aliases are counted by the reader of YAML itself.
+        // Nested aliases are also counted by the YAML parser itself.
         let told = ["document contains excessive aliasing", "repetition limit exceeded"];
         assert!(told.iter().any(|told| error.contains(told)), "{error}");
     }
@@ -40,7 +40,7 @@ fn aliases_that_make_much_of_little_are_refused() {
 
 proptest! {
     #[test]
-    fn a_text_without_aliases_is_never_refused_for_its_length(
+    fn yaml_without_aliases_is_never_rejected_for_its_length(
         names in proptest::collection::vec("[a-z]{0,3}", 0..300), empty in any::<bool>()
     ) {
         let items: Vec<String> = names.iter().map(|name| if empty { "~".to_owned() } else { format!("'{name}'") }).collect();
