@@ -73,6 +73,8 @@ pub(crate) fn pod(n: usize) -> Bytes {
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("managedFields");
         metadata.remove("generation");
+        // The garbage collector deletes objects whose owners do not exist.
+        metadata.remove("ownerReferences");
     }
     pod.to_string().into()
 }

@@ -1,10 +1,8 @@
 //! The built-in controllers: garbage collection, namespaces, CRDs and aggregated roles.
 //!
-//! A write only adds a key to a work queue. Follow-up work never runs on the call stack of the writer. There
-//! are two queues:
+//! A write only adds a key to a work queue. There are two queues, which are processed after the write:
 //!
-//! - *Prompt* tasks take a bounded number of steps and run before the response: for example, a created CRD is
-//!   served.
+//! - *Prompt* tasks run before the response: for example, a created CRD is served.
 //! - *Background* tasks delete any number of objects. A task on the tokio runtime of the request runs them
 //!   and yields after each. Writes of the embedding program, and requests outside of a runtime, run them
 //!   before they return.
@@ -34,6 +32,10 @@ pub(crate) struct ControllerManager {
     /// The names of CRDs. Locked from the check of names until one is accepted, so that no two CRDs get the
     /// same name.
     pub(crate) crd_names: Mutex<NameCache>,
+    /// Held while prompt tasks run: a request waits for its tasks, even if another thread runs them.
+    pub(crate) prompt: Mutex<()>,
+    /// Held while a background task runs, before `prompt`: a write of the embedding program waits for it.
+    pub(crate) background: Mutex<()>,
     /// The manager itself, for tasks that outlive a request.
     pub(crate) this: Weak<Self>,
 }
@@ -74,6 +76,7 @@ impl ControllerManager {
     }
 
     fn run_prompt_tasks(&self) {
+        let _running = self.prompt.lock();
         while let Some(task) = self.queues.prompt.try_get() {
             match &*task {
                 PromptTask::Definition(name) => self.sync_definition(name),
@@ -85,10 +88,16 @@ impl ControllerManager {
     }
 
     fn run_ready_tasks(&self) {
-        while let Some(task) = self.queues.background.try_get() {
-            self.run_task(&task);
-            task.done();
-        }
+        while self.run_ready_task() {}
+    }
+
+    /// Runs the next background task; returns false if none is ready.
+    fn run_ready_task(&self) -> bool {
+        let _running = self.background.lock();
+        let Some(task) = self.queues.background.try_get() else { return false };
+        self.run_task(&task);
+        task.done();
+        true
     }
 
     fn run_task(&self, task: &BackgroundTask) {
@@ -96,6 +105,7 @@ impl ControllerManager {
             BackgroundTask::DependentsOf(uid) => self.check_dependents(uid),
             BackgroundTask::Dependent(object) => self.delete_if_ownerless(object),
             BackgroundTask::Terminating(object) => self.propagate_deletion(object),
+            BackgroundTask::DeleteForeground(object) => self.delete_foreground(object),
             BackgroundTask::FinishForeground(object) => self.finish_foreground(object),
             BackgroundTask::Namespace(name) => self.sync_namespace(name),
             BackgroundTask::CustomResources(definition) => self.sync_custom_resources(definition),
@@ -121,22 +131,24 @@ async fn run_in_background(server: Arc<ControllerManager>, running: Running) {
     let weak = Arc::downgrade(&server);
     let mut server = Some(server);
     loop {
-        let task = match queue.try_get() {
-            Some(task) => task,
-            None if queue.waiting_len() == 0 => break,
-            None => {
-                drop(server.take());
-                match queue.get().await {
-                    Some(task) => task,
-                    None => return,
-                }
-            }
-        };
         let Some(shared) = server.take().or_else(|| weak.upgrade()) else { return };
+        if shared.run_ready_task() {
+            server = Some(shared);
+            tokio::task::yield_now().await;
+            continue;
+        }
+        if queue.waiting_len() == 0 {
+            server = Some(shared);
+            break;
+        }
+        drop(shared);
+        let Some(task) = queue.get().await else { return };
+        let Some(shared) = weak.upgrade() else { return };
+        let running = shared.background.lock();
         shared.run_task(&task);
         task.done();
+        drop(running);
         server = Some(shared);
-        tokio::task::yield_now().await;
     }
     drop(running);
     // A task that was added before the flag was reset found it set.

@@ -192,11 +192,13 @@ impl ControllerManager {
         let Some(served) = self.storage_resource(spec).filter(|_| stored.terminating) else { return };
         let live = self.storage.read().live(served.table);
         let mut left = live.iter().filter(|stored| !stored.terminating);
+        let mut deleted = false;
         for stored in left.by_ref().take(MAX_DELETIONS_PER_TASK) {
             let scope = Scope::new(&served, stored.key.namespace());
-            drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
+            deleted |= ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())).is_ok();
         }
-        if left.next().is_some() {
+        // Without any success, another attempt would fail, too.
+        if deleted && left.next().is_some() {
             self.delete_custom_resources(definition);
         }
     }

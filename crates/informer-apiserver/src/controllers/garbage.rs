@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ControllerManager;
+use super::{ControllerManager, MAX_DELETIONS_PER_TASK};
 use crate::model::json::parse;
 use crate::model::metadata::{Object, finalizers, metadata_of_mut};
 use crate::pipeline::ready::ready;
@@ -13,7 +13,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 impl ControllerManager {
     pub(crate) fn check_dependents(&self, uid: &str) {
-        let dependents = self.dependents(uid);
+        let dependents = self.dependents(uid, usize::MAX);
         let tasks = dependents.iter().map(|dependent| BackgroundTask::Dependent(dependent.reference()));
         self.queues.background.add_all(tasks);
     }
@@ -33,15 +33,26 @@ impl ControllerManager {
         let Value::Object(object) = parse(owner.stored.as_slice()) else { return };
         let held = finalizers(&object);
         if held.contains(&ORPHAN) {
-            self.dependents(uid).iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
-            self.remove_finalizer(&owner, ORPHAN);
-        } else if held.contains(&FOREGROUND) {
-            let options = DeleteOptions::foreground();
-            for dependent in self.dependents(uid) {
-                drop(ready(self.delete(dependent.scope(), dependent.stored.key.name(), &options)));
+            let dependents = self.dependents(uid, MAX_DELETIONS_PER_TASK);
+            dependents.iter().for_each(|dependent| self.remove_owner_reference(dependent, uid));
+            if self.dependents(uid, 1).is_empty() {
+                self.remove_finalizer(&owner, ORPHAN);
+            } else {
+                self.queues.background.add(BackgroundTask::Terminating(owner.reference()));
             }
+        } else if held.contains(&FOREGROUND) {
+            let dependents = self.dependents(uid, usize::MAX);
+            let tasks = dependents.iter().map(|one| BackgroundTask::DeleteForeground(one.reference()));
+            self.queues.background.add_all(tasks);
             self.queues.background.add(BackgroundTask::FinishForeground(owner.reference()));
         }
+    }
+
+    pub(crate) fn delete_foreground(&self, object: &ObjectRef) {
+        let Some(found) = self.find_ref(object) else { return };
+        // An error means that the object was deleted or changed in the meantime.
+        let (name, options) = (found.stored.key.name(), DeleteOptions::foreground());
+        drop(ready(self.delete(found.scope(), name, &options)));
     }
 
     pub(crate) fn finish_foreground(&self, object: &ObjectRef) {
@@ -97,8 +108,9 @@ impl ControllerManager {
         self.find_at(object.table, &object.key).filter(|found| found.stored.uid == object.uid)
     }
 
-    fn dependents(&self, uid: &str) -> Vec<StoredObject> {
-        let places = self.storage.read().dependents(uid);
+    /// Returns at most `max` dependents of an owner.
+    fn dependents(&self, uid: &str, max: usize) -> Vec<StoredObject> {
+        let places = self.storage.read().dependents(uid, max);
         places.into_iter().filter_map(|(table, key)| self.find_at(table, &key)).collect()
     }
 }

@@ -42,18 +42,19 @@ impl ControllerManager {
     fn delete_contents(&self, name: &str) -> Contents {
         let resources: Vec<_> = self.registry.read().iter().filter(|r| r.kind.namespaced).cloned().collect();
         let prefix = Filter::namespace(Some(name)).prefix();
-        let (mut deletions, mut contents) = (0, Contents::Empty);
+        let (mut deletions, mut deleted, mut contents) = (0, false, Contents::Empty);
         for resource in &resources {
             let live = self.storage.read().live(resource.table);
             let inside = live.from(&prefix).take_while(|stored| stored.key.as_str().starts_with(&prefix));
             for stored in inside {
                 if deletions == MAX_DELETIONS_PER_TASK {
-                    return Contents::ToDelete;
+                    // Without any success, another attempt would fail, too.
+                    return if deleted { Contents::ToDelete } else { Contents::Held };
                 }
                 if !stored.terminating {
                     deletions += 1;
                     let scope = Scope::new(resource, Some(name));
-                    drop(ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())));
+                    deleted |= ready(self.delete(scope, stored.key.name(), &DeleteOptions::now())).is_ok();
                 }
                 if self.storage.read().get(resource.table, stored.key.as_str()).is_some() {
                     contents = Contents::Held;

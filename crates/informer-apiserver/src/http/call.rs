@@ -286,12 +286,12 @@ impl Call<'_> {
         found.ok_or_else(|| ApiError::not_found(self.kind(), self.name()))
     }
 
-    /// Runs a write. Retries a 409 if the CRD has changed meanwhile: a rejected write has stored nothing.
+    /// Runs a write, then the controllers, even if the request is cancelled. Retries a 409 if the CRD has changed
+    /// in the meantime.
     async fn write(mut self, body: &[u8]) -> Result<(ApiResponse, Encoding), ApiError> {
+        let _controllers = RunControllers(self.shared);
         loop {
-            let written = self.try_write(body).await;
-            self.shared.run_controllers();
-            match written {
+            match self.try_write(body).await {
                 Err(error) if error.code == 409 && self.reload_resource() => {}
                 done => return done,
             }
@@ -500,6 +500,15 @@ impl Call<'_> {
                 ))
             }
         })
+    }
+}
+
+/// Runs the controllers when it is dropped: a collection may have been deleted in part.
+struct RunControllers<'a>(&'a Frontend);
+
+impl Drop for RunControllers<'_> {
+    fn drop(&mut self) {
+        self.0.run_controllers();
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) enum BackgroundTask {
     Dependent(ObjectRef),
     /// Orphan or delete the dependents of a terminating object, as its finalizers require.
     Terminating(ObjectRef),
+    /// Delete an object in the foreground, because its owner is deleted so.
+    DeleteForeground(ObjectRef),
     /// Remove an object in foreground deletion that has no dependents left.
     FinishForeground(ObjectRef),
     /// Delete the contents of a terminating namespace.

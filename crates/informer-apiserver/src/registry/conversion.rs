@@ -131,7 +131,7 @@ impl Converter {
     }
 }
 
-/// Conversions for the managed fields of one write. Pure functions look them up and record the first missing
+/// Conversions for the managed fields of one write. Pure functions look them up and record the last missing
 /// one.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
@@ -167,8 +167,8 @@ impl Conversions {
 }
 
 impl Store {
-    /// Runs a pure function until all conversions that it needs are known. Each run adds at most one
-    /// conversion. The number of runs is bounded by the number of versions of the kind.
+    /// Runs a pure function until all conversions that it needs are known. Each run adds one conversion.
+    /// The number of runs is bounded by the versions of the kind times the objects of the write.
     pub(crate) async fn converting<T>(&self, run: impl Fn(&Conversions) -> T) -> T {
         let mut known = Vec::new();
         loop {

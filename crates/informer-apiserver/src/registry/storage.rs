@@ -203,9 +203,9 @@ impl Storage {
         Ok(self.version)
     }
 
-    /// Returns the tables and keys of the dependents of an owner.
-    pub(crate) fn dependents(&self, uid: &str) -> Vec<(usize, String)> {
-        let found = self.dependents.get(uid).into_iter().flatten();
+    /// Returns the tables and keys of at most `max` dependents of an owner.
+    pub(crate) fn dependents(&self, uid: &str, max: usize) -> Vec<(usize, String)> {
+        let found = self.dependents.get(uid).into_iter().flatten().take(max);
         found.map(|(table, key)| (*table, key.to_string())).collect()
     }
 

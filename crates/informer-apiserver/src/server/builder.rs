@@ -214,6 +214,8 @@ impl ApiServerBuilder {
         let manager = Arc::new_cyclic(|this| ControllerManager {
             pipeline,
             crd_names: Mutex::default(),
+            prompt: Mutex::default(),
+            background: Mutex::default(),
             this: Weak::clone(this),
         });
         let shared = Arc::new(Frontend {

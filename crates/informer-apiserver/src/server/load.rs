@@ -131,6 +131,7 @@ impl ApiServer {
             return Err(LoadError::UnknownKind { path: path.to_owned(), document, kind, api_version });
         };
         let loaded = self.shared.load(&resource, vec![value], WriteMode::Whole);
+        self.shared.finish_controllers();
         loaded.map_err(|source| LoadError::Refused { path: path.to_owned(), document, source })
     }
 }

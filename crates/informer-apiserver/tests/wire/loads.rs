@@ -25,6 +25,26 @@ fn a_directory_of_manifests_is_loaded_in_the_order_of_names_and_status_is_kept()
 }
 
 #[test]
+fn custom_resource_is_loaded_after_its_definition_in_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.yaml");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let foo = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}});
+    fs::write(&file, format!("{definition}\n---\n{foo}\n")).unwrap();
+    let server = ApiServer::builder().build();
+    assert_eq!(server.load_yaml(&file).unwrap(), 2);
+    assert!(server.get(&Gvr::new("example.com", "v1", "foos"), "default", "a").is_ok());
+}
+
+#[test]
 fn a_manifest_that_does_not_work_is_named_with_its_document() {
     let dir = tempfile::tempdir().unwrap();
     let server = ApiServer::builder().build();
