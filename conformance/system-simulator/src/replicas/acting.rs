@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use informer_core::ObjectKey;
 use parking_lot::Mutex;
 
 use crate::check::Checks;
@@ -34,13 +33,6 @@ impl Acting {
             trace: shared.trace.clone(),
             intents: shared.intents.clone(),
         }
-    }
-
-    /// Checks that a read after a write shows it, or a later state of the object.
-    pub(super) fn check_own_write(&self, key: &ObjectKey, written: Option<u64>, shown: Option<u64>) {
-        self.checks.ensure("read-your-writes", shown >= written, || {
-            format!("{key}: after the write @{written:?} a controller read @{shown:?}")
-        });
     }
 
     /// Begins an action. Another one on the same subject at the same time is a violation.

@@ -1,4 +1,4 @@
-//! What a write may change, and how strictly it is decoded.
+//! Options of a write: the parts of the object that it may change, and the validation of unknown fields.
 
 /// The handling of unknown fields. They are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
