@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod conformance;
 mod deadline;
+mod features;
 mod fleet;
 mod fuzz;
 mod go;
@@ -41,8 +42,10 @@ struct Arguments {
 enum Command {
     /// The state machines of an informer under seeds that draw faults; see docs/simulator.md.
     Simulate(simulate::SimulateArguments),
-    /// Hold the tree against the rules of ARCHITECTURE.md: edges between crates, sizes, names, tests that docs name.
-    Tidy,
+    /// Check the rules that the compiler does not: dependencies between crates and layers, sizes, names, language, tests that docs name.
+    Tidy(tidy::TidyArguments),
+    /// Check that each combination of features compiles, and run the tests of some of them. Needs cargo-hack.
+    Features(features::FeaturesArguments),
     /// Mutation testing: run cargo-mutants over the library crates and report mutants that no test catches.
     Mutants(mutants::MutantsArguments),
     /// Give mutated bytes to everything that reads bytes of others.
@@ -71,7 +74,8 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let report = match &arguments.command {
-        Command::Tidy => tidy::run(root()),
+        Command::Tidy(arguments) => tidy::run(root(), arguments),
+        Command::Features(arguments) => features::run(root(), arguments),
         Command::Mutants(arguments) => mutants::run(root(), arguments),
         Command::Fuzz(arguments) => fuzz::run(root(), arguments),
         Command::Bench(bench) => bench::run(root(), bench),

@@ -7,15 +7,26 @@ mod files;
 mod layers;
 mod names;
 mod parity;
+mod prose;
 mod quotes;
 mod real_time;
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::report::Report;
 
-/// Holds the tree below `root` against the rules.
-pub(crate) fn run(root: &Path) -> Report {
+/// What to list.
+#[derive(Debug, Args)]
+pub(crate) struct TidyArguments {
+    /// List each prose finding below this folder, for example `crates/informer-cache`.
+    #[arg(long, value_name = "FOLDER")]
+    prose: Option<String>,
+}
+
+/// Checks the tree below `root`.
+pub(crate) fn run(root: &Path, arguments: &TidyArguments) -> Report {
     let mut report = Report::new("tidy");
     let sources = sources(root);
     edges::check(root, &mut report);
@@ -26,6 +37,7 @@ pub(crate) fn run(root: &Path) -> Report {
     quotes::check(root, &mut report);
     defects::check(root, &mut report);
     real_time::check(root, &sources, &mut report);
+    prose::check(root, &sources, arguments.prose.as_deref(), &mut report);
     report.figure("source files", sources.len() as f64);
     report
 }
@@ -71,7 +83,7 @@ fn collect(folder: &Path, sources: &mut Vec<Source>) {
 mod tests {
     #[test]
     fn the_tree_keeps_its_rules() {
-        let report = super::run(crate::root());
+        let report = super::run(crate::root(), &super::TidyArguments { prose: None });
         assert!(report.passed(), "{report}");
     }
 }

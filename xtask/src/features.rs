@@ -1,0 +1,77 @@
+//! Feature combinations: cargo-hack checks each library crate without features, with each single one and with all, and tests
+//! run with the combinations that change behavior.
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::cargo::command;
+use crate::report::Report;
+
+/// Which feature combinations to check.
+#[derive(Debug, Args)]
+pub(crate) struct FeaturesArguments {
+    /// Only check that the combinations compile; run no tests.
+    #[arg(long)]
+    no_tests: bool,
+}
+
+/// The version of Kubernetes' types that libraries are checked with; a program chooses it by a feature of `k8s-openapi`.
+const KUBERNETES: &str = "1.37";
+
+/// The crates with features.
+const PACKAGES: [&str; 6] = [
+    "informer-workqueue",
+    "informer-cache",
+    "informer-client",
+    "informer-apiserver",
+    "informer-runtime",
+    "informer",
+];
+
+/// Combinations whose tests run: the package, its features without the default ones, and the test targets.
+///
+/// The API server runs once without CEL, and once with the other provider of TLS primitives.
+const TESTED: [(&str, &str, &[&str]); 4] = [
+    ("informer-apiserver", "ring", &["--lib"]),
+    ("informer-apiserver", "cel,aws-lc-rs", &["--lib"]),
+    ("informer-client", "aws-lc-rs", &["--lib"]),
+    ("informer-workqueue", "", &["--lib"]),
+];
+
+pub(crate) fn run(root: &Path, arguments: &FeaturesArguments) -> Report {
+    let mut report = Report::new("features");
+    let mut checked = 0;
+    for package in PACKAGES {
+        let mut hack = command();
+        hack.args(["hack", "check", "--each-feature", "--no-dev-deps", "--package", package]);
+        checked += run_step(root, hack, &mut report);
+    }
+    report.figure("crates whose combinations compile", f64::from(checked));
+    if arguments.no_tests {
+        return report;
+    }
+    let mut tested = 0;
+    for (package, features, targets) in TESTED {
+        let mut test = command();
+        test.args(["test", "--quiet", "--no-default-features", "--package", package]);
+        test.args(["--features", features]).args(targets);
+        tested += run_step(root, test, &mut report);
+    }
+    report.figure("combinations whose tests pass", f64::from(tested));
+    report
+}
+
+/// Returns 1 if the command succeeds; otherwise reports the problem.
+fn run_step(root: &Path, mut command: Command, report: &mut Report) -> u32 {
+    command.current_dir(root).env("K8S_OPENAPI_ENABLED_VERSION", KUBERNETES);
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let name = arguments.join(" ");
+    match command.status() {
+        Ok(status) if status.success() => return 1,
+        Ok(_) => report.problems.push(format!("cargo {name}: failed; the output above has the errors")),
+        Err(error) => report.problems.push(format!("run cargo {name}: {error}; install cargo-hack")),
+    }
+    0
+}
