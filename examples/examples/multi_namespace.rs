@@ -14,7 +14,8 @@ use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::handler::map;
 use informer::runtime::source::watch_metadata;
 use informer::runtime::{
-    Cache, Client, Context, Controller, ListOptions, Manager, Outcome, ReconcileError, Request, predicate,
+    Cache, CachedClient, Context, Controller, ListOptions, Manager, Outcome, ReconcileError, Request,
+    predicate,
 };
 use informer::{Metadata, Object, ObjectKey};
 use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
@@ -59,7 +60,7 @@ pub async fn main() -> Result {
     let user = user(&client);
     set_up(&user).await?;
     let cache = Cache::builder(operator(&client).await?).namespaces(NAMESPACES).build();
-    let manager = Manager::of(Client::new(&cache));
+    let manager = Manager::of(CachedClient::new(&cache));
 
     // Whatever changes in a namespace, its inventory is looked at: one request for each namespace.
     let inventory = map(|map: &Metadata<ConfigMap>| {
@@ -79,7 +80,7 @@ pub async fn main() -> Result {
     counted.map_err(|_| "the operator did not count in time")?
 }
 
-async fn counted(user: &Client) -> Result {
+async fn counted(user: &CachedClient) -> Result {
     has(user, NAMESPACES.into_iter().zip(["2", "1"])).await?;
     create(user, "example-blue/e").await?;
     has(user, [("example-blue", "3")]).await?;
@@ -89,7 +90,7 @@ async fn counted(user: &Client) -> Result {
 }
 
 /// Waits until the inventories say how many there are.
-async fn has(user: &Client, counts: impl IntoIterator<Item = (&str, &str)>) -> Result {
+async fn has(user: &CachedClient, counts: impl IntoIterator<Item = (&str, &str)>) -> Result {
     for (namespace, wanted) in counts {
         loop {
             let map = user.live().get::<ConfigMap>(&format!("{namespace}/{INVENTORY}")).await?;
@@ -104,7 +105,7 @@ async fn has(user: &Client, counts: impl IntoIterator<Item = (&str, &str)>) -> R
     Ok(())
 }
 
-async fn set_up(user: &Client) -> Result {
+async fn set_up(user: &CachedClient) -> Result {
     for name in NAMESPACES.into_iter().chain(["example-red"]) {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.to_owned());
@@ -119,7 +120,7 @@ async fn set_up(user: &Client) -> Result {
     Ok(())
 }
 
-async fn create(user: &Client, key: &str) -> Result {
+async fn create(user: &CachedClient, key: &str) -> Result {
     let (namespace, name) = key.split_once('/').ok_or("a key")?;
     let mut map = ConfigMap::default();
     map.metadata.namespace = Some(namespace.to_owned());
@@ -128,7 +129,7 @@ async fn create(user: &Client, key: &str) -> Result {
     Ok(())
 }
 
-async fn tear_down(user: &Client) -> Result {
+async fn tear_down(user: &CachedClient) -> Result {
     for name in NAMESPACES.into_iter().chain(["example-red"]) {
         user.delete::<Namespace>(name).await?;
     }

@@ -16,7 +16,8 @@ use informer::k8s_openapi::api::events::v1::Event;
 use informer::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use informer::kube_core::{Resource, ResourceExt};
 use informer::runtime::{
-    Client, Context, Controller, Fetched, ListOptions, Manager, Outcome, ReconcileError, Request, ctrl_c,
+    CachedClient, Context, Controller, Fetched, ListOptions, Manager, Outcome, ReconcileError, Request,
+    ctrl_c,
 };
 use informer_examples::{Error, PATIENCE, Result, connect, operator, user};
 use kube_derive::CustomResource;
@@ -131,7 +132,7 @@ pub async fn main() -> Result {
 }
 
 /// Creates, scales and deletes a website, and waits for what the controller makes of it.
-async fn use_it(user: &Client) -> Result {
+async fn use_it(user: &CachedClient) -> Result {
     let live = user.live();
     let mut site =
         Website::new("sample", WebsiteSpec { image: "registry.example.com/web:1".into(), replicas: 2 });
@@ -166,7 +167,7 @@ fn replicas(deployment: &Option<Fetched<Deployment>>) -> Option<i32> {
 }
 
 /// Whether the server took a change to so many replicas; not where the controller has written the status meanwhile.
-async fn took(user: &Client, replicas: i32) -> Result<bool> {
+async fn took(user: &CachedClient, replicas: i32) -> Result<bool> {
     let site = user.live().get::<Website>("default/sample").await?.ok_or("it is there")?;
     let mut edited = site.edit();
     edited.spec.replicas = replicas;
@@ -185,7 +186,7 @@ async fn until(condition: impl AsyncFn() -> Result<bool>) -> Result {
 }
 
 /// Installs the kind, and waits until it is served.
-async fn install(user: &Client) -> Result {
+async fn install(user: &CachedClient) -> Result {
     let crd: CustomResourceDefinition = serde_norway::from_str(include_str!("sample_controller/crd.yaml"))?;
     match user.create(&crd).await {
         Ok(_) => {}

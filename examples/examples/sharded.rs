@@ -20,7 +20,7 @@ use std::time::Duration;
 use informer::handler::on_event;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
-    Cache, Client, Context, Controller, Manager, Outcome, ReconcileError, Request, ShardGroup, ctrl_c,
+    Cache, CachedClient, Context, Controller, Manager, Outcome, ReconcileError, Request, ShardGroup, ctrl_c,
 };
 use informer::{Event, Lazy};
 use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
@@ -63,7 +63,7 @@ async fn replica(name: &str, stop: impl Future<Output = ()>) -> Result {
         .sharded(group)
         .reconcile(move |request, ctx| answer(request, ctx, by.clone()));
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
-    Ok(Manager::of(Client::new(&cache)).controller(controller).run_until(stop).await?)
+    Ok(Manager::of(CachedClient::new(&cache)).controller(controller).run_until(stop).await?)
 }
 
 async fn answer(request: Request, ctx: Context, by: String) -> Result<Outcome, ReconcileError> {
@@ -124,7 +124,7 @@ async fn show() -> Result {
     let embedded = listening.as_ref().map(|_| kubeconfig.path().as_os_str().to_owned());
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     cache.start();
-    let user = Client::new(&cache);
+    let user = CachedClient::new(&cache);
     set_up(&user, NAMESPACE, map_names(MAPS)).await?;
     let answers: Arc<Mutex<Answers>> = Arc::default();
     let heard = Arc::clone(&answers);

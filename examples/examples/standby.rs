@@ -19,8 +19,8 @@ use std::time::Duration;
 use informer::handler::on_event;
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::{
-    Cache, Client, Context, Controller, LeaderElection, Leadership, Manager, ManagerHandle, Outcome, Patch,
-    ReconcileError, Request,
+    Cache, CachedClient, Context, Controller, LeaderElection, Leadership, Manager, ManagerHandle, Outcome,
+    Patch, ReconcileError, Request,
 };
 use informer::{Event, Lazy};
 use informer_examples::replicas::{Replica, ask, map_names, parent_gone, set_up, until};
@@ -55,7 +55,7 @@ async fn replica(name: String) -> Result {
     let election = LeaderElection::new("standby").namespace(NAMESPACE).identity(&*name);
     let election = election.lease_duration(lease).renew_deadline(lease * 2 / 3).retry_period(lease * 2 / 15);
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
-    let manager = Manager::of(Client::new(&cache)).leader_election(election);
+    let manager = Manager::of(CachedClient::new(&cache)).leader_election(election);
     let handle = manager.handle();
     let controller = Controller::new::<ConfigMap>("answers")
         .reconcile(move |request, ctx| answer(request, ctx, handle.clone(), name.clone()));
@@ -137,7 +137,7 @@ async fn show() -> Result {
     let seconds = std::env::var(LEASE).unwrap_or(seconds);
     let cache = Cache::builder(client).namespaces([NAMESPACE]).build();
     cache.start();
-    let user = Client::new(&cache);
+    let user = CachedClient::new(&cache);
     set_up(&user, NAMESPACE, map_names(MAPS).chain([LEDGER.to_owned()])).await?;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let heard = Arc::clone(&seen);

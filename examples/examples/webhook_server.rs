@@ -17,7 +17,7 @@ use informer::k8s_openapi::api::admissionregistration::v1::{
 };
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use informer::runtime::webhook::{AdmissionRequest, Allowed, Denied, WebhookServer};
-use informer::runtime::{Client, Manager, Tls, WriteError};
+use informer::runtime::{CachedClient, Manager, Tls, WriteError};
 use informer_apiserver::CertificateAuthority;
 use informer_examples::{PATIENCE, Result, connect, operator, user};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ pub async fn main() -> Result {
 }
 
 /// Tells the API server what to ask, and whom to trust: what manifests do where the address is known before.
-async fn register(own: &Client, address: &str, authority: &str) -> Result {
+async fn register(own: &CachedClient, address: &str, authority: &str) -> Result {
     let bundle = ByteString(authority.as_bytes().to_vec());
     let hook = |path: &str| {
         json!([{
@@ -102,7 +102,7 @@ async fn register(own: &Client, address: &str, authority: &str) -> Result {
     Ok(())
 }
 
-async fn use_it(user: &Client) -> Result {
+async fn use_it(user: &CachedClient) -> Result {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(NAMESPACE.to_owned());
     user.create(&namespace).await?;

@@ -72,8 +72,8 @@ pub async fn operator(client: &Client) -> Result<Client> {
 }
 
 /// The client of who uses an operator: makes what it works on, and looks at what it made of that.
-pub fn user(client: &Client) -> informer::runtime::Client {
-    informer::runtime::Client::new(&Cache::builder(client.clone()).build())
+pub fn user(client: &Client) -> informer::runtime::CachedClient {
+    informer::runtime::CachedClient::new(&Cache::builder(client.clone()).build())
 }
 
 impl Cluster {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use informer::k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use informer::runtime::{Client, Patch};
+use informer::runtime::{CachedClient, Patch};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -132,7 +132,7 @@ pub fn map_names(maps: usize) -> impl Iterator<Item = String> {
 /// # Errors
 ///
 /// When the server refuses one of them.
-pub async fn set_up(user: &Client, namespace: &str, maps: impl Iterator<Item = String>) -> Result {
+pub async fn set_up(user: &CachedClient, namespace: &str, maps: impl Iterator<Item = String>) -> Result {
     let mut made = Namespace::default();
     made.metadata.name = Some(namespace.to_owned());
     match user.create(&made).await {
@@ -153,7 +153,7 @@ pub async fn set_up(user: &Client, namespace: &str, maps: impl Iterator<Item = S
 /// # Errors
 ///
 /// When the server refuses a change.
-pub async fn ask(user: Client, namespace: &str, maps: usize, pause: Duration) -> Result {
+pub async fn ask(user: CachedClient, namespace: &str, maps: usize, pause: Duration) -> Result {
     let names: Vec<String> = map_names(maps).collect();
     for (name, round) in names.iter().cycle().zip(1_u64..) {
         let asked = Patch::merge(json!({"data": {"round": round.to_string()}}));

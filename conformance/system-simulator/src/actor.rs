@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use futures_util::future::BoxFuture;
 use informer_core::ObjectKey;
-use informer_runtime::{Client, DeleteOptions, Fetched, OperationResult, Patch, ReadError, WriteError};
+use informer_runtime::{CachedClient, DeleteOptions, Fetched, OperationResult, Patch, ReadError, WriteError};
 use informer_simulator::Random;
 
 use crate::own_writes::{Observation, OwnWrites};
@@ -32,7 +32,7 @@ pub(crate) struct TypedActor<K> {
 struct Inner {
     name: String,
     representation: Representation,
-    client: Client,
+    client: CachedClient,
     shared: Shared,
     selection: Selection,
     own_writes: OwnWrites,
@@ -51,7 +51,7 @@ enum Written {
 impl<K: Sample> TypedActor<K> {
     pub(crate) fn new(
         (agent, representation): (String, Representation),
-        client: Client,
+        client: CachedClient,
         shared: Shared,
         selection: Selection,
     ) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use informer_cache::reflector::ReflectorConfig;
 use informer_client::{Dynamic, Encodings, Lazy, Metadata, Packed, ReadOptions, StreamingLists, Typed};
 use informer_core::{FieldSelector, LabelSelector};
-use informer_runtime::{Cache, Client, InformerOptions, Next, Operation, ScopedKind};
+use informer_runtime::{Cache, CachedClient, InformerOptions, Next, Operation, ScopedKind};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl Program {
         builder = configured::<Deployment>(builder, deployment, setup);
         builder = configured::<Fruit>(builder, fruit, setup);
         let cache = builder.build();
-        let mut client = Client::builder(&cache).cache_dynamic(true).build();
+        let mut client = CachedClient::builder(&cache).cache_dynamic(true).build();
         if setup.intercepted {
             client = client.intercept(|operation: Operation, next: Next| next.run(operation));
         }
@@ -144,7 +144,7 @@ fn selectors<K: Sample>(kind: &KindSetup) -> (LabelSelector, FieldSelector) {
 struct Opening<'a> {
     agent: String,
     cache: Cache,
-    client: Client,
+    client: CachedClient,
     shared: &'a Shared,
     setup: &'a ProgramSetup,
 }

@@ -77,7 +77,7 @@ use settings::Settings;
 /// Upstream: [`client.Client`](https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/client#Client).
 ///
 /// ```no_run
-/// # async fn example(client: informer_runtime::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
 /// use k8s_openapi::api::apps::v1::Deployment;
 ///
 /// if let Some(web) = client.get::<Deployment>("default/web").await? {
@@ -88,7 +88,7 @@ use settings::Settings;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Client {
+pub struct CachedClient {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
 }
@@ -107,7 +107,7 @@ struct Shared {
     list_keys: HashMap<Gvk, ListKeys>,
 }
 
-impl Client {
+impl CachedClient {
     /// A client that reads from a cache and writes to its server.
     pub fn new(cache: &Cache) -> Self {
         Self::builder(cache).build()
@@ -138,8 +138,11 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for CachedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("api", &self.shared.api).field("settings", &self.settings).finish()
+        f.debug_struct("CachedClient")
+            .field("api", &self.shared.api)
+            .field("settings", &self.settings)
+            .finish()
     }
 }

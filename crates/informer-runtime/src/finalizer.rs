@@ -42,7 +42,7 @@ type Finalizer<K> = Box<dyn Fn(K) -> BoxFuture<'static, Result<K, BoxError>> + S
 /// use informer_runtime::{BoxError, Finalizers};
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
-/// # async fn example(client: informer_runtime::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
 /// let finalizers = Finalizers::new().register("example.com/bucket", |map: ConfigMap| async move {
 ///     // delete_bucket(&map).await?;
 ///     Ok::<_, BoxError>(map)

@@ -31,9 +31,9 @@ pub use cache::{
     MissingInformer, PartScope, ReadError, TypedIndex, typed,
 };
 pub use client::{
-    Client, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched, FieldValidation,
-    Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch, Propagation,
-    Subresource, WriteError,
+    CachedClient, ClientBuilder, ClientMetrics, DeleteOptions, DynamicClient, Edited, Fetched,
+    FieldValidation, Intercept, LiveReader, Next, Operation, OperationResult, OperationVerb, Page, Patch,
+    Propagation, Subresource, WriteError,
 };
 pub use controller::{
     BuildError, Context, Controller, ControllerBuilder, ControllerDefaults, ControllerError,

@@ -39,8 +39,8 @@ pub use handle::ManagerHandle;
 use crate::http_server::answer;
 use crate::observed::Observed;
 use crate::{
-    BoxError, Cache, Client, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection, LeaderElector,
-    Probe,
+    BoxError, Cache, CachedClient, ControllerDefaults, HttpServer, IntoRunnable, LeaderElection,
+    LeaderElector, Probe,
 };
 use handle::DriverEnd;
 
@@ -111,12 +111,12 @@ struct Options {
 impl Manager {
     /// A manager without parts.
     pub fn new(client: impl Into<informer_client::Client>) -> Self {
-        Self::of(Client::new(&Cache::new(client)))
+        Self::of(CachedClient::new(&Cache::new(client)))
     }
 
     /// A manager whose parts read and write by this client, and whose cache is that of the client: both may be configured
     /// before, and the cache may have been started. Its metrics and debug pages show the two, too.
-    pub fn of(client: Client) -> Self {
+    pub fn of(client: CachedClient) -> Self {
         let observed: Arc<Observed> = Arc::default();
         observed.show(&client);
         let cache = client.cache().clone();

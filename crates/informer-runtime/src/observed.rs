@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 pub(crate) use observers::Observers;
 
-use crate::Client;
+use crate::CachedClient;
 use crate::leader::health::LeaseHealth;
 
 #[cfg(feature = "prometheus")]
@@ -88,7 +88,7 @@ pub(crate) struct CrashedInformers(String);
 
 impl Observed {
     /// Shows a client, and the informers of its cache.
-    pub(crate) fn show(self: &Arc<Self>, client: &Client) {
+    pub(crate) fn show(self: &Arc<Self>, client: &CachedClient) {
         let informers: Arc<dyn InformerMetrics> = Arc::clone(self) as _;
         client.cache().show_in(&informers);
         #[cfg(feature = "prometheus")]

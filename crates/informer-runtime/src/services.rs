@@ -1,13 +1,13 @@
 use std::fmt;
 
-use crate::{Cache, Client, EventRecorder};
+use crate::{Cache, CachedClient, EventRecorder};
 
 /// What a manager shares with its parts.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Services {
     /// Reads from the cache, writes to the server.
-    pub client: Client,
+    pub client: CachedClient,
     /// The informers.
     pub cache: Cache,
     /// Tells people what happens to objects: in a reconciler, in the name of its controller.
@@ -16,7 +16,7 @@ pub struct Services {
 
 impl Services {
     /// The services of a client, with its cache.
-    pub(crate) fn new(client: Client, recorder: EventRecorder) -> Self {
+    pub(crate) fn new(client: CachedClient, recorder: EventRecorder) -> Self {
         Self { cache: client.cache().clone(), client, recorder }
     }
 }

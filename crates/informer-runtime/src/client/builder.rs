@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::settings::Settings;
-use super::{Client, ClientMetrics, Shared};
+use super::{CachedClient, ClientMetrics, Shared};
 use crate::observed::Observers;
 use crate::{Cache, KubeKind, ScopedKind};
 use informer_client::ListKeys;
@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 /// The default bound of the wait for own writes. A working watch shows them within milliseconds.
 const READ_YOUR_WRITES: Duration = Duration::from_secs(5);
 
-/// Configures a [`Client`].
+/// Configures a [`CachedClient`].
 #[must_use = "nothing is made before `build`"]
 pub struct ClientBuilder {
     cache: Cache,
@@ -77,7 +77,7 @@ impl ClientBuilder {
     }
 
     /// The client.
-    pub fn build(self) -> Client {
+    pub fn build(self) -> CachedClient {
         let Self { cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys } = self;
         let api = cache.client().clone();
         let metrics = Arc::new(Observers::<dyn ClientMetrics>::new(metrics));
@@ -87,7 +87,7 @@ impl ClientBuilder {
         });
         let shared =
             Arc::new(Shared { api, cache, uncached, cache_dynamic, read_your_writes, metrics, list_keys });
-        Client { shared, settings: Arc::new(Settings::new()) }
+        CachedClient { shared, settings: Arc::new(Settings::new()) }
     }
 }
 

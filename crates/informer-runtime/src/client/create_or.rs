@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::operation::{Operation, OperationVerb};
 use super::write::{fetched, on_object};
-use super::{Client, Edited, Fetched, WriteError};
+use super::{CachedClient, Edited, Fetched, WriteError};
 use crate::{BoxError, KubeObject};
 
 /// What was done to an object.
@@ -23,12 +23,12 @@ pub enum OperationResult {
     UpdatedStatusOnly,
 }
 
-impl Client {
+impl CachedClient {
     /// Creates an object, or changes the one that exists: `change` is given `object`, or a copy of what the cache holds, and makes
     /// of it what it should be. Status is not written; see [`create_or_patch`](Self::create_or_patch).
     ///
     /// ```no_run
-    /// # async fn example(client: informer_runtime::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
     /// use k8s_openapi::api::core::v1::ConfigMap;
     ///
     /// let mut map = ConfigMap::default();

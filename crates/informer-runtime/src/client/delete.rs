@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::operation::{Operation, OperationVerb};
-use super::{Client, WriteError};
+use super::{CachedClient, WriteError};
 use crate::{KubeKind, KubeObject, ListOptions, ScopedKind};
 
 /// How objects are deleted, and which: a deletion whose conditions do not hold is a conflict.
@@ -76,7 +76,7 @@ impl DeleteOptions {
     }
 }
 
-impl Client {
+impl CachedClient {
     /// Deletes an object. One with finalizers, or with a grace period, is marked and goes later.
     ///
     /// # Errors

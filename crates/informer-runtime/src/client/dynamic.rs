@@ -11,7 +11,7 @@ use super::error::{not_found, unread};
 use super::operation::{Operation, OperationVerb};
 use super::read::items_of;
 use super::write::{decoded, encode};
-use super::{Client, DeleteOptions, Patch, WriteError};
+use super::{CachedClient, DeleteOptions, Patch, WriteError};
 use crate::{ListOptions, ReadError, ScopedKind};
 
 /// Reads and writes objects of one kind without a type.
@@ -19,11 +19,11 @@ use crate::{ListOptions, ReadError, ScopedKind};
 /// They are read from the server, unless the builder says [otherwise](super::ClientBuilder::cache_dynamic).
 #[derive(Clone)]
 pub struct DynamicClient {
-    client: Client,
+    client: CachedClient,
     kind: ScopedKind,
 }
 
-impl Client {
+impl CachedClient {
     /// The objects of a kind that is known at run time only. [`informer_client::Client::resolve`] finds kinds by name.
     pub fn dynamic(&self, kind: impl Into<ScopedKind>) -> DynamicClient {
         DynamicClient { client: self.clone(), kind: kind.into() }
@@ -127,20 +127,20 @@ impl DynamicClient {
         Ok(values.into_iter().map(object).collect::<Result<_, _>>()?)
     }
 
-    /// As [`Client::create`].
+    /// As [`CachedClient::create`].
     ///
     /// # Errors
     ///
-    /// As [`Client::create`].
+    /// As [`CachedClient::create`].
     pub async fn create(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         self.write(OperationVerb::Create, object).await
     }
 
-    /// As [`Client::apply`].
+    /// As [`CachedClient::apply`].
     ///
     /// # Errors
     ///
-    /// As [`Client::apply`].
+    /// As [`CachedClient::apply`].
     pub async fn apply(&self, object: &DynamicObject) -> Result<DynamicObject, WriteError> {
         let mut object = object.clone();
         object.metadata.managed_fields = None;
@@ -163,7 +163,7 @@ impl DynamicClient {
         self.write(OperationVerb::Replace, object).await
     }
 
-    /// As [`Client::patch`].
+    /// As [`CachedClient::patch`].
     ///
     /// # Errors
     ///
@@ -177,11 +177,11 @@ impl DynamicClient {
         self.answered(operation.sending(patch.body.clone())).await
     }
 
-    /// As [`Client::delete_with`].
+    /// As [`CachedClient::delete_with`].
     ///
     /// # Errors
     ///
-    /// As [`Client::delete_with`].
+    /// As [`CachedClient::delete_with`].
     pub async fn delete(
         &self,
         key: &(impl AsRef<str> + ?Sized),
@@ -190,11 +190,11 @@ impl DynamicClient {
         self.client.delete_kind(&self.kind, key.as_ref(), options).await
     }
 
-    /// As [`Client::delete_all`].
+    /// As [`CachedClient::delete_all`].
     ///
     /// # Errors
     ///
-    /// As [`Client::delete_all`].
+    /// As [`CachedClient::delete_all`].
     pub async fn delete_all(
         &self,
         selected: &ListOptions,

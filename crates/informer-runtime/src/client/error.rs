@@ -25,7 +25,7 @@ pub enum WriteError {
         /// The namespace of the client.
         own: String,
     },
-    /// The [field owner](super::Client::field_owner) of the client is invalid. Nothing was sent.
+    /// The [field owner](super::CachedClient::field_owner) of the client is invalid. Nothing was sent.
     #[error("{attempt}: field owner {owner:?} {problem}; use 1 to 128 bytes of printable characters")]
     FieldOwner {
         /// The operation.
@@ -84,7 +84,7 @@ pub enum WriteError {
         #[source]
         cause: Box<crate::ReadError>,
     },
-    /// The program may not write at this time, as its [fence](super::Client::fenced) says. Nothing was sent.
+    /// The program may not write at this time, as its [fence](super::CachedClient::fenced) says. Nothing was sent.
     #[error("{attempt}: not sent, since this process may not write now")]
     Fenced {
         /// What was attempted.

@@ -161,7 +161,7 @@ impl<K: KubeObject> fmt::Debug for Fetched<K> {
     }
 }
 
-/// A changed copy of an object that was read, and the object itself: what [`Client::update`](super::Client::update) takes. It
+/// A changed copy of an object that was read, and the object itself: what [`CachedClient::update`](super::CachedClient::update) takes. It
 /// dereferences to the type, to be changed.
 #[derive(Clone)]
 #[must_use = "a change that is not handed to `update` changes nothing"]

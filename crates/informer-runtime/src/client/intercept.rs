@@ -6,12 +6,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Client, Operation, WriteError};
+use super::{CachedClient, Operation, WriteError};
 
 /// Sees every operation of a client before it goes on. A closure is one:
 ///
 /// ```
-/// # fn example(client: &informer_runtime::Client) {
+/// # fn example(client: &informer_runtime::CachedClient) {
 /// use informer_runtime::{Next, Operation, OperationVerb, WriteError};
 ///
 /// let failing = client.intercept(|operation: Operation, next: Next| async move {
@@ -27,7 +27,7 @@ use super::{Client, Operation, WriteError};
 /// a client with interceptors copies what others share, and is meant for tests. Of an object that is held typed, the JSON has
 /// only the fields that the type knows.
 ///
-/// Reads by [`Client::metadata`] do not pass through interceptors.
+/// Reads by [`CachedClient::metadata`] do not pass through interceptors.
 pub trait Intercept: Send + Sync + 'static {
     /// Answers an operation, by itself or by [`Next::run`].
     fn intercept(&self, operation: Operation, next: Next) -> BoxFuture<'static, Result<Value, WriteError>>;
@@ -56,7 +56,7 @@ pub struct Next {
 }
 
 impl Next {
-    pub(super) fn new(client: &Client, last: Last) -> Self {
+    pub(super) fn new(client: &CachedClient, last: Last) -> Self {
         let interceptors = client.settings.interceptors.clone();
         Self { left: interceptors.len(), interceptors, last }
     }

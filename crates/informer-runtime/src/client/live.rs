@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
 use super::write::fetched;
-use super::{Client, Fetched, WriteError};
+use super::{CachedClient, Fetched, WriteError};
 use crate::{KubeObject, ListOptions, ScopedKind};
 
 /// Reads from the server: what it has now, at the cost of a request each.
 #[derive(Clone)]
 pub struct LiveReader {
-    client: Client,
+    client: CachedClient,
 }
 
 /// One page of a list of the server.
@@ -27,7 +27,7 @@ pub struct Page<T> {
     pub continue_token: Option<String>,
 }
 
-impl Client {
+impl CachedClient {
     /// Reads from the server in place of the cache.
     pub fn live(&self) -> LiveReader {
         LiveReader { client: self.clone() }
@@ -90,7 +90,7 @@ const PAGE_SIZE: usize = 500;
 /// How many pages one list may have: one beyond it is a list that never ends.
 const PAGES_MAX: usize = 20_000;
 
-impl Client {
+impl CachedClient {
     pub(super) async fn get_value(&self, operation: Operation) -> Result<Option<Value>, WriteError> {
         match self.execute(operation).await {
             Ok(value) => Ok(Some(value)),

@@ -5,7 +5,7 @@ use informer_core::ResourceVersion;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Client, ClientMetrics, Operation, OperationVerb};
+use super::{CachedClient, ClientMetrics, Operation, OperationVerb};
 use crate::cache::own_writes::{OwnWrite, Scope, Ticket};
 use crate::{CacheInformer, ReadError, ScopedKind};
 
@@ -43,7 +43,7 @@ impl Operation {
     }
 }
 
-impl Client {
+impl CachedClient {
     /// The informer of a kind, once it shows the own writes of a scope.
     pub(crate) async fn caught_up<O: Representation>(
         &self,

@@ -1,7 +1,7 @@
 use informer_client::PatchFormat;
 use serde_json::Value;
 
-/// A patch of your own. [`Client::update`](super::Client::update) makes one of a difference, which is what is wanted most times.
+/// A patch of your own. [`CachedClient::update`](super::CachedClient::update) makes one of a difference, which is what is wanted most times.
 ///
 /// ```
 /// use informer_runtime::Patch;

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
 use super::write::{fetched, not_a};
-use super::{Client, Fetched, WriteError};
+use super::{CachedClient, Fetched, WriteError};
 use crate::cache::own_writes::Scope;
 use crate::{KubeKind, KubeObject, ListOptions, ReadError, ScopedKind};
 
-impl Client {
+impl CachedClient {
     /// One object; `None` where it does not exist. The cache is asked for the lazy form, unless it holds the kind as typed or packed
     /// [alone](crate::CacheBuilder::only_form).
     ///
@@ -206,7 +206,7 @@ fn lazy<K: KubeKind>(kind: &ScopedKind, value: &Value) -> Result<Arc<Lazy<K>>, W
 }
 
 /// Answers as JSON: of the server, or of the cache for those who look at every operation.
-impl Client {
+impl CachedClient {
     /// Reads one object from the cache. Interceptors see it as JSON; if they do not change it, the object of the cache is returned.
     async fn intercepted_get<K: KubeObject>(
         &self,
@@ -283,7 +283,7 @@ impl Client {
     }
 }
 
-impl Client {
+impl CachedClient {
     /// The whole object as JSON: from the cache, or from the server if the cached one may lack fields. `get`
     /// is a read of this object.
     async fn whole_value<K: KubeObject>(

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::operation::{Operation, OperationVerb};
-use super::{Client, Intercept, WriteError};
+use super::{CachedClient, Intercept, WriteError};
 use crate::BoxError;
 
 /// The longest field owner that the API server accepts, in bytes.
@@ -83,7 +83,7 @@ impl FieldValidation {
     }
 }
 
-impl Client {
+impl CachedClient {
     pub(super) fn with(&self, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::clone(&self.settings);
         change(&mut settings);

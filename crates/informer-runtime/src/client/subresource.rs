@@ -9,21 +9,21 @@ use serde_json::Value;
 
 use super::operation::{Operation, OperationVerb};
 use super::write::{decoded, encode, fetched};
-use super::{Client, Edited, Fetched, Patch, WriteError};
+use super::{CachedClient, Edited, Fetched, Patch, WriteError};
 use crate::{KubeKind, KubeObject, ScopedKind};
 
-/// Reads and writes one subresource of objects; see [`Client::subresource`].
+/// Reads and writes one subresource of objects; see [`CachedClient::subresource`].
 #[derive(Clone)]
 pub struct Subresource {
-    client: Client,
+    client: CachedClient,
     name: String,
 }
 
-impl Client {
+impl CachedClient {
     /// The status of objects, which the server writes apart from the rest.
     ///
     /// ```no_run
-    /// # async fn example(client: informer_runtime::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn example(client: informer_runtime::CachedClient) -> Result<(), Box<dyn std::error::Error>> {
     /// use k8s_openapi::api::apps::v1::Deployment;
     ///
     /// if let Some(web) = client.get::<Deployment>("default/web").await? {
@@ -44,21 +44,21 @@ impl Client {
 }
 
 impl Subresource {
-    /// Writes the difference of the subresource, as [`Client::update`] does of the object. Of `status`, changes of other members
+    /// Writes the difference of the subresource, as [`CachedClient::update`] does of the object. Of `status`, changes of other members
     /// are not sent.
     ///
     /// # Errors
     ///
-    /// As [`Client::update`]; not found where the kind has no such subresource.
+    /// As [`CachedClient::update`]; not found where the kind has no such subresource.
     pub async fn update<K: KubeObject>(&self, edited: &Edited<K>) -> Result<Fetched<K>, WriteError> {
         self.client.update_under(edited, Some(&self.name)).await
     }
 
-    /// Applies the subresource, as [`Client::apply`] does the object.
+    /// Applies the subresource, as [`CachedClient::apply`] does the object.
     ///
     /// # Errors
     ///
-    /// As [`Client::apply`].
+    /// As [`CachedClient::apply`].
     pub async fn apply<K: KubeObject>(&self, object: &K) -> Result<Fetched<K>, WriteError> {
         self.client.apply_under(object, Some(&self.name)).await
     }

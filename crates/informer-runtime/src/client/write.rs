@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::difference::{carried, changes_elements, merge_patch};
 use super::operation::{Operation, OperationVerb};
-use super::{Client, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
+use super::{CachedClient, ClientMetrics, Edited, Fetched, Next, Patch, WriteError};
 use crate::{KubeKind, KubeObject, ScopedKind};
 use informer_client::{CallError, ListKeys, PatchFormat};
 use informer_core::Gvk;
 
-impl Client {
+impl CachedClient {
     /// Creates an object, in the namespace of its metadata. Answers it as the server stored it.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ impl<R: ReconcileRequest> ControllerBuilder<R> {
     }
 
     /// Sets the name, which is unique within the manager. It appears in logs, metrics and events, and is the
-    /// [field owner](crate::Client::field_owner) of what the controller writes: 1 to 128 bytes of printable
+    /// [field owner](crate::CachedClient::field_owner) of what the controller writes: 1 to 128 bytes of printable
     /// characters.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

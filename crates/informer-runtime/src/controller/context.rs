@@ -80,7 +80,7 @@ pub enum LookupError {
 impl Context {
     /// Reads an object of a watched kind from the cache. Returns `None` if it does not exist.
     ///
-    /// The object shows the program's own writes: as [`Client::get`](crate::Client::get), the read waits until the cache shows the
+    /// The object shows the program's own writes: as [`CachedClient::get`](crate::CachedClient::get), the read waits until the cache shows the
     /// writes to this object that have returned before. It waits at most for the
     /// [bound](crate::ClientBuilder::read_your_writes), usually for milliseconds, and not at all without such a write. It
     /// creates no informer, and sends no request unless the cache could not read all fields of the object. Of several
@@ -89,7 +89,7 @@ impl Context {
     /// # Errors
     ///
     /// - [`LookupError::NotWatched`] if no informer of the cache has the kind in one of these representations.
-    /// - [`LookupError::Read`] otherwise, as [`Client::get`](crate::Client::get): with [`ReadError::Behind`] if the cache does not show
+    /// - [`LookupError::Read`] otherwise, as [`CachedClient::get`](crate::CachedClient::get): with [`ReadError::Behind`] if the cache does not show
     ///   an own write within the bound.
     ///
     /// # Cancel safety

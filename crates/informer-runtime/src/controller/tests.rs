@@ -28,7 +28,7 @@ fn environment() -> Environment {
     let server = ApiServer::builder().build();
     let client = Client::from_service(server.service(), "default");
     let (_, recorder) = crate::events::EventSender::new(client.clone());
-    let services = Services::new(crate::Client::new(&crate::Cache::new(client)), recorder);
+    let services = Services::new(crate::CachedClient::new(&crate::Cache::new(client)), recorder);
     Environment { services, defaults: ControllerDefaults::default(), metrics: None }
 }
 

@@ -78,13 +78,13 @@ async fn an_event_names_its_object_and_what_happened() {
 }
 
 /// A server with a Pod, a client whose cache reads everything, and a recorder of events.
-fn pod_on_a_server() -> (Fixture, crate::Client) {
+fn pod_on_a_server() -> (Fixture, crate::CachedClient) {
     let fixture = Fixture::new();
     let spec = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "i"}]}});
     fixture.server.create(&Gvr::new("", "v1", "pods"), "shop", spec).expect("it is valid");
     let cache = crate::Cache::new(Client::from_service(fixture.server.service(), "default"));
     cache.start();
-    (fixture, crate::Client::new(&cache))
+    (fixture, crate::CachedClient::new(&cache))
 }
 
 #[tokio::test(start_paused = true)]

@@ -87,7 +87,7 @@ struct Gate {
 }
 
 impl ManagerHandle {
-    pub(super) fn new(client: crate::Client, observed: Arc<Observed>) -> (Self, DriverEnd) {
+    pub(super) fn new(client: crate::CachedClient, observed: Arc<Observed>) -> (Self, DriverEnd) {
         let (parts, added) = mpsc::unbounded_channel();
         let (ping, pings) = mpsc::channel(PINGS_MAX);
         let (events, recorder) = EventSender::new(client.api().clone());

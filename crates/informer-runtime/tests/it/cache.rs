@@ -9,8 +9,8 @@ use informer_cache::handler::{on_event, on_event_async};
 use informer_client::{Dynamic, HashShares, Lazy, Metadata, ResourceKind, StreamingLists};
 use informer_core::{LabelSelector, Object};
 use informer_runtime::{
-    Cache, CancellationToken, Client, InformerOptions, ListOptions, Manager, MissingInformer, ReadError,
-    Runnable, RunnableGroup, ScopedKind, typed,
+    Cache, CachedClient, CancellationToken, InformerOptions, ListOptions, Manager, MissingInformer,
+    ReadError, Runnable, RunnableGroup, ScopedKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
@@ -498,11 +498,12 @@ async fn a_cache_that_was_started_before_is_taken_over_by_its_manager_and_stops_
     let cache = server.cache().build();
     cache.start();
     assert!(cache.get::<ConfigMap>("default/settings").await.unwrap().is_some(), "before there is a manager");
-    let manager = Manager::of(Client::new(&cache));
+    let manager = Manager::of(CachedClient::new(&cache));
     manager.run_until(tokio::time::sleep(Duration::from_secs(60))).await.unwrap();
     assert!(cache.states().iter().all(|state| !state.running));
     assert_eq!(server.api.count_requests(Verb::Watch, "configmaps"), 1, "its informers went on");
-    let error = Manager::of(Client::new(&cache)).run_until(std::future::pending::<()>()).await.unwrap_err();
+    let error =
+        Manager::of(CachedClient::new(&cache)).run_until(std::future::pending::<()>()).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.starts_with("run the cache: a manager runs it already"), "{cause}");
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use informer_apiserver::Verb;
 use informer_client::Typed;
 use informer_runtime::{
-    Client, DeleteOptions, FieldValidation, ListOptions, MissingInformer, Next, Operation, OperationResult,
-    Patch, ReadError, ScopedKind, WriteError,
+    CachedClient, DeleteOptions, FieldValidation, ListOptions, MissingInformer, Next, Operation,
+    OperationResult, Patch, ReadError, ScopedKind, WriteError,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
@@ -169,7 +169,7 @@ async fn a_view_that_knows_less_reads_the_whole_object_before_it_changes_a_list(
     let kind = ScopedKind::of::<OldDeployment>();
     let cache = server.cache().only_form::<Typed<OldDeployment>>(&kind).build();
     cache.start();
-    let client = Client::new(&cache);
+    let client = CachedClient::new(&cache);
     let mut edited = client.get::<OldDeployment>("default/web").await.unwrap().unwrap().edit();
     edited.spec.replicas = 2;
     let scaled = client.update(&edited).await.unwrap();
@@ -309,7 +309,7 @@ async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server(
     server.create("secrets", "default/s", json!({"data": {"k": "dg=="}}));
     let cache = server.cache().build();
     cache.start();
-    let client = Client::builder(&cache).uncached::<Secret>().build();
+    let client = CachedClient::builder(&cache).uncached::<Secret>().build();
     assert!(client.get::<Secret>("default/s").await.unwrap().is_some());
     assert!(client.get::<Secret>("default/none").await.unwrap().is_none());
     assert_eq!(client.list::<Secret>(&ListOptions::default()).await.unwrap().len(), 1);
@@ -317,12 +317,12 @@ async fn kinds_that_are_not_cached_and_dynamic_objects_are_read_from_the_server(
     let secret = client.dynamic(&kind).get("default/s").await.unwrap().unwrap();
     assert_eq!(secret.data["data"]["k"], "dg==");
     assert!(cache.states().is_empty(), "no informer was made");
-    let cached = Client::builder(&cache).cache_dynamic(true).build().dynamic(&kind);
+    let cached = CachedClient::builder(&cache).cache_dynamic(true).build().dynamic(&kind);
     assert_eq!(cached.list(&ListOptions::default()).await.unwrap().len(), 1);
     assert_eq!(cache.states().len(), 1);
     let refusing = server.cache().missing_informer(MissingInformer::Refuse).build();
     refusing.start();
-    let error = Client::new(&refusing).get::<Secret>("default/s").await.unwrap_err();
+    let error = CachedClient::new(&refusing).get::<Secret>("default/s").await.unwrap_err();
     assert!(matches!(error, ReadError::NotCached { .. }), "what the cache says is passed up: {error}");
 }
 
@@ -331,7 +331,8 @@ async fn dynamic_objects_are_written_and_cached_ones_are_not_put_back() {
     let server = Server::start();
     let cache = server.cache().build();
     cache.start();
-    let maps = Client::builder(&cache).cache_dynamic(true).build().dynamic(ScopedKind::of::<ConfigMap>());
+    let maps =
+        CachedClient::builder(&cache).cache_dynamic(true).build().dynamic(ScopedKind::of::<ConfigMap>());
     let object = json!({"metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}});
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let created = maps.create(&object).await.unwrap();

@@ -10,9 +10,9 @@ use informer_runtime::handler::{enqueue_object, map};
 use informer_runtime::predicate::generation_changed;
 use informer_runtime::source::{Feed, function, watch, watch_metadata, watch_of, watch_typed};
 use informer_runtime::{
-    Cache, CancellationToken, Client, Controller, ControllerBuilder, ControllerDefaults, ControllerHandle,
-    ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request, RunnableGroup, ScopedKind,
-    runnable,
+    Cache, CachedClient, CancellationToken, Controller, ControllerBuilder, ControllerDefaults,
+    ControllerHandle, ControllerOptions, ControllerPhase, Manager, ManagerError, Outcome, Request,
+    RunnableGroup, ScopedKind, runnable,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -297,7 +297,7 @@ async fn a_controller_that_watches_a_pinned_kind_in_another_form_ends_the_manage
     let maps = ScopedKind::of::<ConfigMap>();
     let cache = Cache::builder(server.api_client()).only_form::<Metadata<ConfigMap>>(&maps).build();
     let lazy = Seen::default().by(Controller::new::<ConfigMap>("lazy"));
-    let manager = Manager::of(Client::new(&cache)).controller(lazy);
+    let manager = Manager::of(CachedClient::new(&cache)).controller(lazy);
     let text = with_causes(&manager.run_until(std::future::pending::<()>()).await.unwrap_err());
     assert!(text.ends_with("read ConfigMap.v1 as Lazy: the cache holds it as Metadata alone"), "{text}");
     assert_eq!(server.api.requests().len(), 0);
@@ -426,7 +426,7 @@ async fn a_controller_reconciles_only_the_namespaces_of_its_cache() {
     }
     let cache = Cache::builder(server.api_client()).namespaces(["a", "b"]).build();
     let controller = seen.by(Controller::new::<ConfigMap>("maps"));
-    let running = Running::start(Manager::of(Client::new(&cache)).controller(controller));
+    let running = Running::start(Manager::of(CachedClient::new(&cache)).controller(controller));
     quiet().await;
     assert_eq!(seen.sorted(), ["a/x", "b/x"]);
     running.stop().await.unwrap();

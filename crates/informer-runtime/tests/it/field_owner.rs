@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informer_core::Gvr;
 use informer_runtime::{
-    CancellationToken, Client, Controller, LeaderElection, Manager, ManagerError, Outcome, Patch,
+    CachedClient, CancellationToken, Controller, LeaderElection, Manager, ManagerError, Outcome, Patch,
     ReconcileError, Request, WriteError,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -40,7 +40,11 @@ struct Running {
 }
 
 impl Running {
-    fn start<Fut>(client: Client, name: &str, write: impl Fn(Client) -> Fut + Send + Sync + 'static) -> Self
+    fn start<Fut>(
+        client: CachedClient,
+        name: &str,
+        write: impl Fn(CachedClient) -> Fut + Send + Sync + 'static,
+    ) -> Self
     where
         Fut: Future<Output = Result<(), ReconcileError>> + Send + 'static,
     {
@@ -179,7 +183,7 @@ async fn two_controllers_that_apply_to_one_object_keep_each_others_fields() {
     let writes = Arc::new(AtomicUsize::new(0));
     let apply = |field: &'static str| {
         let writes = Arc::clone(&writes);
-        move |client: Client| {
+        move |client: CachedClient| {
             // Controllers that overwrite each other would never come to rest.
             let contest = writes.fetch_add(1, Ordering::SeqCst) > 20;
             async move {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informer_apiserver::ApiServer;
 use informer_core::Gvr;
-use informer_runtime::{Cache, CacheBuilder, Client};
+use informer_runtime::{Cache, CacheBuilder, CachedClient};
 use serde_json::{Value, json};
 
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -28,10 +28,10 @@ impl Server {
     }
 
     /// A client whose cache runs.
-    pub(crate) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> CachedClient {
         let cache = self.cache().build();
         cache.start();
-        Client::new(&cache)
+        CachedClient::new(&cache)
     }
 
     pub(crate) fn create(&self, resource: &str, key: &str, rest: Value) -> Value {

@@ -7,7 +7,7 @@ use informer_apiserver::{ApiServer, ExtraField, Verb};
 use informer_client::{Call, Lazy, Packed, PatchFormat, ResourceKind, Typed};
 use informer_core::Object;
 use informer_runtime::{
-    Client, ClientMetrics, InformerOptions, KubeObject, ListOptions, Next, Operation, OperationResult,
+    CachedClient, ClientMetrics, InformerOptions, KubeObject, ListOptions, Next, Operation, OperationResult,
     ScopedKind,
 };
 use informer_store::field;
@@ -54,7 +54,7 @@ pub(crate) enum Reads {
 pub(crate) const ALL_READS: [Reads; 6] =
     [Reads::Lazy, Reads::Typed, Reads::Packed, Reads::Intercepted, Reads::Transformed, Reads::Server];
 
-pub(crate) fn client<K: KubeObject>(server: &Server, reads: Reads) -> Client {
+pub(crate) fn client<K: KubeObject>(server: &Server, reads: Reads) -> CachedClient {
     let kind = ScopedKind::of::<K>();
     let cache = match reads {
         Reads::Typed => server.cache().only_form::<Typed<K>>(&kind).build(),
@@ -67,8 +67,8 @@ pub(crate) fn client<K: KubeObject>(server: &Server, reads: Reads) -> Client {
     };
     cache.start();
     let client = match reads {
-        Reads::Server => Client::builder(&cache).uncached::<K>().build(),
-        _ => Client::new(&cache),
+        Reads::Server => CachedClient::builder(&cache).uncached::<K>().build(),
+        _ => CachedClient::new(&cache),
     };
     match reads {
         Reads::Intercepted => client.intercept(|operation: Operation, next: Next| next.run(operation)),
@@ -370,7 +370,7 @@ async fn unknown_fields_are_reported_once_for_each_kind() {
     }
     let cache = server.cache().build();
     let kinds = Arc::new(Kinds::default());
-    let client = Client::builder(&cache).metrics(Arc::clone(&kinds) as _).build();
+    let client = CachedClient::builder(&cache).metrics(Arc::clone(&kinds) as _).build();
     drop((cache.informer::<ConfigMap>(), cache.informer::<Service>(), cache.informer::<Pod>()));
     cache.start();
     cache.wait_for_sync(SOON).await.unwrap();

@@ -7,7 +7,7 @@ use informer_apiserver::{Fault, FaultAction, FaultMatch, Verb};
 use informer_client::{HashShares, Metadata};
 use informer_core::Gvk;
 use informer_runtime::{
-    Cache, CancellationToken, Client, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
+    Cache, CachedClient, CancellationToken, ClientMetrics, Controller, InformerOptions, ListOptions, Manager,
     Outcome, Patch, ReadError, ScopedKind,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,7 +32,7 @@ impl ClientMetrics for Waits {
 }
 
 /// A client whose cache is synced, then told nothing.
-async fn deaf(server: &Server, bound: Duration) -> (Client, Arc<Waits>, [Fault; 2]) {
+async fn deaf(server: &Server, bound: Duration) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
     with_stalled_watches(server, server.cache().build(), bound).await
 }
@@ -42,13 +42,13 @@ async fn with_stalled_watches(
     server: &Server,
     cache: Cache,
     bound: Duration,
-) -> (Client, Arc<Waits>, [Fault; 2]) {
+) -> (CachedClient, Arc<Waits>, [Fault; 2]) {
     cache.start();
     let maps = cache.informer::<ConfigMap>();
     maps.wait_for_sync(SOON).await.expect("the server answers");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waits = Arc::new(Waits::default());
-    let client = Client::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();
+    let client = CachedClient::builder(&cache).read_your_writes(Some(bound)).metrics(waits.clone()).build();
     // A watch that fails may be followed by a list.
     let refused = [FaultMatch::watch("configmaps"), FaultMatch::list("configmaps")]
         .map(|matching| server.api.faults().on(matching).status(503));
@@ -149,7 +149,7 @@ async fn a_write_that_fails_or_runs_dry_is_not_waited_for() {
 async fn where_it_is_turned_off_a_read_waits_for_nothing_and_one_write_can_be_awaited() {
     let server = Server::start();
     let (deaf, _, refused) = deaf(&server, BOUND).await;
-    let client = Client::builder(deaf.cache()).read_your_writes(None).build();
+    let client = CachedClient::builder(deaf.cache()).read_your_writes(None).build();
     let written = client.patch::<ConfigMap>("default/m", &blue()).await.unwrap();
     assert_eq!(color(&client.get::<ConfigMap>("default/m").await.unwrap().unwrap()), "red");
     let error = client.wait_until_cached(&written, Duration::from_secs(1)).await.unwrap_err();
@@ -234,7 +234,7 @@ async fn many_writes_in_one_namespace_do_not_delay_reads_of_another() {
     let cache = server.cache().namespaces(["busy", "quiet"]).build();
     cache.start();
     let waits = Arc::new(Waits::default());
-    let client = Client::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
+    let client = CachedClient::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
     client.create(&map("quiet/m", json!({}))).await.unwrap();
     let quiet = ListOptions::default().namespace("quiet");
     assert_eq!(client.list::<ConfigMap>(&quiet).await.unwrap().len(), 1);
@@ -277,7 +277,7 @@ async fn a_deletion_in_one_namespace_does_not_wait_for_writes_in_another() {
     let cache = server.cache().namespaces(["a", "b"]).build();
     cache.start();
     let waits = Arc::new(Waits::default());
-    let client = Client::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
+    let client = CachedClient::builder(&cache).read_your_writes(Some(BOUND)).metrics(waits.clone()).build();
     assert_eq!(client.list::<ConfigMap>(&ListOptions::default()).await.unwrap().len(), 1);
     client.create(&map("b/m", json!({}))).await.unwrap();
     client.delete::<ConfigMap>("a/m").await.unwrap();

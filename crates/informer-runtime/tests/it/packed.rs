@@ -10,8 +10,8 @@ use informer_client::{DecodeError, Lazy, Packed};
 use informer_core::Object;
 use informer_runtime::source::watch_packed;
 use informer_runtime::{
-    Cache, CacheInformer, CancellationToken, Client, Controller, ListOptions, Manager, Outcome, ReadError,
-    ScopedKind, typed,
+    Cache, CacheInformer, CachedClient, CancellationToken, Controller, ListOptions, Manager, Outcome,
+    ReadError, ScopedKind, typed,
 };
 use informer_store::field;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -149,7 +149,7 @@ async fn a_kind_that_is_held_packed_alone_is_read_changed_and_waited_for_through
     let kind = ScopedKind::of::<ConfigMap>();
     let cache = server.cache().only_form::<Packed<ConfigMap>>(&kind).build();
     cache.start();
-    let client = Client::new(&cache);
+    let client = CachedClient::new(&cache);
     let read = client.get::<ConfigMap>("a/m").await.unwrap().expect("it is there");
     assert_eq!(read.key().unwrap().as_str(), "a/m");
     let mut edited = read.edit();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use informer_apiserver::Verb;
 use informer_client::{Lazy, Packed, Typed};
 use informer_runtime::{
-    CacheBuilder, Client, DeleteOptions, ListOptions, Next, Operation, OperationResult, Patch, ReadError,
-    ScopedKind,
+    CacheBuilder, CachedClient, DeleteOptions, ListOptions, Next, Operation, OperationResult, Patch,
+    ReadError, ScopedKind,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::fixture::Server;
 
 type Configure = fn(CacheBuilder) -> CacheBuilder;
-type Derive = fn(Client) -> Client;
+type Derive = fn(CachedClient) -> CachedClient;
 
 fn kind() -> ScopedKind {
     ScopedKind::of::<ConfigMap>()
@@ -28,7 +28,7 @@ const REPRESENTATIONS: [(&str, Configure); 4] = [
     ("packed", |cache| cache.only_form::<Packed<ConfigMap>>(&kind())),
 ];
 
-fn pass(client: Client) -> Client {
+fn pass(client: CachedClient) -> CachedClient {
     client.intercept(|operation: Operation, next: Next| next.run(operation))
 }
 
@@ -41,18 +41,18 @@ const CLIENTS: [(&str, Derive); 9] = [
     ("fenced and intercepted", |client| pass(client.fenced(|| Ok(())))),
     ("namespaced", |client| client.in_namespace("default")),
     ("namespaced and intercepted", |client| pass(client.in_namespace("default"))),
-    ("uncached", |client| Client::builder(client.cache()).uncached::<ConfigMap>().build()),
+    ("uncached", |client| CachedClient::builder(client.cache()).uncached::<ConfigMap>().build()),
 ];
 
 /// Runs a check with each kind of client on each representation, on a server with the config map `default/m`.
-async fn for_each(check: impl AsyncFn(Server, Client) -> Result<(), Box<dyn std::error::Error>>) {
+async fn for_each(check: impl AsyncFn(Server, CachedClient) -> Result<(), Box<dyn std::error::Error>>) {
     for (representation, configure) in REPRESENTATIONS {
         for (name, derive) in CLIENTS {
             let server = Server::start();
             server.create("configmaps", "default/m", json!({"data": {"color": "red"}}));
             let cache = configure(server.cache()).build();
             cache.start();
-            let checked = check(server, derive(Client::new(&cache))).await;
+            let checked = check(server, derive(CachedClient::new(&cache))).await;
             checked.unwrap_or_else(|error| panic!("{representation}, {name}: {error}"));
         }
     }
@@ -152,7 +152,7 @@ async fn fields_that_a_typed_cache_dropped_survive_an_update_by_an_intercepted_c
         }
         Ok(answer)
     };
-    for client in [pass(Client::new(&cache)), Client::new(&cache).intercept(renaming)] {
+    for client in [pass(CachedClient::new(&cache)), CachedClient::new(&cache).intercept(renaming)] {
         let web = client.get::<OldDeployment>("default/web").await.unwrap().unwrap();
         let mut edited = web.edit();
         let image = format!("{}0", edited.spec.template.spec.containers[0].image);
@@ -169,7 +169,7 @@ async fn lists_of_a_kind_that_is_held_in_another_representation_name_it() {
     let server = Server::start();
     let cache = server.cache().only_form::<Typed<ConfigMap>>(&kind()).build();
     cache.start();
-    for client in [Client::new(&cache), pass(Client::new(&cache))] {
+    for client in [CachedClient::new(&cache), pass(CachedClient::new(&cache))] {
         let error = client.list::<ConfigMap>(&ListOptions::default()).await.unwrap_err();
         assert!(matches!(error, ReadError::OtherForm { .. }), "{error}");
     }
@@ -183,7 +183,7 @@ async fn an_interceptor_sees_dynamic_reads_of_the_cache() {
     cache.start();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
-    let client = Client::builder(&cache).cache_dynamic(true).build();
+    let client = CachedClient::builder(&cache).cache_dynamic(true).build();
     let client = client.intercept(move |operation: Operation, next: Next| {
         log.lock().push(operation.to_string());
         next.run(operation)

@@ -5,12 +5,12 @@ use std::ops::Deref;
 
 use informer_client::Lazy;
 use informer_runtime::client::Intercept;
-use informer_runtime::{Cache, Client, KubeKind, KubeObject};
+use informer_runtime::{Cache, CachedClient, KubeKind, KubeObject};
 use informer_store::IndexFn;
 
 use super::{TestServer, TestServerError};
 
-/// A [`Client`](informer_runtime::Client) of the runtime, with its cache, on a server of its own inside the process.
+/// A [`CachedClient`](informer_runtime::CachedClient) of the runtime, with its cache, on a server of its own inside the process.
 ///
 /// It is no imitation: writes go to the embedded server, which checks versions, finalizers, status and all else as a real one does,
 /// and reads come from a real cache, which shows every write before it answers. So fields are selected by indexes alone, as they
@@ -28,7 +28,7 @@ use super::{TestServer, TestServerError};
 /// ```
 #[derive(Debug, Clone)]
 pub struct FakeClient {
-    client: Client,
+    client: CachedClient,
     server: TestServer,
 }
 
@@ -41,7 +41,7 @@ pub struct FakeClientBuilder {
     server: Option<TestServer>,
     steps: Vec<Step<TestServer>>,
     indexes: Vec<Step<Cache>>,
-    interceptors: Vec<Box<dyn FnOnce(Client) -> Client + Send>>,
+    interceptors: Vec<Box<dyn FnOnce(CachedClient) -> CachedClient + Send>>,
 }
 
 impl FakeClient {
@@ -57,9 +57,9 @@ impl FakeClient {
 }
 
 impl Deref for FakeClient {
-    type Target = Client;
+    type Target = CachedClient;
 
-    fn deref(&self) -> &Client {
+    fn deref(&self) -> &CachedClient {
         &self.client
     }
 }
@@ -113,8 +113,10 @@ impl FakeClientBuilder {
         let cache = Cache::new(server.client());
         self.indexes.into_iter().try_for_each(|index| index(&cache))?;
         cache.start();
-        let client =
-            self.interceptors.into_iter().fold(Client::new(&cache), |client, intercept| intercept(client));
+        let client = self
+            .interceptors
+            .into_iter()
+            .fold(CachedClient::new(&cache), |client, intercept| intercept(client));
         Ok(FakeClient { client, server })
     }
 }

@@ -191,7 +191,7 @@ async fn a_source_that_is_stopped_while_it_starts_leaves_no_handler() {
     let cache = crate::Cache::builder(client.clone()).metrics(metrics).build();
     cache.start();
     let (_, recorder) = crate::events::EventSender::new(client);
-    let services = Services::new(crate::Client::new(&cache), recorder);
+    let services = Services::new(crate::CachedClient::new(&cache), recorder);
     let environment = Environment { services, defaults: ControllerDefaults::default(), metrics: None };
     let controller = Controller::builder().named("test").source(Twice(kind));
     let running = Running::start_in(environment, controller.reconciler(noting(&Calls::new())));

@@ -49,7 +49,7 @@ async fn a_cache_that_was_configured_before_is_shown_whole_and_once() {
     let cache = Cache::builder(client_of(&server)).namespaces(["a", "b"]).metrics(Arc::clone(&told) as _);
     let cache = cache.build();
     let _before = cache.informer::<ConfigMap>();
-    let manager = Manager::of(crate::Client::new(&cache));
+    let manager = Manager::of(crate::CachedClient::new(&cache));
     let handle = manager.handle();
     let _after = cache.informer::<Secret>();
     let running = tokio::spawn(manager.run_until(sleep(seconds(60))));
